@@ -1,0 +1,46 @@
+"""Ground of every test: the collection is importable, warnings are errors (pyproject.toml), generated examples are the same in every run.
+
+pytest reads me. I start nothing: the fixtures of the development cluster live in berth_dev.pytest_plugin and start it when a test asks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+COLLECTIONS = Path(sys.prefix) / "collections"
+
+# Tests of one checkout give one answer; BERTH_HYPOTHESIS=explore looks for new examples instead and keeps what it finds.
+hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("BERTH_HYPOTHESIS", "fixed"))
+
+pytest_plugins = ["berth_dev.pytest_plugin"] if importlib.util.find_spec("berth_dev.pytest_plugin") else []
+
+
+def pytest_configure() -> None:
+    """Let `ansible_collections.berth.stateful` be found as Ansible finds it, here and in the processes that tests start."""
+    if not (COLLECTIONS / "ansible_collections" / "berth" / "stateful").is_dir():
+        pytest.exit("the collection is not linked into this environment: run `make venv`, then .venv/bin/pytest", returncode=4)
+    # Read by ansible when it is imported: set before, and never the user's own configuration.
+    os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
+    os.environ.setdefault("ANSIBLE_CONFIG", os.devnull)
+    from ansible.plugins.loader import init_plugin_loader
+
+    init_plugin_loader([str(COLLECTIONS)])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name every skipped test: pytest's own summary folds them by line."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    terminalreporter.section(f"{len(skipped)} skipped, by name")
+    for report in skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        terminalreporter.line(f"{report.nodeid}: {str(reason).removeprefix('Skipped: ')}")
