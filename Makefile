@@ -9,8 +9,7 @@ LINT := .venv-lint/bin
 # The source tree, seen by Ansible as berth.stateful (tools/venv.py makes the link).
 export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/collections
 # The user's own ansible.cfg must not change what is tested.
-export ANSIBLE_CONFIG := /dev/null
-export ANSIBLE_LOCALHOST_WARNING := False
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
 .PHONY: help
 help: ## this list
@@ -27,9 +26,62 @@ venv: ## .venv with pinned packages and this project, editable
 venv-lint:
 	@python3 tools/venv.py .venv-lint requirements-lint.txt
 
+# --- checks that need no cluster -------------------------------------------------------------------------------------------
+# The files of a commit at a path that Ansible's own tools accept.
+TREE := build/tree/ansible_collections/berth/stateful
+
+.PHONY: lint lint-python lint-go lint-yaml
+lint: lint-python lint-yaml lint-go ## style, types, layers: ruff, mypy, import-linter, yamllint, go vet
+
+lint-python: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lint-yaml: venv-lint
+	$(LINT)/yamllint --strict .
+
+lint-go: venv
+	@$(BIN)/python tools/go_vet.py
+
 .PHONY: unit
 unit: venv ## tests of the pure core and of the glue: no cluster
 	$(BIN)/pytest tests/core tests/unit $(PYTEST)
+
+# The name that ansible-test of the pinned ansible-core looks for; a real get-pip script that is there already is left alone.
+GET_PIP := $(HOME)/.ansible/test/cache/get_pip_24_2.py
+
+.PHONY: sanity
+sanity: venv venv-lint ## ansible-test sanity (no ignore file) and ansible-lint's production profile
+	@python3 tools/snapshot.py build/tree
+	@[ -s "$(GET_PIP)" ] || install -D -m 0644 tools/get_pip.py "$(GET_PIP)"
+	cd $(TREE) && PATH="$(CURDIR)/$(BIN):$(CURDIR)/$(LINT):$$PATH" ansible-test sanity --color no --truncate 0 \
+		--python "$$($(CURDIR)/$(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" \
+		ansible-lint --offline --strict --nocolor --profile production
+
+# An own home keeps the installed tarball apart from every other collection on the machine.
+INSTALLED := build/collection/installed
+
+.PHONY: collection
+collection: venv venv-lint ## build the tarball, install it into an empty path, read its documentation from there, galaxy-importer
+	@python3 tools/snapshot.py build/tree
+	@rm -rf build/collection && mkdir -p build/collection
+	$(BIN)/ansible-galaxy collection build $(TREE) --output-path build/collection
+	$(BIN)/ansible-galaxy collection install build/collection/berth-stateful-*.tar.gz --collections-path $(INSTALLED) --offline
+	@$(BIN)/python tools/installed_docs.py $(INSTALLED)
+	cd build/collection && PATH="$(CURDIR)/$(LINT):$$PATH" GALAXY_IMPORTER_CONFIG=$(CURDIR)/tools/galaxy-importer.cfg \
+		python -m galaxy_importer.main berth-stateful-*.tar.gz
+
+.PHONY: docs
+docs: venv venv-lint ## check the plugins' documentation and the changelog, and render the documentation into build/docs
+	@python3 tools/snapshot.py build/tree
+	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=all .
+	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-changelog lint
+	@rm -rf build/docs && mkdir -m 0700 build/docs
+	PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" \
+		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 .PHONY: clean
 clean: ## remove what make made (not the development cluster: make demo-down)

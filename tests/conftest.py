@@ -1,6 +1,6 @@
-"""Ground of every test: the collection is importable, warnings are errors (pyproject.toml), generated examples are the same in every run.
+"""Ground of every test: the collection is importable, generated examples are the same in every run, skips are named.
 
-pytest reads me. I start nothing: the fixtures of the development cluster live in berth_dev.pytest_plugin and start it when a test asks.
+pytest reads me. I start nothing: the fixtures of the development cluster live in berth_dev.pytest_plugin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 COLLECTIONS = Path(sys.prefix) / "collections"
 
-# Tests of one checkout give one answer; BERTH_HYPOTHESIS=explore looks for new examples instead and keeps what it finds.
+# One checkout gives one answer; BERTH_HYPOTHESIS=explore looks for new examples instead and keeps what it finds.
 hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("BERTH_HYPOTHESIS", "fixed"))
@@ -24,12 +24,14 @@ pytest_plugins = ["berth_dev.pytest_plugin"] if importlib.util.find_spec("berth_
 
 
 def pytest_configure() -> None:
-    """Let `ansible_collections.berth.stateful` be found as Ansible finds it, here and in the processes that tests start."""
+    """Let `ansible_collections.berth.stateful` be found as Ansible finds it, here and in processes that tests start."""
     if not (COLLECTIONS / "ansible_collections" / "berth" / "stateful").is_dir():
-        pytest.exit("the collection is not linked into this environment: run `make venv`, then .venv/bin/pytest", returncode=4)
+        pytest.exit(
+            "the collection is not linked into this environment: run `make venv`, then .venv/bin/pytest", returncode=4
+        )
     # Read by ansible when it is imported: set before, and never the user's own configuration.
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
-    os.environ.setdefault("ANSIBLE_CONFIG", os.devnull)
+    os.environ["ANSIBLE_CONFIG"] = str(Path(__file__).parent.parent / "ansible.cfg")
     from ansible.plugins.loader import init_plugin_loader
 
     init_plugin_loader([str(COLLECTIONS)])

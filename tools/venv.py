@@ -1,9 +1,11 @@
-"""Make or refresh a virtual environment with exactly the pinned packages. `make` calls me; I never touch an environment that is current.
+"""Make or refresh a virtual environment with exactly the pinned packages; a current one stays untouched.
 
     python3 tools/venv.py .venv requirements-dev.txt [--editable]
 
-Standard library only, and old syntax: the python3 that starts me may be older than the one that I look for.
+`make` calls me. Standard library and syntax of 3.9 only: the python3 that starts me may be older than the one I look for.
 """
+
+from __future__ import annotations
 
 import argparse
 import hashlib
@@ -18,7 +20,7 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def version_of(python):
+def version_of(python: str) -> tuple[int, ...] | None:
     """The (major, minor) of an interpreter that can make virtual environments, None where it does not run or cannot."""
     probe = [python, "-c", "import ensurepip, sys; print(*sys.version_info[:2])"]
     try:
@@ -28,21 +30,21 @@ def version_of(python):
     return tuple(int(part) for part in answer.stdout.split())
 
 
-def find_python():
+def find_python() -> str:
     """The first interpreter in the range that this project is tested with."""
     seen = []
     for name in CANDIDATES:
         version = version_of(name) if shutil.which(name) else None
-        seen.append("%s: %s" % (name, version and ".".join(map(str, version)) or "absent or without venv"))
+        seen.append(f"{name}: {'.'.join(map(str, version)) if version else 'absent or without venv'}")
         if version and OLDEST <= version <= NEWEST:
             return name
     sys.exit(
-        "no Python %d.%d to %d.%d that can make virtual environments (%s); on Debian and Ubuntu: apt-get install python3-venv"
-        % (OLDEST + NEWEST + ("; ".join(seen),))
+        f"no Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} that can make virtual environments "
+        f"({'; '.join(seen)}); on Debian and Ubuntu: apt-get install python3-venv"
     )
 
 
-def fingerprint(paths):
+def fingerprint(paths: list[str]) -> str:
     """One hash over the contents of the files that decide what the environment holds."""
     digest = hashlib.sha256()
     for path in paths:
@@ -51,7 +53,15 @@ def fingerprint(paths):
     return digest.hexdigest()
 
 
-def link_collection(venv):
+def read(path: str) -> str:
+    """The text of a file, empty where there is none."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as handle:
+        return handle.read()
+
+
+def link_collection(venv: str) -> None:
     """Make the source tree visible to Ansible as berth.stateful: <venv>/collections is a collections path."""
     parent = os.path.join(venv, "collections", "ansible_collections", "berth")
     link = os.path.join(parent, "stateful")
@@ -63,31 +73,33 @@ def link_collection(venv):
     os.symlink(os.path.relpath(ROOT, os.path.realpath(parent)), link)
 
 
-def install(venv, requirements, editable):
+def install(venv: str, requirements: str, editable: bool) -> None:
     """Bring the environment to the pinned versions."""
     python = os.path.join(venv, "bin", "python")
     if version_of(python) is None:
         shutil.rmtree(venv, ignore_errors=True)
         subprocess.check_call([find_python(), "-m", "venv", venv])
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
-    subprocess.check_call(pip + ["--requirement", requirements])
+    subprocess.check_call([*pip, "--requirement", requirements])
     if editable:
-        subprocess.check_call(pip + ["--no-build-isolation", "--no-deps", "--editable", ROOT])
+        subprocess.check_call([*pip, "--no-build-isolation", "--no-deps", "--editable", ROOT])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("venv")
     parser.add_argument("requirements")
     parser.add_argument("--editable", action="store_true", help="install this project too, and link the collection")
     options = parser.parse_args()
-    inputs = [options.requirements, os.path.abspath(__file__)] + ([os.path.join(ROOT, "pyproject.toml")] if options.editable else [])
+    inputs = [options.requirements, os.path.abspath(__file__)]
+    if options.editable:
+        inputs.append(os.path.join(ROOT, "pyproject.toml"))
     # The location is part of it: a moved or copied environment has the old path in its scripts.
     wanted = fingerprint(inputs) + " " + os.path.abspath(options.venv)
     stamp = os.path.join(options.venv, ".stamp")
-    current = os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == wanted
+    current = read(stamp) == wanted
     if not (current and version_of(os.path.join(options.venv, "bin", "python"))):
-        print("making %s from %s" % (options.venv, options.requirements), flush=True)
+        print(f"making {options.venv} from {options.requirements}", flush=True)
         if os.path.exists(stamp):
             os.unlink(stamp)
         install(options.venv, options.requirements, options.editable)
