@@ -11,6 +11,9 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/.venv/collections
 # The user's own ansible.cfg must not change what is tested.
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
+# `make unit ARGS=-x`: more arguments for pytest. Each target leaves its results for the closing count of `make test`.
+PYTEST = $(BIN)/pytest --junitxml=build/junit/$@.xml $(ARGS)
+
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,8 +49,8 @@ lint-go: venv
 	@$(BIN)/python tools/go_vet.py
 
 .PHONY: unit
-unit: venv ## tests of the pure core and of the glue: no cluster
-	$(BIN)/pytest tests/core tests/unit $(PYTEST)
+unit: venv ## tests of the pure core, of the glue and of the tools: no cluster
+	$(PYTEST) tests/core tests/unit tests/tools
 
 # The name that ansible-test of the pinned ansible-core looks for; a real get-pip script that is there already is left alone.
 GET_PIP := $(HOME)/.ansible/test/cache/get_pip_24_2.py
@@ -61,7 +64,6 @@ sanity: venv venv-lint ## ansible-test sanity (no ignore file) and ansible-lint'
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" \
 		ansible-lint --offline --strict --nocolor --profile production
 
-# An own home keeps the installed tarball apart from every other collection on the machine.
 INSTALLED := build/collection/installed
 
 .PHONY: collection
@@ -69,10 +71,11 @@ collection: venv venv-lint ## build the tarball, install it into an empty path, 
 	@python3 tools/snapshot.py build/tree
 	@rm -rf build/collection && mkdir -p build/collection
 	$(BIN)/ansible-galaxy collection build $(TREE) --output-path build/collection
-	$(BIN)/ansible-galaxy collection install build/collection/berth-stateful-*.tar.gz --collections-path $(INSTALLED) --offline
+	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/$(INSTALLED) $(BIN)/ansible-galaxy collection install build/collection/berth-stateful-*.tar.gz --collections-path $(INSTALLED) --offline
 	@$(BIN)/python tools/installed_docs.py $(INSTALLED)
 	cd build/collection && PATH="$(CURDIR)/$(LINT):$$PATH" GALAXY_IMPORTER_CONFIG=$(CURDIR)/tools/galaxy-importer.cfg \
-		python -m galaxy_importer.main berth-stateful-*.tar.gz
+		python -m galaxy_importer.main berth-stateful-*.tar.gz 2>&1 | tee importer.log
+	@! grep -E '^(WARNING|ERROR)' build/collection/importer.log
 
 .PHONY: docs
 docs: venv venv-lint ## check the plugins' documentation and the changelog, and render the documentation into build/docs
@@ -82,6 +85,29 @@ docs: venv venv-lint ## check the plugins' documentation and the changelog, and 
 	@rm -rf build/docs && mkdir -m 0700 build/docs
 	PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" \
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
+
+# --- checks on the development cluster ---------------------------------------------------------------------------------
+.PHONY: cluster dev apiserver integration molecule
+cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
+	$(BIN)/berth-dev build
+
+dev: venv ## tests of the development cluster itself
+	$(PYTEST) tests/dev
+
+apiserver: venv ## tests against the real control plane
+	$(PYTEST) tests/apiserver
+
+integration: venv ## tests on real hosts with real disks (as root)
+	$(PYTEST) tests/integration
+
+molecule: venv venv-lint ## molecule's default scenario on the development cluster
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
+
+# --- everything --------------------------------------------------------------------------------------------------------
+.PHONY: test bench demo demo-down
+test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
+	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
+		deps venv venv-lint lint unit sanity collection docs cluster dev apiserver integration molecule
 
 .PHONY: clean
 clean: ## remove what make made (not the development cluster: make demo-down)

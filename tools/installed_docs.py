@@ -20,7 +20,7 @@ def documented(collections: Path, kind: str) -> set[str]:
     """Names of the plugins of one kind that ansible-doc can describe."""
     command = [str(Path(sys.executable).parent / "ansible-doc"), "--json", "--type", kind, "--list", "berth.stateful"]
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections)}
-    answer = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    answer = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return {name.rsplit(".", 1)[1] for name in json.loads(answer.stdout or "{}")}
 
 

@@ -1,0 +1,92 @@
+"""Run make targets one after the other, time each, and end with one table: `make test` and `make demo` are this.
+
+    python3 tools/stages.py [--keep-going] lint unit sanity
+
+Stops at the first target that fails. Test results are read from the JUnit files that the targets leave in build/junit;
+every skipped test is named at the end. I decide nothing about what a target does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+
+JUNIT = pathlib.Path("build/junit")
+
+
+@dataclasses.dataclass
+class Stage:
+    """One target's run: seconds of wall time and make's exit status."""
+
+    target: str
+    seconds: float
+    status: int
+
+
+@dataclasses.dataclass
+class Results:
+    """What the JUnit files say: numbers of tests, and (name, reason) of those that were skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+
+
+def read_results(folder: pathlib.Path) -> Results:
+    """Count over all JUnit files of a folder."""
+    results = Results()
+    for path in sorted(folder.glob("*.xml")):
+        # Written by our own pytest a moment ago.
+        for case in ET.parse(path).iter("testcase"):  # noqa: S314
+            skip = case.find("skipped")
+            if case.find("failure") is not None or case.find("error") is not None:
+                results.failed += 1
+            elif skip is not None:
+                results.skipped.append((f"{case.get('classname')}::{case.get('name')}", skip.get("message", "")))
+            else:
+                results.passed += 1
+    return results
+
+
+def summary(stages: list[Stage], results: Results) -> str:
+    """The closing table."""
+    lines = [f"{'stage':<16} {'seconds':>8}  result"]
+    lines += [f"{s.target:<16} {s.seconds:>8.1f}  {'ok' if s.status == 0 else 'FAILED'}" for s in stages]
+    lines.append(f"{'total':<16} {sum(s.seconds for s in stages):>8.1f}")
+    if results.passed or results.failed or results.skipped:
+        lines.append(f"tests: {results.passed} passed, {results.failed} failed, {len(results.skipped)} skipped")
+    lines += [f"  skipped {name}: {reason}" for name, reason in results.skipped]
+    return "\n".join(lines)
+
+
+def run(target: str) -> Stage:
+    """Run one target with this process's own output and no input."""
+    print(f"\n=== {target}", flush=True)
+    start = time.monotonic()
+    status = subprocess.call(["make", target], stdin=subprocess.DEVNULL)
+    return Stage(target, time.monotonic() - start, status)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("targets", nargs="+")
+    parser.add_argument("--keep-going", action="store_true", help="run the other targets also after one has failed")
+    options = parser.parse_args()
+    for leftover in JUNIT.glob("*.xml"):
+        leftover.unlink()
+    stages: list[Stage] = []
+    for target in options.targets:
+        stages.append(run(target))
+        if stages[-1].status != 0 and not options.keep_going:
+            break
+    print("\n" + summary(stages, read_results(JUNIT)), flush=True)
+    return int(any(stage.status for stage in stages))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
