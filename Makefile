@@ -19,7 +19,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 # --- the ground ------------------------------------------------------------------------------------------------------------
-.PHONY: deps venv venv-lint
+.PHONY: deps venv venv-lint venv-bench
 deps: ## install the missing Debian packages (as root)
 	@python3 tools/debian_packages.py tools/debian-packages.txt
 
@@ -28,6 +28,9 @@ venv: ## .venv with pinned packages and this project, editable
 
 venv-lint:
 	@python3 tools/venv.py .venv-lint requirements-lint.txt
+
+venv-bench:
+	@python3 tools/venv.py .venv-bench requirements-bench.txt
 
 # --- checks that need no cluster -------------------------------------------------------------------------------------------
 # The files of a commit at a path that Ansible's own tools accept.
@@ -78,7 +81,8 @@ collection: venv venv-lint ## build the tarball, install it into an empty path, 
 	@! grep -E '^(WARNING|ERROR)' build/collection/importer.log
 
 .PHONY: docs
-docs: venv venv-lint ## check the plugins' documentation and the changelog, and render the documentation into build/docs
+docs: venv venv-lint ## what the pages take from the code; check and render the plugins' documentation; the changelog
+	$(BIN)/python tools/generated_docs.py
 	@python3 tools/snapshot.py build/tree
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=all .
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-changelog lint
@@ -109,6 +113,9 @@ test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
 		deps venv venv-lint lint unit sanity collection docs cluster dev apiserver integration molecule
 
+bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
+	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))
+
 .PHONY: clean
 clean: ## remove what make made (not the development cluster: make demo-down)
-	rm -rf build .venv .venv-lint .ansible .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build .venv .venv-lint .venv-bench .ansible .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-# Any one of the options that doc_fragments/auth.py gives; validate-modules holds documentation and argument specs equal.
+# One of the options that doc_fragments/auth.py gives; validate-modules holds documentation and argument specs equal.
 AUTH_OPTION = "impersonate_user"
 
 

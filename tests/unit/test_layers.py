@@ -13,7 +13,7 @@ import pytest
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 OURS = "ansible_collections.berth.stateful.plugins."
-# What each room may name, beside the standard library and itself. "ansible" alone would allow the controller's own parts.
+# What each room may name, beside the standard library and itself. "ansible" alone would allow the controller's parts.
 REMOTE = {"ansible.module_utils"}
 CONTROLLER = {"ansible"}
 ALLOWED = {

@@ -1,0 +1,74 @@
+"""Write what the documentation takes from the code: the state table of a berth, the tree of errors.
+
+    python3 tools/generated_docs.py           write it into docs/architecture.md
+    python3 tools/generated_docs.py --check   fail where the file is not current
+
+`make docs` writes, tests/tools/test_generated_docs.py checks. A page marks each place with a comment
+`<!-- generated: NAME -->` and its end with `<!-- end -->`; what stands outside is written by people.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from berth_core import errors
+from berth_core.app import states
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
+PLACE = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def state_diagram() -> str:
+    """The life of a berth as a Mermaid diagram."""
+    return f"```mermaid\n{states.diagram()}```\n"
+
+
+def state_table() -> str:
+    """Every transition with its writes, in order."""
+    rows = ["| step | from | to | writes, in this order | what it means |", "|---|---|---|---|---|"]
+    for step in (*states.FORWARD, *states.BACKWARD):
+        writes = ", ".join(f"{write.verb} {write.what}" for write in step.writes)
+        rows.append(f"| {step.name} | {step.source} | {step.target} | {writes} | {step.meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def error_tree() -> str:
+    """The tree that the docstring of errors.py prints."""
+    lines = (errors.__doc__ or "").splitlines()
+    tree = [line for line in lines if line.startswith(("BerthError", "|", "`--", "    "))]
+    return "```text\n" + "\n".join(tree) + "\n```\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "error-tree": error_tree,
+    "state-diagram": state_diagram,
+    "state-table": state_table,
+}
+
+
+def filled(text: str) -> str:
+    """The page with every marked place filled anew; an unknown place is an error, and so is a part without one."""
+    found = {match["name"] for match in PLACE.finditer(text)}
+    if found != set(PARTS):
+        sys.exit(f"{PAGE.name}: marked places {sorted(found)}, parts {sorted(PARTS)}")
+    return PLACE.sub(lambda match: match[1] + PARTS[match["name"]]() + match[3], text)
+
+
+def main() -> int:
+    text = PAGE.read_text(encoding="utf-8")
+    wanted = filled(text)
+    if text == wanted:
+        return 0
+    if "--check" in sys.argv[1:]:
+        print(f"{PAGE.name} is not current: run `make docs`", file=sys.stderr)
+        return 1
+    PAGE.write_text(wanted, encoding="utf-8")
+    print(f"{PAGE.name} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
