@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fake nodes: Node objects that kwok keeps Ready and whose pods it reports as running. `cluster` calls me.
+
+They carry the label and the taint-free shape of real nodes, and `type: kwok`, by which kwok (and nobody else) cares
+for them. I never touch a node without that label.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .control_plane import ControlPlane
+from .errors import KubeError
+from .state import write_atomically
+
+SELECTOR = "type%3Dkwok"
+_NODES = "/api/v1/nodes"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+# Enough to keep the API server busy; more threads only wait for each other here.
+_WORKERS = 8
+_QUANTITY = re.compile(r"^\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a fake node has. Quantities as Kubernetes writes them; `zones` above 0: spread over so many zones."""
+
+    cpu: str = "32"
+    memory: str = "256Gi"
+    pods: int = 110
+    prefix: str = "fake-"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    zones: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("cpu", self.cpu), ("memory", self.memory)):
+            if not _QUANTITY.match(value):
+                raise KubeError(f"{name} {value!r}: expected a quantity like 4, 500m or 16Gi")
+        if self.pods < 1:
+            raise KubeError(f"pods {self.pods}: expected at least 1")
+
+
+def node(shape: Shape, index: int) -> dict[str, Any]:
+    """The Node object number `index` (from 0)."""
+    name = f"{shape.prefix}{index}"
+    resources = {"cpu": shape.cpu, "memory": shape.memory, "pods": str(shape.pods), "ephemeral-storage": "1Ti"}
+    labels = {
+        "type": "kwok",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        **({"topology.kubernetes.io/zone": f"zone-{index % shape.zones}"} if shape.zones else {}),
+        **shape.labels,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "status": {"capacity": resources, "allocatable": resources},
+    }
+
+
+def role() -> dict[str, Any]:
+    """What kwok may do, and no more."""
+    rules = [
+        ([""], ["nodes", "pods"], ["get", "list", "watch", "patch", "update", "delete"]),
+        ([""], ["nodes/status", "pods/status"], ["patch", "update"]),
+        (["", "events.k8s.io"], ["events"], ["create", "patch", "update"]),
+        (["coordination.k8s.io"], ["leases"], ["create", "get", "list", "watch", "patch", "update", "delete"]),
+    ]
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "berth-dev:kwok"},
+        "rules": [{"apiGroups": groups, "resources": resources, "verbs": verbs} for groups, resources, verbs in rules],
+    }
+
+
+def role_binding() -> dict[str, Any]:
+    """The role for the user `kwok`, as whom kwok presents itself."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "berth-dev:kwok"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "berth-dev:kwok"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "kwok"}],
+    }
+
+
+def ensure_running(plane: ControlPlane, bin_dir: Path) -> bool:
+    """Start kwok if it does not run. False when it did."""
+    config = plane.folder.path / "data" / "kwok.yaml"
+    if not config.exists():
+        argv = [str(bin_dir / "berth-kube"), "kwok-stages"]
+        write_atomically(config, subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    with plane.api() as api:
+        api.create(f"{_RBAC}/clusterroles", role())
+        api.create(f"{_RBAC}/clusterrolebindings", role_binding())
+    return plane.ensure("kwok")
+
+
+def add(plane: ControlPlane, count: int, shape: Shape) -> int:
+    """Make fake nodes until there are `count` more of that prefix than now. Returns how many were made."""
+    if count < 0:
+        raise KubeError(f"number of fake nodes {count}: expected 0 or more")
+    taken = {name for name in names(plane) if name.startswith(shape.prefix)}
+    free = (index for index in range(count + len(taken)) if f"{shape.prefix}{index}" not in taken)
+    wanted = [index for index, _ in zip(free, range(count), strict=False)]
+    _spread(plane, "POST", ((_NODES, node(shape, index)) for index in wanted))
+    return len(wanted)
+
+
+def remove(plane: ControlPlane, prefix: str = "") -> int:
+    """Delete the fake nodes whose names begin with `prefix`, and nobody else's. Returns how many."""
+    gone = [name for name in names(plane) if name.startswith(prefix)]
+    _spread(plane, "DELETE", ((f"{_NODES}/{name}", None) for name in gone))
+    return len(gone)
+
+
+def names(plane: ControlPlane) -> list[str]:
+    """The names of all fake nodes."""
+    with plane.api() as api:
+        return [item["metadata"]["name"] for item in _list(api)]
+
+
+def wait_ready(plane: ControlPlane, timeout: float = 120.0) -> None:
+    """Until every fake node is Ready and without the taint that says it is not. KubeError when that takes too long."""
+    until = time.monotonic() + timeout
+    with plane.api() as api:
+        while waiting := [item["metadata"]["name"] for item in _list(api) if not _ready(item)]:
+            if time.monotonic() > until:
+                few = ", ".join(waiting[:5])
+                raise KubeError(
+                    f"{len(waiting)} fake nodes are not Ready after {timeout:.0f} s ({few}, …): "
+                    f"see {plane.folder.log_path('kwok')}"
+                )
+            time.sleep(0.3)
+
+
+def _list(api: Any) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = api.request("GET", f"{_NODES}?labelSelector={SELECTOR}&resourceVersion=0")["items"]
+    return items
+
+
+def _ready(item: Mapping[str, Any]) -> bool:
+    taints = {taint["key"] for taint in item["spec"].get("taints", ())}
+    conditions = {c["type"]: c["status"] for c in item["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
+
+
+def _spread(plane: ControlPlane, method: str, requests: Iterable[tuple[str, Any]]) -> None:
+    """Send requests from a few threads, each with a connection of its own."""
+    work = list(requests)
+
+    def send(share: list[tuple[str, Any]]) -> None:
+        with plane.api() as api:
+            for path, body in share:
+                api.request(method, path, body)
+
+    shares = [share for share in (work[k::_WORKERS] for k in range(_WORKERS)) if share]
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        list(pool.map(send, shares))

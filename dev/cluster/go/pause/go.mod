@@ -1,0 +1,3 @@
+module berth.dev/dev/cluster/pause
+
+go 1.26.0
