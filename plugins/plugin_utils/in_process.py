@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -35,6 +36,7 @@ class InProcessAction(ActionBase):
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Ansible calls me once per host and task."""
         task_vars = task_vars or {}
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
@@ -47,7 +49,9 @@ class InProcessAction(ActionBase):
             return {**result, "failed": True, "msg": str(exc)}
         if not self._in_process():
             module = f"berth.stateful.{self.operation.name}"
-            answer = self._execute_module(module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val)
+            answer = self._execute_module(
+                module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
+            )
             return {**result, **answer}
         return {**result, **self._run_here(arguments)}
 
@@ -78,7 +82,9 @@ class InProcessAction(ActionBase):
         if checked.error_messages:
             text = "; ".join(checked.error_messages)
             return remove_values({"failed": True, "changed": False, "msg": f"{self.operation.name}: {text}"}, secrets)
-        warnings = [f"Both option {both['option']} and its alias {both['alias']} are set." for both in checked._warnings]
+        warnings = [
+            f"Both option {both['option']} and its alias {both['alias']} are set." for both in checked._warnings
+        ]
         with self._environment() as environ:
             context = Context(checked.validated_parameters, self._task.check_mode, warnings.append, display.v, environ)
             result = execute(self.operation, context)

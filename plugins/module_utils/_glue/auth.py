@@ -1,0 +1,233 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who we are to the API server: the authentication options that kubernetes.core users know, turned into one frozen
+value.
+
+The precedence is theirs: option, then K8S_AUTH_* variable, then (when no host with credentials is complete) the
+kubeconfig,
+then the service account of the pod we run in, then the default kubeconfig. Reading kubeconfig files, exec plugins
+and token
+refresh are the kubernetes library's work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..berth_core.errors import InputError, UnauthorizedError
+
+try:
+    import kubernetes.client as _client
+    import kubernetes.config as _config
+
+    KUBERNETES_ERROR: str | None = None
+except ImportError as exc:  # reported when first needed, with the interpreter's name
+    _client = _config = None
+    KUBERNETES_ERROR = str(exc)
+
+#: option name -> (client library's name, argument spec)
+AUTH_ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
+    "kubeconfig": {"type": "raw"},
+    "context": {"type": "str"},
+    "host": {"type": "str"},
+    "api_key": {"type": "str", "no_log": True},
+    "username": {"type": "str"},
+    "password": {"type": "str", "no_log": True},
+    "validate_certs": {"type": "bool", "aliases": ["verify_ssl"]},
+    "ca_cert": {"type": "path", "aliases": ["ssl_ca_cert"]},
+    "client_cert": {"type": "path", "aliases": ["cert_file"]},
+    "client_key": {"type": "path", "no_log": False, "aliases": ["key_file"]},
+    "proxy": {"type": "str"},
+    "no_proxy": {"type": "str"},
+    "proxy_headers": {
+        "type": "dict",
+        "options": {
+            "proxy_basic_auth": {"type": "str", "no_log": True},
+            "basic_auth": {"type": "str", "no_log": True},
+            "user_agent": {"type": "str"},
+        },
+    },
+    "persist_config": {"type": "bool"},
+    "impersonate_user": {"type": "str"},
+    "impersonate_groups": {"type": "list", "elements": "str"},
+}
+
+_ALIASES = {
+    "validate_certs": "VERIFY_SSL",
+    "ca_cert": "SSL_CA_CERT",
+    "client_cert": "CERT_FILE",
+    "client_key": "KEY_FILE",
+}
+_SECRET_KEYS = (
+    "token",
+    "password",
+    "client-key-data",
+    "client-certificate-data",
+    "id-token",
+    "refresh-token",
+    "client-secret",
+)
+_FALSE = ("0", "false", "no", "off", "n", "f")
+
+
+class Auth(NamedTuple):
+    """Everything that the transport needs. ``configuration`` is a kubernetes.client.Configuration, which refreshes
+    tokens."""
+
+    configuration: Any
+    no_proxy: str | None
+    proxy_headers: dict[str, str]
+    impersonate_user: str | None
+    impersonate_groups: tuple[str, ...]
+    source: str
+
+
+def auth_options(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The options with every unset one filled from its K8S_AUTH_* variable."""
+    merged = {}
+    for option, spec in AUTH_ARGUMENT_SPEC.items():
+        value = params.get(option)
+        merged[option] = value if value is not None else _from_environ(option, spec, environ)
+    return merged
+
+
+def _from_environ(option: str, spec: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
+    names = [f"K8S_AUTH_{option.upper()}"]
+    if option in _ALIASES:
+        names.append(f"K8S_AUTH_{_ALIASES[option]}")
+    text = next((environ[name] for name in names if environ.get(name)), None)
+    if option == "proxy_headers":
+        found = {key: environ.get(f"K8S_AUTH_PROXY_HEADERS_{key.upper()}") for key in spec["options"]}
+        return {key: value for key, value in found.items() if value} or None
+    if text is None:
+        return None
+    if spec["type"] == "bool":
+        return text.strip().lower() not in _FALSE
+    if spec["type"] == "list":
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text
+
+
+def kubeconfig_secrets(kubeconfig: Any) -> set[str]:
+    """Every secret inside a kubeconfig that was given as a mapping, to be hidden from output."""
+    found: set[str] = set()
+    if isinstance(kubeconfig, Mapping):
+        for key, value in kubeconfig.items():
+            if key in _SECRET_KEYS and isinstance(value, str):
+                found.add(value)
+            found |= kubeconfig_secrets(value)
+    elif isinstance(kubeconfig, (list, tuple)):
+        for value in kubeconfig:
+            found |= kubeconfig_secrets(value)
+    return found
+
+
+def load_auth(params: Mapping[str, Any], environ: Mapping[str, str]) -> Auth:
+    """Resolve the options to an Auth.
+
+    Raises InputError when the library is missing, a file cannot be read, or nothing says where the API server is.
+    """
+    if _client is None:
+        import sys
+
+        raise InputError(
+            f"the Python package kubernetes is missing in {sys.executable} ({KUBERNETES_ERROR}); "
+            f"install it there: {sys.executable} -m pip install 'kubernetes>=24.2.0'"
+        )
+    options = auth_options(params, environ)
+    configuration = _client.Configuration()
+    source = _load(configuration, options, environ)
+    _override(configuration, options)
+    return Auth(
+        configuration,
+        options["no_proxy"],
+        _proxy_headers(options["proxy_headers"] or {}),
+        options["impersonate_user"],
+        tuple(options["impersonate_groups"] or ()),
+        source,
+    )
+
+
+def _load(configuration: Any, options: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    complete = options["host"] and (
+        options["api_key"]
+        or (options["username"] and options["password"])
+        or (options["client_cert"] and options["client_key"])
+    )
+    if complete and not options["kubeconfig"]:
+        return f"host {options['host']}"
+    try:
+        return _load_config(configuration, options, environ)
+    except _config.ConfigException as exc:
+        if options["host"]:
+            return f"host {options['host']} without credentials"
+        raise InputError(
+            f"no usable cluster configuration: {exc}. "
+            "Set kubeconfig, or host with api_key, or the K8S_AUTH_* variables."
+        ) from exc
+    except UnauthorizedError:
+        raise
+    except Exception as exc:  # the library raises whatever its YAML, TLS and exec helpers raise
+        raise InputError(f"the kubeconfig cannot be used: {type(exc).__name__}: {exc}") from exc
+
+
+def _load_config(configuration: Any, options: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    kubeconfig, context = options["kubeconfig"], options["context"]
+    persist = bool(options["persist_config"])
+    if isinstance(kubeconfig, Mapping):
+        _config.load_kube_config_from_dict(
+            dict(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+        )
+        return "the kubeconfig given as a mapping"
+    if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
+        _config.load_incluster_config(client_configuration=configuration)
+        return "the pod's service account"
+    path = str(kubeconfig) if kubeconfig is not None else environ.get("KUBECONFIG") or "~/.kube/config"
+    path = os.pathsep.join(os.path.expanduser(part) for part in path.split(os.pathsep) if part)
+    if not any(os.path.exists(part) for part in path.split(os.pathsep)):
+        raise _config.ConfigException(f"the kubeconfig {path} does not exist")
+    _config.load_kube_config(
+        config_file=path, context=context, client_configuration=configuration, persist_config=persist
+    )
+    return f"the kubeconfig {path}"
+
+
+def _override(configuration: Any, options: Mapping[str, Any]) -> None:
+    for option, attribute in (
+        ("host", "host"),
+        ("username", "username"),
+        ("password", "password"),
+        ("validate_certs", "verify_ssl"),
+        ("ca_cert", "ssl_ca_cert"),
+        ("client_cert", "cert_file"),
+        ("client_key", "key_file"),
+        ("proxy", "proxy"),
+    ):
+        if options[option] is not None:
+            setattr(configuration, attribute, options[option])
+    if options["api_key"]:
+        configuration.api_key = {
+            "authorization": f"Bearer {options['api_key']}",
+            "BearerToken": f"Bearer {options['api_key']}",
+        }
+        configuration.api_key_prefix = {}
+        configuration.refresh_api_key_hook = None
+    for option in ("ca_cert", "client_cert", "client_key"):
+        path = options[option]
+        if path and not os.path.exists(path):
+            raise InputError(f"{option}: the file {path} does not exist")
+
+
+def _proxy_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+    import base64
+
+    made: dict[str, str] = {}
+    for option, header in (("basic_auth", "authorization"), ("proxy_basic_auth", "proxy-authorization")):
+        if headers.get(option):
+            made[header] = "Basic " + base64.b64encode(str(headers[option]).encode()).decode()
+    if headers.get("user_agent"):
+        made["user-agent"] = str(headers["user_agent"])
+    return made

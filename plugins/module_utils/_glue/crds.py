@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operation behind the module crds: install, upgrade and remove the CustomResourceDefinitions.
+
+What to do is decided in berth_core/app/crd_plan.py; here it is carried out. Everything is read, and every refusal made,
+before the first write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..berth_core.app.crd_plan import CrdChange, check_definitions, established, loss_message, plan_crd, updated
+from ..berth_core.errors import ConflictError, ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
+from .base import Context, Operation
+from .objects import diff_entry, poll
+from .resources import CRD, Resource
+
+try:
+    import yaml
+except ImportError:  # only the controller reads YAML, and Ansible brings it there
+    yaml = None
+
+_LABELS = "app.kubernetes.io/part-of=berth"
+_ATTEMPTS = 5
+
+
+def read_definitions(folder: str | None = None) -> list[dict[str, Any]]:
+    """The collection's own manifests (deploy/crds), sorted by file name."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    folder = folder or os.path.join(here, "..", "..", "..", "deploy", "crds")
+    found = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".yaml"):
+            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+                found += [body for body in yaml.safe_load_all(stream) if body]
+    return found
+
+
+def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """On the controller: the default definitions travel with the arguments, also to another machine or into async."""
+    if arguments.get("definitions") is None:
+        return {**arguments, "definitions": read_definitions()}
+    return arguments
+
+
+def run(context: Context) -> dict[str, Any]:
+    definitions = context.params["definitions"]
+    if not definitions:
+        raise InputError(
+            "crds: there are no definitions; give definitions, or run it as a task "
+            "(its action plugin fills in the default)"
+        )
+    check_definitions(definitions)
+    if context.params["state"] == "absent":
+        return _absent(context, [str(body["metadata"]["name"]) for body in definitions])
+    return _present(context, definitions)
+
+
+# -- present -------------------------------------------------------------------------------------------------------
+
+
+def _present(context: Context, definitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    live = _installed(context, [str(body["metadata"]["name"]) for body in definitions])
+    changes = [plan_crd(body, live[body["metadata"]["name"]]) for body in definitions]
+    changed = [change for change in changes if change.action != "none"]
+    if not context.check_mode:
+        for change, body in zip(changes, definitions):
+            if change.action != "none":
+                live[change.name] = _write(context, change, body)
+        if context.params["wait"]:
+            _wait_established(context, live, {change.name for change in changed})
+    return {
+        "changed": bool(changed),
+        "crds": [
+            {"name": change.name, "action": change.action, "versions": _versions(change.after)} for change in changes
+        ],
+        "diff": [diff_entry(CRD, change.name, change.before, change.after) for change in changed],
+    }
+
+
+def _installed(context: Context, names: Sequence[str]) -> dict[str, dict[str, Any] | None]:
+    """One LIST by our label; only a definition that carries another label, or is not there, is asked for by name."""
+    found: dict[str, dict[str, Any] | None] = {
+        item["metadata"]["name"]: item for item in context.client.list(CRD, labels=_LABELS)
+    }
+    return {name: found[name] if name in found else context.client.find(CRD, name) for name in names}
+
+
+def _write(context: Context, change: CrdChange, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Create or replace; whoever writes the same definition meanwhile makes us look again, a bounded number of
+    times."""
+    for _attempt in range(_ATTEMPTS):
+        try:
+            if change.action == "create":
+                return context.client.create(CRD, {"apiVersion": CRD.api_version, "kind": CRD.kind, **body})
+            return context.client.replace(CRD, updated(change))
+        except ConflictError as exc:
+            conflict = exc
+        except NotFoundError as exc:  # removed between our reading and our writing
+            conflict = ConflictError(exc.message, exc.status, exc.reason, exc.causes)
+        live = context.client.find(CRD, change.name)
+        change = plan_crd(body, live)
+        if change.action == "none" and live is not None:
+            return live
+    raise conflict
+
+
+def _wait_established(context: Context, live: Mapping[str, Mapping[str, Any] | None], changed: set[str]) -> None:
+    pending = {
+        name: body for name, body in live.items() if body is not None and (name in changed or not established(body))
+    }
+
+    def probe() -> bool | None:
+        for name in list(pending):
+            body = context.client.get(CRD, name)
+            if established(body) and _served(context, body):
+                del pending[name]
+        return None if pending else True
+
+    if pending and not poll(probe, context.params["wait_timeout"]):
+        raise TimeoutExpired(
+            f"not Established after {context.params['wait_timeout']} s: {', '.join(sorted(pending))}; "
+            "see their status.conditions",
+            missing=sorted(pending),
+            changed=bool(changed),
+        )
+
+
+def _served(context: Context, body: Mapping[str, Any]) -> bool:
+    """Established is said a moment before the kind answers; the next task of a play wants it to answer."""
+    try:
+        context.client.list(_resource(body), fields="metadata.name=-")
+    except NotFoundError:
+        return False
+    except ForbiddenError:  # whoever may install definitions need not be allowed to read objects
+        return True
+    return True
+
+
+# -- absent --------------------------------------------------------------------------------------------------------
+
+
+def _absent(context: Context, names: Sequence[str]) -> dict[str, Any]:
+    live = {name: body for name, body in _installed(context, names).items() if body is not None}
+    lost = {name: _objects(context, body) for name, body in live.items()}
+    if any(lost.values()) and not context.params["force"]:
+        raise StateError(
+            f"the CRDs still have objects, and removing them would lose {loss_message(lost)}; nothing was removed. "
+            "Remove the objects first, or say force: true",
+            lost=lost,
+        )
+    if not context.check_mode:
+        for name, body in live.items():
+            context.client.delete(CRD, name, uid=body["metadata"]["uid"])
+        if context.params["wait"]:
+            _wait_gone(context, live)
+    if any(lost.values()):
+        context.warn(f"{'would be lost' if context.check_mode else 'lost'} with the CRDs: {loss_message(lost)}")
+    return {
+        "changed": bool(live),
+        "crds": [
+            {"name": name, "action": "delete" if name in live else "none", "versions": _versions(live.get(name))}
+            for name in names
+        ],
+        "lost": lost,
+        "diff": [diff_entry(CRD, name, {"spec": body["spec"]}, "", absent=True) for name, body in live.items()],
+    }
+
+
+def _objects(context: Context, body: Mapping[str, Any]) -> list[str]:
+    """The names of all objects of a kind, NAMESPACE/NAME where it is namespaced."""
+    try:
+        items = context.client.list(_resource(body))
+    except NotFoundError:  # never established, or removed meanwhile: nothing can be stored
+        return []
+    return sorted(
+        "/".join(filter(None, (item["metadata"].get("namespace"), item["metadata"]["name"]))) for item in items
+    )
+
+
+def _wait_gone(context: Context, live: Mapping[str, Mapping[str, Any]]) -> None:
+    pending = {name: body["metadata"]["uid"] for name, body in live.items()}
+
+    def probe() -> bool | None:
+        for name, uid in list(pending.items()):
+            body = context.client.find(CRD, name)
+            if body is None or body["metadata"]["uid"] != uid:
+                del pending[name]
+        return None if pending else True
+
+    if pending and not poll(probe, context.params["wait_timeout"]):
+        raise TimeoutExpired(
+            f"not gone after {context.params['wait_timeout']} s: {', '.join(sorted(pending))}; "
+            "objects with finalizers hold them",
+            missing=sorted(pending),
+            changed=True,
+        )
+
+
+# -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _resource(body: Mapping[str, Any]) -> Resource:
+    spec = body["spec"]
+    served = [version["name"] for version in spec["versions"] if version.get("served")]
+    stored = [version["name"] for version in spec["versions"] if version.get("storage") and version.get("served")]
+    version = (stored or served or [spec["versions"][0]["name"]])[0]
+    return Resource(
+        spec["group"], version, spec["names"]["plural"], spec["names"]["kind"], spec["scope"] == "Namespaced"
+    )
+
+
+def _versions(body: Mapping[str, Any] | None) -> list[str]:
+    return [version["name"] for version in body["spec"]["versions"]] if body else []
+
+
+OPERATION = Operation(
+    name="crds",
+    options={
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "definitions": {"type": "list", "elements": "dict"},
+        "force": {"type": "bool", "default": False},
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "int", "default": 60},
+    },
+    run=run,
+    prepare=prepare,
+)

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds that the collection reads and writes, and their places in the API: the one place where a path is made.
+
+Known beforehand, so that no module ever asks the API server what it serves (discovery costs dozens of requests).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+
+class Resource(NamedTuple):
+    """One kind of the API. ``group`` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, name: str | None = None, namespace: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of the collection, of one object, or of its subresource; every part is quoted."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def describe(self, name: str | None = None, namespace: str | None = None) -> str:
+        """The object's name for people: ``LocalDisk h1-d0``, ``StatefulSet default/db``."""
+        if not name:
+            return self.plural if not namespace else f"{self.plural} in namespace {namespace}"
+        return f"{self.kind} {namespace}/{name}" if self.namespaced and namespace else f"{self.kind} {name}"
+
+
+LOCAL_DISK = Resource("berth.dev", "v1alpha1", "localdisks", "LocalDisk", False)
+LOCAL_DEVICE = Resource("berth.dev", "v1alpha1", "localdevices", "LocalDevice", False)
+BERTH = Resource("berth.dev", "v1alpha1", "berths", "Berth", True)
+CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+NODE = Resource("", "v1", "nodes", "Node", False)
+NAMESPACE = Resource("", "v1", "namespaces", "Namespace", False)
+POD = Resource("", "v1", "pods", "Pod", True)
+SERVICE = Resource("", "v1", "services", "Service", True)
+PV = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
+PVC = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
+STORAGE_CLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
+STATEFUL_SET = Resource("apps", "v1", "statefulsets", "StatefulSet", True)

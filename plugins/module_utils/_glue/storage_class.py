@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operation behind the module storage_class: one StorageClass, by default one for local disks.
+
+Reads all classes with one LIST (it must know whether another one is the default, too), writes at most one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..berth_core.app.compare import differences, prune
+from ..berth_core.errors import StateError
+from .base import Context, Operation
+from .objects import diff_entry, text_map
+from .resources import STORAGE_CLASS
+
+DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+#: field of the object -> option; the API server never changes these
+_IMMUTABLE = {
+    "provisioner": "provisioner",
+    "reclaimPolicy": "reclaim_policy",
+    "volumeBindingMode": "volume_binding_mode",
+    "parameters": "parameters",
+}
+#: what a class has that does not say otherwise
+_SERVER_DEFAULTS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+
+
+def run(context: Context) -> dict[str, Any]:
+    desired = wanted(context.params)
+    live = {item["metadata"]["name"]: item for item in context.client.list(STORAGE_CLASS)}
+    if context.params["state"] == "absent":
+        return _absent(context, live.get(context.params["name"]))
+    if context.params["default"]:
+        _warn_of_other_defaults(context, live)
+    return _present(context, desired, live.get(context.params["name"]))
+
+
+def wanted(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The object that the options describe; what they leave out, it leaves out."""
+    annotations = text_map("annotations", params["annotations"])
+    if params["default"] is not None:
+        annotations[DEFAULT_ANNOTATION] = "true" if params["default"] else "false"
+    maps = {"labels": text_map("labels", params["labels"]), "annotations": annotations}
+    metadata = {"name": params["name"], **{key: value for key, value in maps.items() if value}}
+    body = {
+        "metadata": metadata,
+        "provisioner": params["provisioner"],
+        "reclaimPolicy": params["reclaim_policy"],
+        "volumeBindingMode": params["volume_binding_mode"],
+        "parameters": text_map("parameters", params["parameters"]) or None,
+        "allowVolumeExpansion": params["allow_volume_expansion"],
+        "mountOptions": params["mount_options"],
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def refuse_immutable(desired: Mapping[str, Any], live: Mapping[str, Any]) -> None:
+    """StateError naming every field that the API server would not change, and what to do."""
+    have = {**_SERVER_DEFAULTS, **live}
+    wrong = [
+        f"{option} is {have.get(field)!r}, wanted {desired[field]!r}"
+        for field, option in _IMMUTABLE.items()
+        if field in desired and (have.get(field) or None) != desired[field]
+    ]
+    if wrong:
+        raise StateError(
+            f"{STORAGE_CLASS.describe(desired['metadata']['name'])} cannot be changed so: {'; '.join(wrong)}. "
+            "Kubernetes never changes these fields; remove the class first (state: absent: existing volumes stay), "
+            "or choose another name",
+            storage_class=desired["metadata"]["name"],
+        )
+
+
+def _present(context: Context, desired: dict[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
+    name = desired["metadata"]["name"]
+    if live is None:
+        result = desired if context.check_mode else context.client.create(STORAGE_CLASS, {**_TYPE, **desired})
+        return _result(result, [diff_entry(STORAGE_CLASS, name, None, desired)])
+    refuse_immutable(desired, live)
+    if not differences(desired, live):
+        return {"changed": False, "storage_class": _clean(live), "diff": []}
+    diff = diff_entry(STORAGE_CLASS, name, prune(live, desired), desired)
+    if context.check_mode:
+        return _result(desired, [diff])
+    guard = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
+    body = {**desired, "metadata": {**desired["metadata"], **guard}}
+    return _result(context.client.patch(STORAGE_CLASS, name, None, body), [diff])
+
+
+def _absent(context: Context, live: Mapping[str, Any] | None) -> dict[str, Any]:
+    if live is None:
+        return {"changed": False, "storage_class": None, "diff": []}
+    name = live["metadata"]["name"]
+    if not context.check_mode:
+        context.client.delete(STORAGE_CLASS, name, uid=live["metadata"]["uid"])
+    diff = diff_entry(STORAGE_CLASS, name, _clean(live), None, absent=True)
+    return {"changed": True, "storage_class": None, "diff": [diff]}
+
+
+def _warn_of_other_defaults(context: Context, live: Mapping[str, Mapping[str, Any]]) -> None:
+    name = context.params["name"]
+    others = [
+        other
+        for other, body in sorted(live.items())
+        if other != name and (body["metadata"].get("annotations") or {}).get(DEFAULT_ANNOTATION) == "true"
+    ]
+    if others:
+        context.warn(
+            f"StorageClass {', '.join(others)} is a default too; the newest one fills claims that name no class"
+        )
+
+
+def _result(body: Mapping[str, Any], diff: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"changed": True, "storage_class": _clean(body), "diff": diff}
+
+
+def _clean(body: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {
+        key: value for key, value in body["metadata"].items() if key in ("name", "labels", "annotations", "uid")
+    }
+    return {**_TYPE, **body, "metadata": metadata}
+
+
+_TYPE = {"apiVersion": STORAGE_CLASS.api_version, "kind": STORAGE_CLASS.kind}
+
+OPERATION = Operation(
+    name="storage_class",
+    options={
+        "name": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "default": {"type": "bool"},
+        "provisioner": {"type": "str", "default": "kubernetes.io/no-provisioner"},
+        "parameters": {"type": "dict"},
+        "reclaim_policy": {"type": "str", "choices": ["Retain", "Delete"], "default": "Retain"},
+        "volume_binding_mode": {
+            "type": "str",
+            "choices": ["WaitForFirstConsumer", "Immediate"],
+            "default": "WaitForFirstConsumer",
+        },
+        "allow_volume_expansion": {"type": "bool"},
+        "mount_options": {"type": "list", "elements": "str"},
+        "labels": {"type": "dict"},
+        "annotations": {"type": "dict"},
+    },
+    run=run,
+)

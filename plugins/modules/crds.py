@@ -1,0 +1,116 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: crds
+short_description: Install, upgrade or remove the custom resources of berth
+version_added: 0.1.0
+author:
+  - The berth authors (@berth-dev)
+description:
+  - Installs the definitions of LocalDisk, LocalDevice and Berth, upgrades them, and waits until the API server
+    serves them.
+  - An upgrade that drops a version in which objects may still be stored is refused.
+  - Removal is refused while there are objects, unless O(force=true); the message says which would be lost.
+options:
+  state:
+    description: Whether the definitions are there.
+    type: str
+    choices: [present, absent]
+    default: present
+  definitions:
+    description:
+      - The CustomResourceDefinitions to manage, as mappings.
+      - By default those that this version of the collection brings.
+    type: list
+    elements: dict
+  force:
+    description: With O(state=absent), remove the definitions although that deletes every object of theirs.
+    type: bool
+    default: false
+  wait:
+    description: Wait until the definitions are served, or gone.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Seconds to wait at most.
+    type: int
+    default: 60
+attributes:
+  check_mode:
+    description: Can run in check mode and say what would change, without a single write.
+    support: full
+  diff_mode:
+    description: Shows what changes, without what the API server adds by itself.
+    support: full
+  async:
+    description: Runs as an ordinary module then.
+    support: full
+extends_documentation_fragment:
+  - berth.stateful.auth
+seealso:
+  - module: berth.stateful.storage_class
+"""
+
+EXAMPLES = r"""
+- name: Install or upgrade the custom resources
+  berth.stateful.crds:
+    kubeconfig: ~/.kube/config
+
+- name: See what would be lost
+  berth.stateful.crds:
+    state: absent
+  check_mode: true
+  register: removal
+  ignore_errors: true
+
+- name: Remove them with everything in them
+  berth.stateful.crds:
+    state: absent
+    force: true
+"""
+
+RETURN = r"""
+crds:
+  description: What was done (in check mode, what would be) with each definition.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: localdisks.berth.dev, action: create, versions: [v1alpha1]}]
+  contains:
+    name:
+      description: The definition's name.
+      type: str
+    action:
+      description: V(create), V(update), V(delete) or V(none).
+      type: str
+    versions:
+      description: The versions that the definition has.
+      type: list
+      elements: str
+lost:
+  description: The objects, by definition, that removal deletes.
+  returned: when O(state=absent), also on refusal
+  type: dict
+  sample: {localdisks.berth.dev: [h1-d0, h1-d1]}
+requests:
+  description: How many requests were sent to the API server, by verb.
+  returned: always
+  type: dict
+  sample: {list: 1}
+"""
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import module_main
+from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION
+
+
+def main() -> None:
+    module_main(OPERATION)
+
+
+if __name__ == "__main__":
+    main()
