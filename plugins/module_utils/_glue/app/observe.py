@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads an application, and the world that it is placed in, from the API server: at most one LIST of each kind.
+
+Called by stateful_app and stateful_app_info. Never writes, never decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...berth_core.app import manifests
+from ...berth_core.app.choose import World
+from ...berth_core.app.observed import Observed
+from ...berth_core.app.wanted import APP_LABEL, STATEFUL_SET, AppWanted
+from ..client import ApiClient
+from ..resources import (
+    BERTH,
+    LOCAL_DEVICE,
+    LOCAL_DISK,
+    NODE,
+    POD,
+    PV,
+    PVC,
+    SERVICE,
+    STORAGE_CLASS,
+)
+from ..resources import (
+    STATEFUL_SET as STATEFUL_SETS,
+)
+
+
+def observe(client: ApiClient, name: str, namespace: str, workload: str, service: str | None) -> Observed:
+    """Everything that bears the app's name. Locks are read before berths: see Observed.stale_disks."""
+    label = f"{APP_LABEL}={name}"
+    held = client.list(LOCAL_DISK, fields=f"spec.claimRef.app={name}")
+    disks = [disk for disk in held if disk["spec"]["claimRef"]["namespace"] == namespace]
+    devices = [device for device in client.list(LOCAL_DEVICE) if device["spec"].get("claimRefs")]
+    berths = client.list(BERTH, namespace, labels=label)
+    return Observed(
+        name,
+        namespace,
+        berths={record["spec"]["ordinal"]: record for record in berths if record["spec"]["app"] == name},
+        disks=_by_name(disks),
+        volumes=_by_name(client.list(PV, labels=f"{label},{manifests.NAMESPACE_LABEL}={namespace}")),
+        claims=_by_name(client.list(PVC, namespace, labels=label)),
+        pods=_by_name(_own_pods(client.list(POD, namespace, labels=label), name)),
+        stateful_set=client.find(STATEFUL_SETS, name, namespace) if workload == STATEFUL_SET else None,
+        service=client.find(SERVICE, service, namespace) if service else None,
+        devices=_by_name(devices),
+    )
+
+
+def _by_name(items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {item["metadata"]["name"]: item for item in items}
+
+
+def _own_pods(pods: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    pattern = re.compile(re.escape(name) + r"-[0-9]+")
+    return [pod for pod in pods if pattern.fullmatch(pod["metadata"]["name"])]
+
+
+def load_world(client: ApiClient, app: AppWanted) -> World:
+    """What a choice is made from. Claims and volumes only where the template itself brings some."""
+    own_claims = _uses_claims(app.template)
+    disks, devices = client.list(LOCAL_DISK), client.list(LOCAL_DEVICE)
+    return World(
+        disks=disks,
+        devices=devices,
+        berths=client.list(BERTH),
+        nodes=client.list(NODE),
+        pods=client.list(POD),
+        storage_classes=client.list(STORAGE_CLASS),
+        volumes=client.list(PV) if own_claims else (),
+        claims=client.list(PVC, app.namespace) if own_claims else (),
+    )
+
+
+def _uses_claims(template: Mapping[str, Any]) -> bool:
+    return any("persistentVolumeClaim" in volume for volume in template["spec"].get("volumes") or ())

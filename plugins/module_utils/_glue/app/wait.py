@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waiting for objects by watching them: as fast as the cluster, and with the cause when the time is over.
+
+Called by the flow; the conditions are pure functions from what was last seen to what is still missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+from ...berth_core.app.observed import ready
+from ...berth_core.errors import StateError, TimeoutExpired
+from ..client import ApiClient
+from ..resources import Resource
+
+Objects = dict[str, dict[str, Any]]
+#: From what is seen (by name) to what is still missing, a line each.
+Missing = Callable[[Objects], Sequence[str]]
+#: Waiting reasons of a container that no time mends.
+_HOPELESS = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+
+
+def until(
+    client: ApiClient,
+    resource: Resource,
+    namespace: str | None,
+    labels: str | None,
+    seconds: float,
+    missing: Missing,
+    goal: str,
+    progress: Callable[[str], None],
+) -> Objects:
+    """Watch the objects until nothing is missing. Raises TimeoutExpired with what was still missing."""
+    deadline = time.monotonic() + seconds
+    told: Sequence[str] = ()
+    while True:
+        items, version = client.list_with_version(resource, namespace, labels=labels)
+        seen = {item["metadata"]["name"]: item for item in items}
+        left = missing(seen)
+        if not left:
+            return seen
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            break
+        if list(left) != list(told):
+            progress(f"waiting for {goal}: {'; '.join(left)}")
+            told = left
+        for event in client.watch(resource, version, remaining, namespace, labels):
+            if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
+                break  # an ERROR event (410 Gone) or a bookmark we did not ask for: list again
+            _take(seen, event)
+            left = missing(seen)
+            if not left:
+                return seen
+            if time.monotonic() >= deadline:
+                break
+        else:
+            time.sleep(min(0.2, max(0.0, deadline - time.monotonic())))  # the stream ended by itself: no busy loop
+    raise TimeoutExpired(
+        f"waited {seconds:g} s for {goal}; still missing: {'; '.join(left)}", missing=list(left), changed=True
+    )
+
+
+def _take(seen: Objects, event: Mapping[str, Any]) -> None:
+    name = event["object"]["metadata"]["name"]
+    if event["type"] == "DELETED":
+        seen.pop(name, None)
+    else:
+        seen[name] = event["object"]
+
+
+def pods_ready(names: Sequence[str]) -> Missing:
+    """Missing: every named pod that is not Ready, with the reason that the cluster gives."""
+
+    def missing(seen: Objects) -> list[str]:
+        return [f"pod {name} {why_not_ready(seen.get(name))}" for name in names if not ready(seen.get(name))]
+
+    return missing
+
+
+def pods_gone(names: Sequence[str]) -> Missing:
+    def missing(seen: Objects) -> list[str]:
+        return [
+            f"pod {name} is still there ({_where(seen[name])}); its locks are kept" for name in names if name in seen
+        ]
+
+    return missing
+
+
+def objects_gone(kind: str, names: Sequence[str]) -> Missing:
+    def missing(seen: Objects) -> list[str]:
+        return [
+            f"{kind} {name} is still there (finalizers "
+            f"{', '.join(seen[name]['metadata'].get('finalizers') or ['none'])})"
+            for name in names
+            if name in seen
+        ]
+
+    return missing
+
+
+def _where(pod: Mapping[str, Any]) -> str:
+    status = (
+        "terminating" if pod["metadata"].get("deletionTimestamp") else (pod.get("status") or {}).get("phase", "Unknown")
+    )
+    return f"{status} on node {pod['spec'].get('nodeName') or 'none'}"
+
+
+def why_not_ready(pod: Mapping[str, Any] | None) -> str:
+    """The nearest cause in a pod's status. Raises StateError for one that no waiting mends."""
+    if pod is None:
+        return "does not exist yet"
+    status = pod.get("status") or {}
+    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in _HOPELESS:
+            name = pod["metadata"]["name"]
+            raise StateError(
+                f"pod {name}: container {container['name']}: {waiting['reason']}: {waiting.get('message', '')}".rstrip(
+                    ": "
+                ),
+                changed=True,
+            )
+        if waiting.get("reason") and waiting["reason"] != "PodInitializing":
+            return f"waits: container {container['name']}: {waiting['reason']} {waiting.get('message', '')}".rstrip()
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"is not scheduled: {condition.get('message') or condition.get('reason', '')}"
+    return f"is {status.get('phase', 'Unknown')} on node {pod['spec'].get('nodeName') or 'none'}, not Ready"

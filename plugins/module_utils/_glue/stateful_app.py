@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operation behind the module stateful_app: its options, and the flow from what is asked to what is there.
+
+plan (pure) -> choose (pure) -> [check mode ends here] -> give up -> reserve -> prebind -> create -> wait.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..berth_core.app import report, states
+from ..berth_core.app.choose import Choice, explanation
+from ..berth_core.app.observed import Observed, phase
+from ..berth_core.app.plan import Plan, make_plan, removal_plan
+from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
+from ..berth_core.errors import InputError, StateError
+from .app.flow import Flow
+from .app.observe import observe
+from .app.release import Release
+from .app.sources import load_template
+from .base import Context, Operation
+
+_PORT = {
+    "name": {"type": "str"},
+    "port": {"type": "int", "required": True},
+    "target_port": {"type": "str"},
+    "protocol": {"type": "str", "choices": ["TCP", "UDP", "SCTP"], "default": "TCP"},
+}
+_DISK = {
+    "name": {"type": "str", "required": True},
+    "size": {"type": "str", "required": True},
+    "storage_class": {"type": "str"},
+    "volume_mode": {"type": "str", "choices": ["Filesystem", "Block"], "default": "Filesystem"},
+    "fs_type": {"type": "str", "choices": ["ext4", "xfs"]},
+    "selector": {"type": "dict"},
+    "disk_names": {"type": "list", "elements": "str"},
+}
+_DEVICE = {
+    "name": {"type": "str", "required": True},
+    "device_class": {"type": "str", "required": True},
+    "count": {"type": "int"},
+    "share": {"type": "int"},
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "name": {"type": "str", "required": True},
+    "namespace": {"type": "str", "default": "default"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "replicas": {"type": "int", "default": 1},
+    "workload": {"type": "str", "choices": [STATEFUL_SET, POD], "default": STATEFUL_SET},
+    "template": {"type": "dict"},
+    "src": {"type": "path"},
+    "service": {
+        "type": "dict",
+        "options": {
+            "name": {"type": "str"},
+            "cluster_ip": {"type": "str", "default": "None"},
+            "publish_not_ready_addresses": {"type": "bool", "default": False},
+            "ports": {"type": "list", "elements": "dict", "options": _PORT},
+        },
+    },
+    "disks": {"type": "list", "elements": "dict", "options": _DISK},
+    "devices": {"type": "list", "elements": "dict", "options": _DEVICE},
+    "topology_spread_constraints": {"type": "list", "elements": "dict"},
+    "pod_management_policy": {"type": "str", "choices": ["OrderedReady", "Parallel"], "default": "OrderedReady"},
+    "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
+    "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
+    "wait": {"type": "bool", "default": False},
+    "wait_timeout": {"type": "int", "default": 120},
+    "explain": {"type": "bool", "default": False},
+}
+
+
+def run(context: Context) -> dict[str, Any]:
+    params = context.params
+    if params["wait_timeout"] < 0:
+        raise InputError(f"wait_timeout is {params['wait_timeout']}: expected 0 or more seconds")
+    if params["state"] == "absent":
+        return _absent(context)
+    if params["wait"] and params["until"] != states.CREATED:
+        raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
+    app = parse_app({**params, "template": load_template(params["template"], params["src"])})
+    return _present(context, app)
+
+
+def _observe(context: Context, app: AppWanted) -> Observed:
+    return observe(context.client, app.name, app.namespace, app.workload, app.service_name if app.service else None)
+
+
+def _present(context: Context, app: AppWanted) -> dict[str, Any]:
+    until, explain = context.params["until"], context.params["explain"]
+    observed = _observe(context, app)
+    _refuse_other_workload(app, observed)
+    plan = make_plan(app, observed, until)
+    flow = Flow(context, app, observed, plan, context.params["wait_timeout"])
+    choices = flow.select(explain)
+    result: dict[str, Any] = {"changed": not plan.empty, "diff": report.diff(app, observed, plan, choices, until)}
+    if explain:
+        result["explanation"] = explanation(
+            choices, {choice.ordinal: app.berth_name(choice.ordinal) for choice in choices}
+        )
+    if not context.check_mode:
+        _carry_out(context, app, observed, plan, flow, choices)
+        if not plan.empty or context.params["wait"]:
+            observed = _observe(context, app)
+        choices = []
+    rows = report.rows(observed, app.workload)
+    gone = {app.berth_name(ordinal) for ordinal in plan.release} if context.check_mode else set()
+    result["berths"] = sorted(
+        [row for row in rows if row["name"] not in gone] + report.chosen_rows(app, choices),
+        key=lambda row: int(row["ordinal"]),
+    )
+    return result
+
+
+def _carry_out(
+    context: Context, app: AppWanted, observed: Observed, plan: Plan, flow: Flow, choices: list[Choice]
+) -> None:
+    until = context.params["until"]
+    if not plan.empty:
+        release = Release(context, observed, app.workload, context.params["wait_timeout"])
+        release.clear_stale()
+        release.scale_down(plan.release, app.replicas)
+        flow.discard()
+        flow.reserve(choices)
+        if states.reached(until, states.BOUND):
+            flow.prebind()
+        if states.reached(until, states.CREATED):
+            flow.create()
+    if context.params["wait"]:
+        flow.run()
+
+
+def _refuse_other_workload(app: AppWanted, observed: Observed) -> None:
+    """An app does not change its kind while its pods are there: the old ones would hold what the new ones need."""
+    other = observed.stateful_set is None and any(_owner(pod) == STATEFUL_SET for pod in observed.pods.values())
+    bare = any(_owner(pod) is None for pod in observed.pods.values())
+    if (app.workload == POD and other) or (app.workload == STATEFUL_SET and bare):
+        have = STATEFUL_SET if app.workload == POD else POD
+        raise StateError(
+            f"{app.namespace}/{app.name} runs as workload {have}, and {app.workload} is asked for: "
+            "scale it down to 0 first (its data is kept), or use another name"
+        )
+
+
+def _owner(pod: Any) -> str | None:
+    return next((str(owner["kind"]) for owner in pod["metadata"].get("ownerReferences") or ()), None)
+
+
+def _absent(context: Context) -> dict[str, Any]:
+    params = context.params
+    name, namespace, workload = params["name"], params["namespace"], params["workload"]
+    check_app_name(name, namespace, workload)
+    service = (params["service"] or {}).get("name") or name
+    observed = observe(context.client, name, namespace, workload, service)
+    plan = removal_plan(observed)
+    there = not observed.empty
+    if there and not context.check_mode:
+        release = Release(context, observed, workload, params["wait_timeout"])
+        release.clear_stale()
+        release.remove(plan.release, service)
+    return {"changed": there, "diff": report.removal_diff(observed, plan), "berths": []}
+
+
+def _info(context: Context) -> dict[str, Any]:
+    params = context.params
+    check_app_name(params["name"], params["namespace"], POD)
+    observed = observe(context.client, params["name"], params["namespace"], STATEFUL_SET, params["name"])
+    workload = STATEFUL_SET if observed.stateful_set else POD
+    stale = [disk["metadata"]["name"] for disk in observed.stale_disks()]
+    ready = sum(phase(ordinal, observed, workload) == states.RUNNING for ordinal in observed.berths)
+    return {
+        "exists": not observed.empty,
+        "workload": workload if observed.stateful_set or observed.pods else None,
+        "berths": report.rows(observed, workload),
+        "ready": ready,
+        "stale_locks": stale,
+    }
+
+
+OPERATION = Operation(
+    "stateful_app",
+    OPTIONS,
+    run,
+    mutually_exclusive=(("template", "src"),),
+    required_if=(("state", "present", ("template", "src"), True),),
+    controller_files=("src",),
+)
+INFO = Operation(
+    "stateful_app_info",
+    {"name": {"type": "str", "required": True}, "namespace": {"type": "str", "default": "default"}},
+    _info,
+)

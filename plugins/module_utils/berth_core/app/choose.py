@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Select node and select resource for the replicas that need a berth, and the check that a choice still holds.
+
+Two runs may choose at once. Disks and devices are decided by the compare-and-swap of their locks. A node's room
+(cpu, memory,
+ports) has no object to swap, so it is decided by order: every run writes its berths down first, then reads all
+berths again;
+what was written earlier counts, what was written later does not (`still_fits`). Of two runs at least the later one
+sees both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..cluster.snapshot import Snapshot
+from ..errors import UnschedulableError
+from ..framework.cycle import DEFAULT_PROFILE, Outcome, place
+from ..model.labels import LabelSelector
+from ..model.placement import DeviceClaim, DiskClaim, Holder, PlacementRequest
+from . import manifests, states
+from .lock import unlock_device, unlock_disk
+from .observed import Object, recorded
+from .wanted import AppWanted
+
+
+@dataclass(frozen=True)
+class World:
+    """The lists that a choice is made from. ``disks`` and ``devices`` were read before ``berths``: a lock whose
+    berth is not
+    among them is therefore stale for certain."""
+
+    nodes: Sequence[Object]
+    pods: Sequence[Object]
+    disks: Sequence[Object]
+    devices: Sequence[Object]
+    berths: Sequence[Object]
+    volumes: Sequence[Object] = ()
+    claims: Sequence[Object] = ()
+    storage_classes: Sequence[Object] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where one replica goes. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares)."""
+
+    ordinal: int
+    node: str
+    disks: Mapping[str, str]
+    devices: tuple[tuple[str, str, int], ...]
+    outcome: Outcome
+
+
+def request(app: AppWanted, ordinal: int) -> PlacementRequest:
+    """One replica, as the scheduling cycle takes it."""
+    disks = tuple(
+        DiskClaim(
+            disk.name,
+            disk.size,
+            disk.storage_class,
+            disk.volume_mode,
+            disk.fs_type,
+            LabelSelector.parse(disk.selector) if disk.selector else None,
+            disk.disk_names,
+        )
+        for disk in app.disks
+    )
+    devices = tuple(
+        DeviceClaim(device.name, device.device_class, device.count, 1000 if device.share is None else device.share)
+        for device in app.devices
+    )
+    return PlacementRequest(
+        manifests.scheduling_pod(app, ordinal), disks, devices, Holder(app.namespace, app.name, ordinal)
+    )
+
+
+def choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool = False) -> list[Choice]:
+    """A place for every ordinal, all of them or none. Raises UnschedulableError that names the first that finds none.
+
+    Disks that another run has written down and not locked yet are left to it while there are others.
+    """
+    spoken_for = {
+        disk["name"]
+        for record in world.berths
+        if recorded(record) == states.SELECTED
+        for disk in record["spec"].get("disks") or ()
+    }
+    if spoken_for:
+        polite = replace(world, disks=[disk for disk in world.disks if disk["metadata"]["name"] not in spoken_for])
+        try:
+            return _choose(app, polite, ordinals, explain)
+        except UnschedulableError:
+            pass
+    return _choose(app, world, ordinals, explain)
+
+
+def _choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool) -> list[Choice]:
+    snapshot = _snapshot(world)
+    choices = []
+    for ordinal in ordinals:
+        wanted = request(app, ordinal)
+        outcome = place(DEFAULT_PROFILE, snapshot, wanted, explain=explain)
+        if outcome.placement is None:
+            raise _unschedulable(app, ordinal, outcome, choices)
+        snapshot.assume(wanted, outcome.placement)
+        choices.append(_choice(ordinal, outcome))
+    return choices
+
+
+def _snapshot(world: World) -> Snapshot:
+    return Snapshot.from_objects(
+        nodes=world.nodes,
+        pods=world.pods,
+        disks=world.disks,
+        devices=world.devices,
+        berths=world.berths,
+        pvs=world.volumes,
+        pvcs=world.claims,
+        storage_classes=world.storage_classes,
+    )
+
+
+def _choice(ordinal: int, outcome: Outcome) -> Choice:
+    placement = outcome.placement
+    devices = tuple(
+        (claim, name, shares) for claim, given in sorted(placement.devices.items()) for name, shares in given
+    )
+    return Choice(ordinal, placement.node, dict(placement.disks), devices, outcome)
+
+
+def _unschedulable(app: AppWanted, ordinal: int, outcome: Outcome, placed: Sequence[Choice]) -> UnschedulableError:
+    diagnosis = outcome.diagnosis
+    hints = diagnosis.hints()
+    text = f"replica {app.namespace}/{app.berth_name(ordinal)} does not fit: {diagnosis.message()}"
+    if placed:
+        already = ", ".join(f"{app.berth_name(choice.ordinal)} on {choice.node}" for choice in placed)
+        text += f" (after {already} of the same app)"
+    if hints:
+        text += ". What would make it fit: " + "; ".join(hints)
+    return UnschedulableError(text, ordinal=ordinal, explanation=diagnosis.to_dict(), hints=hints)
+
+
+def still_fits(app: AppWanted, world: World, record: Object) -> Outcome:
+    """Whether a berth that was written down fits its node beside everything that counts before it.
+
+    Its own locks are taken for free; its outcome has a placement, or the diagnosis of its one node.
+    """
+    meta, spec = record["metadata"], record["spec"]
+    others = [other for other in world.berths if other["metadata"]["uid"] != meta["uid"] and _earlier(other, record)]
+    disks = [unlock_disk(disk, meta["uid"], keep_data=True) or disk for disk in world.disks]
+    devices = [unlock_device(device, meta["uid"]) or device for device in world.devices]
+    pods = [
+        pod
+        for pod in world.pods
+        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) != (app.namespace, meta["name"])
+    ]
+    snapshot = _snapshot(replace(world, berths=others, disks=disks, devices=devices, pods=pods))
+    wanted = request(app, spec["ordinal"])
+    pins = {disk["claim"]: (disk["name"],) for disk in spec.get("disks") or ()}
+    pinned = replace(
+        wanted, disks=tuple(replace(disk, disk_names=pins[disk.name]) for disk in wanted.disks if disk.name in pins)
+    )
+    return place(DEFAULT_PROFILE, snapshot, pinned, only_node=spec["nodeName"])
+
+
+def _earlier(other: Object, record: Object) -> bool:
+    """Whether ``other`` counts before ``record``: it is Reserved already, or it was written first.
+
+    A berth that is only Selected was not written since its creation, so its resourceVersion is the creation's place
+    in the order.
+    """
+    if recorded(other) != states.SELECTED:
+        return True
+    return int(other["metadata"]["resourceVersion"]) < int(record["metadata"]["resourceVersion"])
+
+
+def unknown_storage_classes(app: AppWanted, world: World) -> list[str]:
+    """Classes that the app asks for and the cluster has neither as a StorageClass nor on any LocalDisk."""
+    known = {item["metadata"]["name"] for item in world.storage_classes}
+    return sorted({disk.storage_class for disk in app.disks if disk.storage_class} - known)
+
+
+def explanation(choices: Sequence[Choice], names: Mapping[int, str]) -> dict[str, Any]:
+    """Every verdict and score of a successful choice, for ``explain: true``: berth name -> diagnosis."""
+    return {names[choice.ordinal]: choice.outcome.diagnosis.to_dict() for choice in choices}

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking and giving up a lock, as pure changes of a LocalDisk or LocalDevice that was read from the API server.
+
+The caller writes the result with the resourceVersion that it read: the API server's compare-and-swap makes it a
+lock, and
+the schema's rules refuse a handover even from a caller with a bug. Called by the app flow; never talks to anybody.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..errors import LockError
+
+
+class Holder(NamedTuple):
+    """Who asks for a lock: one claim of one berth. ``uid`` is the Berth's, the fencing token."""
+
+    namespace: str
+    name: str
+    uid: str
+    app: str
+    ordinal: int
+    claim: str
+
+    def describe(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def disk_holder(disk: Mapping[str, Any]) -> str | None:
+    """``namespace/berth`` of a held disk."""
+    ref = disk["spec"].get("claimRef")
+    return f"{ref['namespace']}/{ref['name']}" if ref else None
+
+
+def holds_disk(disk: Mapping[str, Any], uid: str) -> bool:
+    ref = disk["spec"].get("claimRef")
+    return bool(ref) and ref["uid"] == uid
+
+
+def lock_disk(disk: Mapping[str, Any], holder: Holder) -> dict[str, Any] | None:
+    """The disk with its lock taken; None when this holder has it already.
+
+    Raises LockError when somebody else holds it, it is reserved, or it keeps the data of another replica.
+    """
+    spec = disk["spec"]
+    ref, kept, name = spec.get("claimRef"), spec.get("retainedFor"), disk["metadata"]["name"]
+    if ref:
+        if ref["uid"] == holder.uid and ref["claim"] == holder.claim:
+            return None
+        raise LockError(
+            f"LocalDisk {name} is held by {ref['namespace']}/{ref['name']} (claim {ref['claim']})", disk=name
+        )
+    if spec.get("reserved"):
+        raise LockError(f"LocalDisk {name} is reserved", disk=name)
+    if kept and not _same_replica(kept, holder):
+        raise LockError(
+            f"LocalDisk {name} keeps the data of {kept['namespace']}/{kept['app']}-{kept['ordinal']} (claim "
+            f"{kept['claim']})",
+            disk=name,
+        )
+    changed = copy.deepcopy(dict(disk))
+    changed["spec"].pop("retainedFor", None)
+    changed["spec"]["claimRef"] = {**holder._asdict(), "dataUID": kept["dataUID"] if kept else holder.uid}
+    return changed
+
+
+def unlock_disk(disk: Mapping[str, Any], uid: str, keep_data: bool) -> dict[str, Any] | None:
+    """The disk with the lock of berth ``uid`` given up; None when that berth does not hold it.
+
+    ``keep_data``: a pod may have written to it, so it stays retained for this replica. Without it only a disk that
+    already
+    carried this replica's data (a lock that was taken again) stays retained: an undone first lock leaves no trace.
+    """
+    ref = disk["spec"].get("claimRef")
+    if not ref or ref["uid"] != uid:
+        return None
+    changed = copy.deepcopy(dict(disk))
+    del changed["spec"]["claimRef"]
+    if keep_data or ref["dataUID"] != ref["uid"]:
+        kept = {key: ref[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}
+        changed["spec"]["retainedFor"] = kept
+    return changed
+
+
+def _same_replica(kept: Mapping[str, Any], holder: Holder) -> bool:
+    return (kept["namespace"], kept["app"], kept["ordinal"], kept["claim"]) == (
+        holder.namespace,
+        holder.app,
+        holder.ordinal,
+        holder.claim,
+    )
+
+
+def holds_device(device: Mapping[str, Any], uid: str) -> bool:
+    return any(ref["uid"] == uid for ref in device["spec"].get("claimRefs") or ())
+
+
+def lock_device(device: Mapping[str, Any], holder: Holder, shares: int) -> dict[str, Any] | None:
+    """The device with ``shares`` thousandths given to the holder; None when it has them already. Raises LockError."""
+    spec, name = device["spec"], device["metadata"]["name"]
+    refs = list(spec.get("claimRefs") or ())
+    if any(ref["uid"] == holder.uid and ref["claim"] == holder.claim for ref in refs):
+        return None
+    total = spec.get("capacity", {}).get("shares", 1000)
+    free = total - sum(ref["shares"] for ref in refs)
+    if spec.get("reserved") or shares > free:
+        holders = ", ".join(f"{ref['namespace']}/{ref['name']}: {ref['shares']}" for ref in refs) or "nobody"
+        why = (
+            "is reserved"
+            if spec.get("reserved")
+            else f"has {free} of {total} shares free, {shares} are asked for (held by {holders})"
+        )
+        raise LockError(f"LocalDevice {name} {why}", device=name)
+    changed = copy.deepcopy(dict(device))
+    ref = {
+        "namespace": holder.namespace,
+        "name": holder.name,
+        "uid": holder.uid,
+        "claim": holder.claim,
+        "shares": shares,
+    }
+    changed["spec"]["claimRefs"] = [*refs, ref]
+    return changed
+
+
+def unlock_device(device: Mapping[str, Any], uid: str) -> dict[str, Any] | None:
+    """The device without the shares of berth ``uid``; None when it has none."""
+    if not holds_device(device, uid):
+        return None
+    changed = copy.deepcopy(dict(device))
+    left = [ref for ref in changed["spec"]["claimRefs"] if ref["uid"] != uid]
+    changed["spec"].pop("claimRefs")
+    if left:
+        changed["spec"]["claimRefs"] = left
+    return changed

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects of an application, as manifests: berth, volume, claim, workload. Pure: the same app and choice give
+the same text.
+
+Called by the plan (for diffs) and by the flow (for writing): both speak of the very same objects.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..model.pod import PodInfo
+from .fsid import volume_path
+from .lock import Holder
+from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL, STATEFUL_SET, AppWanted, DiskWanted
+
+#: Which app's claim a volume serves: PVs are cluster-wide, and two namespaces may have apps of one name.
+NAMESPACE_LABEL = "berth.dev/namespace"
+BERTH_ANNOTATION = "berth.dev/berth-uid"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+#: The revision that a workload was made from: a field that left the template leaves no other trace in a subset
+#: comparison.
+REVISION_ANNOTATION = "berth.dev/revision"
+
+
+def app_labels(app: AppWanted, ordinal: int | None = None) -> dict[str, str]:
+    labels = {APP_LABEL: app.name, MANAGED_LABEL: "berth"}
+    if ordinal is not None:
+        labels[ORDINAL_LABEL] = str(ordinal)
+    return labels
+
+
+def berth(
+    app: AppWanted, ordinal: int, node: str, disks: Mapping[str, str], devices: Sequence[tuple[str, str, int]]
+) -> dict[str, Any]:
+    """The Berth of one replica. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares)."""
+    sizes = {disk.name: disk.size for disk in app.disks}
+    spec: dict[str, Any] = {"app": app.name, "ordinal": ordinal, "nodeName": node}
+    if disks:
+        spec["disks"] = [{"claim": claim, "name": name, "size": sizes[claim]} for claim, name in sorted(disks.items())]
+    if devices:
+        spec["devices"] = [{"claim": claim, "name": name, "shares": shares} for claim, name, shares in devices]
+    spec.update(berth_facts(app, scheduling_pod(app, ordinal)))
+    metadata = {"name": app.berth_name(ordinal), "namespace": app.namespace, "labels": app_labels(app, ordinal)}
+    return {"apiVersion": "berth.dev/v1alpha1", "kind": "Berth", "metadata": metadata, "spec": spec}
+
+
+def scheduling_pod(app: AppWanted, ordinal: int) -> PodInfo:
+    """What the scheduling plugins see of one replica."""
+    return PodInfo.from_manifest(pod(app, ordinal))
+
+
+def berth_facts(app: AppWanted, pod: PodInfo) -> dict[str, Any]:
+    """What of the pod counts against its node before there is a pod, and the revision it was taken from."""
+    facts: dict[str, Any] = {"revision": app.revision, "podLabels": dict(pod.labels)}
+    requests = {name: _amount(name, value) for name, value in pod.requests if value}
+    if requests:
+        facts["requests"] = requests
+    if pod.host_ports:
+        facts["hostPorts"] = [
+            {"port": item.port, "protocol": item.protocol, "hostIP": item.ip} for item in pod.host_ports
+        ]
+    return facts
+
+
+def _amount(resource: str, value: int) -> str:
+    return f"{value}m" if resource == "cpu" else str(value)
+
+
+def volume(
+    app: AppWanted, record: Mapping[str, Any], claim: str, disk: Mapping[str, Any], hostname: str
+) -> dict[str, Any]:
+    """The PersistentVolume over one locked disk of a berth."""
+    wanted, uid = _wanted(app, claim), record["metadata"]["uid"]
+    ordinal, name = record["spec"]["ordinal"], disk["metadata"]["name"]
+    terms = [{"matchExpressions": [{"key": HOSTNAME_LABEL, "operator": "In", "values": [hostname]}]}]
+    spec: dict[str, Any] = {
+        "capacity": {"storage": str(disk["spec"]["identity"]["size"])},
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": _class(wanted, disk),
+        "volumeMode": wanted.volume_mode,
+        "local": {"path": volume_path(disk, app.mount_root)},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        "claimRef": {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": app.namespace,
+            "name": app.claim_name(claim, ordinal),
+        },
+    }
+    labels = {**app_labels(app, ordinal), NAMESPACE_LABEL: app.namespace}
+    metadata = {"name": volume_name(name, uid), "labels": labels, "annotations": {BERTH_ANNOTATION: uid}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+
+
+def volume_name(disk: str, uid: str) -> str:
+    """A PV belongs to one disk under one lock: a disk that is given out again gets a new one."""
+    return f"{disk[:240]}-{uid[:8]}"
+
+
+def claim(app: AppWanted, record: Mapping[str, Any], name: str, disk: Mapping[str, Any]) -> dict[str, Any]:
+    """The PersistentVolumeClaim that a StatefulSet would make, already tied to its volume."""
+    wanted, uid = _wanted(app, name), record["metadata"]["uid"]
+    ordinal = record["spec"]["ordinal"]
+    metadata = {
+        "name": app.claim_name(name, ordinal),
+        "namespace": app.namespace,
+        "labels": app_labels(app, ordinal),
+        "annotations": {BERTH_ANNOTATION: uid},
+    }
+    spec = {**claim_spec(wanted, _class(wanted, disk)), "volumeName": volume_name(disk["metadata"]["name"], uid)}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def claim_spec(wanted: DiskWanted, storage_class: str) -> dict[str, Any]:
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": str(wanted.size)}},
+        "storageClassName": storage_class,
+        "volumeMode": wanted.volume_mode,
+    }
+
+
+def _wanted(app: AppWanted, claim: str) -> DiskWanted:
+    return next(disk for disk in app.disks if disk.name == claim)
+
+
+def _class(wanted: DiskWanted, disk: Mapping[str, Any]) -> str:
+    return wanted.storage_class if wanted.storage_class is not None else disk["spec"].get("storageClassName", "")
+
+
+def holder(app: AppWanted, record: Mapping[str, Any], claim: str) -> Holder:
+    meta = record["metadata"]
+    return Holder(app.namespace, meta["name"], meta["uid"], app.name, record["spec"]["ordinal"], claim)
+
+
+def stateful_set(app: AppWanted) -> dict[str, Any]:
+    """The StatefulSet over the pre-made claims. Its claim templates only give the claims their names."""
+    templates = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": disk.name, "labels": app_labels(app)},
+            "spec": claim_spec(disk, disk.storage_class or ""),
+        }
+        for disk in app.disks
+    ]
+    spec = {
+        "replicas": app.replicas,
+        "serviceName": app.service_name,
+        "podManagementPolicy": app.pod_management_policy,
+        "selector": {"matchLabels": {APP_LABEL: app.name}},
+        "template": copy.deepcopy(dict(app.template)),
+        "volumeClaimTemplates": templates,
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+    }
+    annotations = {REVISION_ANNOTATION: app.revision}
+    metadata = {"name": app.name, "namespace": app.namespace, "labels": app_labels(app), "annotations": annotations}
+    return {"apiVersion": "apps/v1", "kind": STATEFUL_SET, "metadata": metadata, "spec": spec}
+
+
+def pod(app: AppWanted, ordinal: int, node: str | None = None) -> dict[str, Any]:
+    """The bare pod of one ordinal (workload Pod), tied to ``node``; without it, what is shown to the scheduling
+    plugins."""
+    template = copy.deepcopy(dict(app.template))
+    spec = template["spec"]
+    volumes = [
+        {"name": disk.name, "persistentVolumeClaim": {"claimName": app.claim_name(disk.name, ordinal)}}
+        for disk in app.disks
+    ]
+    if node is not None:
+        if volumes:
+            spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
+        spec.setdefault("hostname", app.berth_name(ordinal))
+        if app.service:
+            spec.setdefault("subdomain", app.service_name)
+        _tie(spec, node)
+    labels = {**template["metadata"]["labels"], ORDINAL_LABEL: str(ordinal)}
+    metadata = {**template["metadata"], "name": app.berth_name(ordinal), "namespace": app.namespace, "labels": labels}
+    if node is not None:
+        metadata["annotations"] = {**metadata.get("annotations", {}), REVISION_ANNOTATION: app.revision}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _tie(spec: dict[str, Any], node: str) -> None:
+    """Require the node by name in every term of the pod's node affinity: any scheduler then brings it there, and no
+    other."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    selector = required.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = selector.get("nodeSelectorTerms") or [{}]
+    selector["nodeSelectorTerms"] = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), field]} for term in terms
+    ]

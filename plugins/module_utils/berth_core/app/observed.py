@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the API server says of one application, and how far each of its berths has come.
+
+The phase is derived from the objects themselves; the one recorded in a Berth's status is for people and for order,
+never
+believed: a process may have died before it could write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import states
+from .lock import holds_device, holds_disk
+from .manifests import BERTH_ANNOTATION, volume_name
+from .wanted import STATEFUL_SET
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One application's objects. ``disks`` and ``devices``: by name, those that name this app in a lock. ``pods`` by
+    name."""
+
+    name: str
+    namespace: str
+    berths: Mapping[int, Object] = field(default_factory=dict)
+    disks: Mapping[str, Object] = field(default_factory=dict)
+    devices: Mapping[str, Object] = field(default_factory=dict)
+    volumes: Mapping[str, Object] = field(default_factory=dict)
+    claims: Mapping[str, Object] = field(default_factory=dict)
+    pods: Mapping[str, Object] = field(default_factory=dict)
+    stateful_set: Object | None = None
+    service: Object | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing of the app is there."""
+        return not (
+            self.berths
+            or self.disks
+            or self.devices
+            or self.volumes
+            or self.claims
+            or self.pods
+            or self.stateful_set
+            or self.service
+        )
+
+    def pod(self, ordinal: int) -> Object | None:
+        return self.pods.get(f"{self.name}-{ordinal}")
+
+    def stale_disks(self) -> list[Object]:
+        """Held in this app's name by a berth that is gone: the berth is always deleted last, so nobody is coming
+        back for them."""
+        alive = {record["metadata"]["uid"] for record in self.berths.values()}
+        return [disk for disk in self.disks.values() if disk["spec"]["claimRef"]["uid"] not in alive]
+
+    def stale_devices(self) -> list[tuple[Object, str]]:
+        """(device, uid of the berth that is gone) likewise, for berths of this app's names."""
+        alive = {record["metadata"]["uid"] for record in self.berths.values()}
+        return [
+            (device, ref["uid"])
+            for device in self.devices.values()
+            for ref in device["spec"].get("claimRefs") or ()
+            if self.owns(ref) and ref["uid"] not in alive
+        ]
+
+    def owns(self, ref: Mapping[str, Any]) -> bool:
+        """Whether a lock's holder is a berth of this app."""
+        stem, _dash, ordinal = str(ref["name"]).rpartition("-")
+        return ref["namespace"] == self.namespace and stem == self.name and ordinal.isdigit()
+
+
+def locked(record: Object, observed: Observed) -> bool:
+    """Whether every disk and device that the berth names carries its lock."""
+    uid, spec = record["metadata"]["uid"], record["spec"]
+    disks = all(_held(observed.disks.get(disk["name"]), uid) for disk in spec.get("disks") or ())
+    devices = (observed.devices.get(device["name"]) for device in spec.get("devices") or ())
+    return disks and all(device is not None and holds_device(device, uid) for device in devices)
+
+
+def _held(disk: Object | None, uid: str) -> bool:
+    return disk is not None and holds_disk(disk, uid)
+
+
+def bound(record: Object, observed: Observed) -> bool:
+    """Whether every disk of the berth has its volume and its claim."""
+    meta, spec = record["metadata"], record["spec"]
+    for disk in spec.get("disks") or ():
+        volume = observed.volumes.get(volume_name(disk["name"], meta["uid"]))
+        claim = observed.claims.get(f"{disk['claim']}-{spec['app']}-{spec['ordinal']}")
+        if volume is None or claim is None or _going(volume) or _going(claim):
+            return False
+        if (claim["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) != meta["uid"]:
+            return False
+    return True
+
+
+def _going(thing: Object) -> bool:
+    return bool(thing["metadata"].get("deletionTimestamp"))
+
+
+def created(record: Object, observed: Observed, workload: str) -> bool:
+    """Whether the workload has been told of this ordinal (StatefulSet), or the pod is there (Pod)."""
+    ordinal = record["spec"]["ordinal"]
+    if workload == STATEFUL_SET:
+        return observed.stateful_set is not None and int(observed.stateful_set["spec"].get("replicas", 1)) > int(
+            ordinal
+        )
+    pod = observed.pod(ordinal)
+    return pod is not None and not _going(pod)
+
+
+def ready(pod: Object | None) -> bool:
+    """The pod's Ready condition."""
+    if pod is None or _going(pod):
+        return False
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def recorded(record: Object) -> str:
+    return str((record.get("status") or {}).get("phase") or states.SELECTED)
+
+
+def phase(ordinal: int, observed: Observed, workload: str) -> str:
+    """How far the berth of this ordinal has come, from what is there."""
+    record = observed.berths.get(ordinal)
+    if record is None:
+        return states.ABSENT
+    if not locked(record, observed):
+        return states.SELECTED
+    if recorded(record) == states.SELECTED:
+        return states.SELECTED  # all locks are held, but that it may count (node room) was not yet decided
+    if not bound(record, observed):
+        return states.RESERVED
+    if not created(record, observed, workload):
+        return states.BOUND
+    return states.RUNNING if ready(observed.pod(ordinal)) else states.CREATED

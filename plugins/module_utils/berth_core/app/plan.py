@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what is wanted and what is there to what has to be done. Pure: check mode stops here, a run goes on.
+
+The plan of a finished app is empty. Nothing in it depends on what an earlier, interrupted run remembered.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import StateError
+from . import manifests, states
+from .compare import differences
+from .observed import Object, Observed, phase, recorded
+from .wanted import POD, STATEFUL_SET, AppWanted
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``select``: ordinals that need a berth. ``discard``: Selected berths that no longer suit the request, to be
+    given up first.
+
+    ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
+    give up,
+    highest first. ``refresh``: berths whose recorded facts (requests, labels, revision) differ from the template.
+    ``replace_pods``: bare pods of another revision, highest ordinal first. ``service``/``stateful_set``: manifests
+    to apply.
+    """
+
+    select: tuple[int, ...] = ()
+    discard: tuple[int, ...] = ()
+    advance: Mapping[int, str] | None = None
+    release: tuple[int, ...] = ()
+    refresh: tuple[int, ...] = ()
+    replace_pods: tuple[int, ...] = ()
+    service: Mapping[str, Any] | None = None
+    stateful_set: Mapping[str, Any] | None = None
+    stale: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not (
+            self.select
+            or self.discard
+            or self.advance
+            or self.release
+            or self.refresh
+            or self.replace_pods
+            or self.service
+            or self.stateful_set
+            or self.stale
+        )
+
+
+def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -> Plan:
+    """Raises StateError where the app that is there cannot become the one that is wanted without losing data."""
+    release = tuple(sorted((ordinal for ordinal in observed.berths if ordinal >= app.replicas), reverse=True))
+    select, discard, advance, refresh = [], [], {}, []
+    for ordinal in range(app.replicas):
+        now = phase(ordinal, observed, app.workload)
+        record = observed.berths.get(ordinal)
+        if record is None:
+            select.append(ordinal)
+        elif recorded(record) == states.SELECTED and not _suits(app, record):
+            discard.append(ordinal)
+            select.append(ordinal)
+        else:
+            _check_kept(app, record, observed)
+            if not states.reached(now, until) or not states.reached(recorded(record), until):
+                advance[ordinal] = now
+            if _facts(app, ordinal) != _recorded_facts(record):
+                refresh.append(ordinal)
+    stale = [disk["metadata"]["name"] for disk in observed.stale_disks()]
+    stale += [device["metadata"]["name"] for device, _uid in observed.stale_devices()]
+    build = until == states.CREATED
+    return Plan(
+        tuple(select),
+        tuple(discard),
+        advance,
+        release,
+        tuple(refresh),
+        _outdated_pods(app, observed) if build else (),
+        _service_change(app, observed) if build else None,
+        _stateful_set_change(app, observed) if build else None,
+        tuple(sorted(stale)),
+    )
+
+
+def removal_plan(observed: Observed) -> Plan:
+    """The plan for state absent: every berth, highest ordinal first."""
+    stale = [disk["metadata"]["name"] for disk in observed.stale_disks()]
+    stale += [device["metadata"]["name"] for device, _uid in observed.stale_devices()]
+    return Plan(release=tuple(sorted(observed.berths, reverse=True)), stale=tuple(sorted(stale)))
+
+
+def _suits(app: AppWanted, record: Object) -> bool:
+    """Whether a choice that was written down, and not yet locked, still answers the request."""
+    spec = record["spec"]
+    disks = sorted((disk["claim"], disk["size"]) for disk in spec.get("disks") or ())
+    devices = {device["claim"] for device in spec.get("devices") or ()}
+    wanted_disks = sorted((disk.name, disk.size) for disk in app.disks)
+    return (
+        disks == wanted_disks
+        and devices == {device.name for device in app.devices}
+        and spec.get("revision") == app.revision
+    )
+
+
+def _check_kept(app: AppWanted, record: Object, observed: Observed) -> None:
+    """An existing berth keeps its disks: a request for others would mean to lose what is on them."""
+    spec, name = record["spec"], record["metadata"]["name"]
+    have = {disk["claim"]: disk["name"] for disk in spec.get("disks") or ()}
+    want = {disk.name for disk in app.disks}
+    if set(have) != want:
+        raise StateError(
+            f"berth {app.namespace}/{name} has the disks {_names(have)}, and {_names(want)} are asked for: the disks "
+            f"of an existing app "
+            "cannot change; scale it down to 0 (the data is kept) or use another name"
+        )
+    for wanted in app.disks:
+        disk = observed.disks.get(have[wanted.name])
+        if disk is None:
+            continue  # not locked yet: the lock step finds out
+        size, mode = disk["spec"]["identity"]["size"], disk["spec"].get("volumeMode", "Filesystem")
+        if size < wanted.size or mode != wanted.volume_mode:
+            raise StateError(
+                f"berth {app.namespace}/{name} holds LocalDisk {have[wanted.name]} ({size} bytes, {mode}) for "
+                f"{wanted.name}, and "
+                f"{wanted.size} bytes, {wanted.volume_mode} are asked for: a held disk is never exchanged"
+            )
+
+
+def _names(names: Any) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _facts(app: AppWanted, ordinal: int) -> dict[str, Any]:
+    return manifests.berth_facts(app, manifests.scheduling_pod(app, ordinal))
+
+
+def _recorded_facts(record: Object) -> dict[str, Any]:
+    return {
+        key: record["spec"][key] for key in ("revision", "podLabels", "requests", "hostPorts") if key in record["spec"]
+    }
+
+
+def _outdated_pods(app: AppWanted, observed: Observed) -> tuple[int, ...]:
+    if app.workload != POD:
+        return ()
+    outdated = []
+    for ordinal in range(app.replicas):
+        pod = observed.pod(ordinal)
+        if (
+            pod is not None
+            and (pod["metadata"].get("annotations") or {}).get(manifests.REVISION_ANNOTATION) != app.revision
+        ):
+            outdated.append(ordinal)
+    return tuple(reversed(outdated))
+
+
+def _service_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
+    if app.service is None:
+        return None
+    if observed.service is None or differences(app.service, observed.service):
+        return app.service
+    return None
+
+
+def _stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
+    if app.workload != STATEFUL_SET:
+        return None
+    desired = manifests.stateful_set(app)
+    live = observed.stateful_set
+    if live is None:
+        return desired
+    desired = copy.deepcopy(desired)
+    desired["spec"]["volumeClaimTemplates"] = (
+        live["spec"].get("volumeClaimTemplates") or []
+    )  # never changes: they only name the claims
+    same_revision = (live["metadata"].get("annotations") or {}).get(manifests.REVISION_ANNOTATION) == app.revision
+    return None if same_revision and not differences(desired, live) else desired

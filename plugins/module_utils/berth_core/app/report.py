@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a person is shown: the berths of an app as rows, and a plan as the before and after of a diff.
+
+Called by stateful_app and stateful_app_info. The diff of check mode and of a real run come from here, from the same
+plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import manifests, states
+from .choose import Choice
+from .compare import prune
+from .lock import unlock_disk
+from .observed import Object, Observed, phase, recorded
+from .plan import Plan
+from .wanted import POD, AppWanted
+
+
+def rows(observed: Observed, workload: str) -> list[dict[str, Any]]:
+    """One row for each berth, by ordinal: where it is, what it holds, how far it has come."""
+    return [
+        berth_row(record, phase(ordinal, observed, workload), observed)
+        for ordinal, record in sorted(observed.berths.items())
+    ]
+
+
+def berth_row(record: Object, now: str, observed: Observed) -> dict[str, Any]:
+    spec, meta = record["spec"], record["metadata"]
+    pod = observed.pod(spec["ordinal"])
+    return {
+        "name": meta["name"],
+        "namespace": meta["namespace"],
+        "ordinal": spec["ordinal"],
+        "uid": meta["uid"],
+        "node": spec["nodeName"],
+        "disks": [dict(disk) for disk in spec.get("disks") or ()],
+        "devices": [dict(device) for device in spec.get("devices") or ()],
+        "phase": now,
+        "recorded_phase": recorded(record),
+        "pod": pod["metadata"]["name"] if pod else None,
+    }
+
+
+def chosen_rows(app: AppWanted, choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    """The same rows for replicas whose berth is not there yet."""
+    sizes = {disk.name: disk.size for disk in app.disks}
+    return [
+        {
+            "name": app.berth_name(choice.ordinal),
+            "namespace": app.namespace,
+            "ordinal": choice.ordinal,
+            "uid": None,
+            "node": choice.node,
+            "disks": [
+                {"claim": claim, "name": name, "size": sizes[claim]} for claim, name in sorted(choice.disks.items())
+            ],
+            "devices": [{"claim": claim, "name": name, "shares": shares} for claim, name, shares in choice.devices],
+            "phase": states.SELECTED,
+            "recorded_phase": None,
+            "pod": None,
+        }
+        for choice in choices
+    ]
+
+
+def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A berth in a diff: what a person decides by."""
+    brief: dict[str, Any] = {"node": row["node"], "phase": row["phase"]}
+    if row["disks"]:
+        brief["disks"] = {disk["claim"]: disk["name"] for disk in row["disks"]}
+    if row["devices"]:
+        brief["devices"] = [f"{device['claim']}: {device['name']} ({device['shares']})" for device in row["devices"]]
+    return brief
+
+
+def diff(app: AppWanted, observed: Observed, plan: Plan, choices: Sequence[Choice], goal: str) -> dict[str, Any]:
+    """Ansible's diff of a plan: every berth with its node, disks and devices, and every object that changes."""
+    have = {row["name"]: row for row in rows(observed, app.workload)}
+    before = {name: _brief(row) for name, row in have.items()}
+    after = dict(before)
+    for ordinal in plan.release:
+        after.pop(app.berth_name(ordinal), None)
+    for ordinal in plan.advance or {}:
+        name = app.berth_name(ordinal)
+        if not states.reached(have[name]["phase"], goal):
+            after[name] = {**before[name], "phase": goal}
+    for row in chosen_rows(app, choices):
+        after[row["name"]] = {**_brief(row), "phase": goal}
+    objects_before, objects_after = _object_changes(app, observed, plan, choices, goal)
+    return {
+        "before": {"berths": before, "objects": objects_before},
+        "after": {"berths": after, "objects": objects_after},
+        "before_header": f"{app.namespace}/{app.name} (as it is)",
+        "after_header": f"{app.namespace}/{app.name} (as it will be)",
+    }
+
+
+def _object_changes(
+    app: AppWanted, observed: Observed, plan: Plan, choices: Sequence[Choice], goal: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    for live, desired in ((observed.service, plan.service), (observed.stateful_set, plan.stateful_set)):
+        if desired is not None:
+            key = _key(desired)
+            if live is not None:
+                before[key] = prune(live, desired)
+            after[key] = desired
+    for ordinal in plan.release:
+        for key, shown in _released(app.namespace, observed, ordinal).items():
+            before[key] = shown
+    if states.reached(goal, states.BOUND):
+        fresh = {**{choice.ordinal: dict(choice.disks) for choice in choices}, **_unbound(observed, plan)}
+        for ordinal, disks in sorted(fresh.items()):
+            for claim, disk in sorted(disks.items()):
+                after[f"PersistentVolumeClaim {app.namespace}/{app.claim_name(claim, ordinal)}"] = (
+                    f"bound to LocalDisk {disk}"
+                )
+    if app.workload == POD and states.reached(goal, states.CREATED):
+        _pod_changes(app, observed, plan, before, after)
+    return before, after
+
+
+def _unbound(observed: Observed, plan: Plan) -> dict[int, dict[str, str]]:
+    """Kept berths whose claims are still to be made."""
+    return {
+        ordinal: {disk["claim"]: disk["name"] for disk in observed.berths[ordinal]["spec"].get("disks") or ()}
+        for ordinal, now in (plan.advance or {}).items()
+        if not states.reached(now, states.BOUND)
+    }
+
+
+def _released(namespace: str, observed: Observed, ordinal: int) -> dict[str, str]:
+    record = observed.berths[ordinal]
+    spec = record["spec"]
+    return {
+        f"PersistentVolumeClaim {namespace}/{disk['claim']}-{spec['app']}-{ordinal}": f"bound to LocalDisk {disk['name']} (its data is kept)"
+        for disk in spec.get("disks") or ()
+    }
+
+
+def _pod_changes(app: AppWanted, observed: Observed, plan: Plan, before: dict[str, Any], after: dict[str, Any]) -> None:
+    for ordinal in range(app.replicas):
+        key = f"Pod {app.namespace}/{app.berth_name(ordinal)}"
+        pod = observed.pod(ordinal)
+        if ordinal in plan.replace_pods:
+            before[key] = {
+                "revision": (pod or {}).get("metadata", {}).get("annotations", {}).get(manifests.REVISION_ANNOTATION)
+            }
+            after[key] = {"revision": app.revision}
+        elif pod is None:
+            after[key] = {"revision": app.revision}
+
+
+def _key(manifest: Mapping[str, Any]) -> str:
+    meta = manifest["metadata"]
+    return f"{manifest['kind']} {meta['namespace']}/{meta['name']}"
+
+
+def removal_diff(observed: Observed, plan: Plan) -> dict[str, Any]:
+    """The diff of state absent: what goes, and whose data stays where."""
+    name, namespace = observed.name, observed.namespace
+    before: dict[str, Any] = {row["name"]: _brief(row) for row in rows(observed, "StatefulSet")}
+    kept = []
+    for ordinal in plan.release:
+        uid = observed.berths[ordinal]["metadata"]["uid"]
+        for disk in observed.berths[ordinal]["spec"].get("disks") or ():
+            live = observed.disks.get(disk["name"])
+            if live is not None and unlock_disk(live, uid, keep_data=True) is not None:
+                kept.append(f"{disk['name']} (claim {disk['claim']} of {name}-{ordinal})")
+    objects = [
+        f"{kind} {namespace}/{name}"
+        for kind, there in (("StatefulSet", observed.stateful_set), ("Service", observed.service))
+        if there
+    ]
+    return {
+        "before": {"berths": before, "objects": objects},
+        "after": {"berths": {}, "objects": [], "data kept on": kept},
+        "before_header": f"{namespace}/{name} (as it is)",
+        "after_header": f"{namespace}/{name} (absent)",
+    }

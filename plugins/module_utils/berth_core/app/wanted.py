@@ -1,0 +1,277 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the user asks for, checked as a whole before anything else happens.
+
+Made by the module from its options (`parse_app`); everything behind it may rely on what is said here. Every refusal
+names
+the option, what was wrong with it, and what is expected.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError, QuantityError
+from ..model.quantity import bytes_
+from .fsid import DEFAULT_MOUNT_ROOT, mount_point
+
+APP_LABEL = "berth.dev/app"
+ORDINAL_LABEL = "berth.dev/ordinal"
+MANAGED_LABEL = "app.kubernetes.io/managed-by"
+STATEFUL_SET = "StatefulSet"
+POD = "Pod"
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+#: A StatefulSet's pods carry the label controller-revision-hash: the set's name, a dash, ten characters; a label has
+#: 63.
+_STATEFUL_SET_NAME = 52
+_MAX_REPLICAS = 10_000
+
+
+@dataclass(frozen=True)
+class DiskWanted:
+    """One disk of every replica. ``size`` in bytes; ``disk_names`` pins (any of these, one for each replica)."""
+
+    name: str
+    size: int
+    storage_class: str | None
+    volume_mode: str
+    fs_type: str | None
+    selector: Mapping[str, Any] | None
+    disk_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DeviceWanted:
+    """``count`` whole devices, or ``share`` thousandths of one."""
+
+    name: str
+    device_class: str
+    count: int
+    share: int | None
+
+
+@dataclass(frozen=True)
+class AppWanted:
+    """A stateful application. ``template`` is the pod template with our labels; ``service`` a Service manifest or
+    None."""
+
+    name: str
+    namespace: str
+    replicas: int
+    workload: str
+    template: Mapping[str, Any]
+    service: Mapping[str, Any] | None
+    disks: tuple[DiskWanted, ...]
+    devices: tuple[DeviceWanted, ...]
+    pod_management_policy: str
+    mount_root: str
+
+    def berth_name(self, ordinal: int) -> str:
+        """Also the pod's name, for either workload."""
+        return f"{self.name}-{ordinal}"
+
+    def claim_name(self, claim: str, ordinal: int) -> str:
+        """The PVC's name: the one that a StatefulSet looks for."""
+        return f"{claim}-{self.name}-{ordinal}"
+
+    @property
+    def service_name(self) -> str:
+        return str(self.service["metadata"]["name"]) if self.service else self.name
+
+    @property
+    def revision(self) -> str:
+        """A hash of everything that a pod of this app is made from."""
+        text = json.dumps([self.template, self.workload], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_app_name(name: str, namespace: str, workload: str = STATEFUL_SET, replicas: int = 1) -> None:
+    """Raises InputError for a name that some object of the app could not carry."""
+    limit = _STATEFUL_SET_NAME if workload == STATEFUL_SET else 63 - len(f"-{max(replicas - 1, 0)}")
+    if not _LABEL.fullmatch(name) or len(name) > limit:
+        raise InputError(
+            f"name {name!r} ({len(name)} characters) cannot be used: expected a DNS-1123 label of at most {limit} "
+            f"characters "
+            f"(lower case letters, digits, '-'), because {_why_limit(workload)}"
+        )
+    if not _LABEL.fullmatch(namespace):
+        raise InputError(f"namespace {namespace!r} cannot be used: expected a DNS-1123 label of at most 63 characters")
+
+
+def _why_limit(workload: str) -> str:
+    if workload == STATEFUL_SET:
+        return "a StatefulSet's pods carry its name and a hash in one label of 63 characters"
+    return "a pod's host name is the app's name and its ordinal, 63 characters in all"
+
+
+def parse_app(options: Mapping[str, Any]) -> AppWanted:
+    """The options of ``stateful_app`` as one checked value. Raises InputError; touches nothing."""
+    name, namespace, workload = options["name"], options["namespace"], options["workload"]
+    replicas = options["replicas"]
+    if replicas < 0 or replicas > _MAX_REPLICAS:
+        raise InputError(f"replicas is {replicas}: expected 0 to {_MAX_REPLICAS}")
+    check_app_name(name, namespace, workload, replicas)
+    disks = tuple(_disk(index, disk, name) for index, disk in enumerate(options["disks"] or ()))
+    devices = tuple(_device(index, device) for index, device in enumerate(options["devices"] or ()))
+    _unique("disks", [disk.name for disk in disks])
+    _unique("devices", [device.name for device in devices])
+    _enough_pins(disks, replicas)
+    if workload == STATEFUL_SET and not disks:
+        raise InputError(
+            "disks is empty: the pods of a StatefulSet are tied to their berths by their disks; "
+            "name at least one disk, or use workload: Pod, where each pod is tied to its node"
+        )
+    mount_root = options.get("mount_root") or DEFAULT_MOUNT_ROOT
+    mount_point("check", mount_root)
+    template = _template(options, name, disks)
+    service = (
+        _service(options.get("service"), name, namespace)
+        if options.get("service") is not None or workload == STATEFUL_SET
+        else None
+    )
+    policy = options.get("pod_management_policy") or "OrderedReady"
+    return AppWanted(name, namespace, replicas, workload, template, service, disks, devices, policy, mount_root)
+
+
+def _disk(index: int, disk: Mapping[str, Any], app: str) -> DiskWanted:
+    where = f"disks[{index}]"
+    name = _claim(where, disk.get("name"))
+    if len(f"{name}-{app}") > 240:
+        raise InputError(f"{where}.name {name!r} is too long for the claim {name}-{app}-N")
+    try:
+        size = bytes_(disk["size"])
+    except QuantityError as exc:
+        raise InputError(f"{where}.size ({name}): {exc}; expected a quantity such as 10Gi") from exc
+    if size <= 0:
+        raise InputError(f"{where}.size ({name}) is {disk['size']}: expected more than 0")
+    if disk.get("fs_type") and disk["volume_mode"] == "Block":
+        raise InputError(
+            f"{where} ({name}): fs_type {disk['fs_type']} has no meaning with volume_mode Block; leave it out"
+        )
+    pins = tuple(disk.get("disk_names") or ())
+    for pin in pins:
+        if not _SUBDOMAIN.fullmatch(pin):
+            raise InputError(f"{where}.disk_names ({name}): {pin!r} is not the name of a LocalDisk")
+    _unique(f"{where}.disk_names ({name})", list(pins))
+    return DiskWanted(
+        name, size, disk.get("storage_class"), disk["volume_mode"], disk.get("fs_type"), disk.get("selector"), pins
+    )
+
+
+def _device(index: int, device: Mapping[str, Any]) -> DeviceWanted:
+    where = f"devices[{index}]"
+    name = _claim(where, device.get("name"))
+    share, count = device.get("share"), device.get("count")
+    if share is not None and count is not None:
+        raise InputError(f"{where} ({name}): count and share exclude each other: whole devices, or a part of one")
+    if share is not None and not 1 <= share <= 1000:
+        raise InputError(f"{where}.share ({name}) is {share}: expected 1 to 1000 thousandths of a device")
+    if count is not None and not 1 <= count <= 64:
+        raise InputError(f"{where}.count ({name}) is {count}: expected 1 to 64")
+    return DeviceWanted(name, device["device_class"], 1 if count is None else count, share)
+
+
+def _claim(where: str, name: Any) -> str:
+    if not isinstance(name, str) or not _LABEL.fullmatch(name):
+        raise InputError(f"{where}.name {name!r} cannot name a volume: expected a DNS-1123 label")
+    return name
+
+
+def _unique(option: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{option} names {', '.join(twice)} twice: every name may stand there once")
+
+
+def _enough_pins(disks: tuple[DiskWanted, ...], replicas: int) -> None:
+    for disk in disks:
+        if disk.disk_names and len(disk.disk_names) < replicas:
+            raise InputError(
+                f"disks ({disk.name}): {len(disk.disk_names)} disk_names are given for {replicas} replicas; name at "
+                f"least one disk for each"
+            )
+
+
+def _template(options: Mapping[str, Any], app: str, disks: tuple[DiskWanted, ...]) -> dict[str, Any]:
+    """The pod template with our labels and spread constraints, or InputError."""
+    template = copy.deepcopy(options.get("template"))
+    if isinstance(template, Mapping) and template.get("kind") == STATEFUL_SET:
+        template = (template.get("spec") or {}).get("template")
+    if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
+        raise InputError("template has no spec: expected a pod template, a mapping with metadata (optional) and spec")
+    spec = template["spec"]
+    containers = spec.get("containers")
+    if not isinstance(containers, list) or not containers or not all(isinstance(item, dict) for item in containers):
+        raise InputError("template.spec has no containers: expected a list with at least one container")
+    for index, container in enumerate(containers):
+        if not container.get("name") or not container.get("image"):
+            raise InputError(f"template.spec.containers[{index}] needs both name and image")
+    _volumes_do_not_collide(spec, disks)
+    constraints = options.get("topology_spread_constraints")
+    if constraints:
+        if spec.get("topologySpreadConstraints"):
+            raise InputError(
+                "topology_spread_constraints is given, and template.spec.topologySpreadConstraints too: keep one of "
+                "them"
+            )
+        spec["topologySpreadConstraints"] = constraints
+    if spec.get("nodeName"):
+        raise InputError(
+            "template.spec.nodeName is set: it would take the choice of nodes away; use nodeSelector or affinity"
+        )
+    metadata = template.get("metadata") or {}
+    labels = {**(metadata.get("labels") or {}), APP_LABEL: app, MANAGED_LABEL: "berth"}
+    kept = {key: value for key, value in metadata.items() if key == "annotations" and value}
+    return {"metadata": {**kept, "labels": labels}, "spec": spec}
+
+
+def _volumes_do_not_collide(spec: Mapping[str, Any], disks: tuple[DiskWanted, ...]) -> None:
+    own = {volume.get("name") for volume in spec.get("volumes") or () if isinstance(volume, Mapping)}
+    for disk in disks:
+        if disk.name in own:
+            raise InputError(
+                f"disks: {disk.name!r} is the name of a volume of template.spec.volumes too: rename one of them"
+            )
+        key = "volumeDevices" if disk.volume_mode == "Block" else "volumeMounts"
+        users = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        if not any(mount.get("name") == disk.name for user in users for mount in user.get(key) or ()):
+            raise InputError(
+                f"disks: no container of the template uses {disk.name!r}: expected it in {key} of one of them"
+            )
+
+
+def _service(service: Mapping[str, Any] | None, app: str, namespace: str) -> dict[str, Any]:
+    """A headless Service unless told otherwise: what a StatefulSet needs for the names of its pods."""
+    given = service or {}
+    spec: dict[str, Any] = {"clusterIP": given.get("cluster_ip") or "None", "selector": {APP_LABEL: app}}
+    if spec["clusterIP"] == "auto":
+        del spec["clusterIP"]
+    if given.get("publish_not_ready_addresses"):
+        spec["publishNotReadyAddresses"] = True
+    ports = [_port(index, port) for index, port in enumerate(given.get("ports") or ())]
+    if ports:
+        spec["ports"] = ports
+    elif "clusterIP" not in spec:
+        raise InputError("service.ports is empty: a service with a cluster IP needs at least one port")
+    labels = {APP_LABEL: app, MANAGED_LABEL: "berth"}
+    metadata = {"name": _claim("service", given.get("name") or app), "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def _port(index: int, port: Mapping[str, Any]) -> dict[str, Any]:
+    number, target = port["port"], port.get("target_port")
+    if not 1 <= number <= 65535:
+        raise InputError(f"service.ports[{index}].port is {number}: expected 1 to 65535")
+    made: dict[str, Any] = {"port": number, "protocol": port.get("protocol") or "TCP"}
+    if port.get("name"):
+        made["name"] = port["name"]
+    made["targetPort"] = int(target) if target is not None and str(target).isdigit() else target or number
+    return made

@@ -1,0 +1,303 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: stateful_app
+short_description: Run a stateful application on local disks and devices
+version_added: 0.1.0
+author:
+  - The berth authors (@berth-dev)
+description:
+  - Gives every replica a berth (a node, its disks, its devices), locks it, ties volumes and claims to it, and
+    creates the workload on it.
+  - Everything is chosen before anything is written. Run again, it changes nothing; interrupted anywhere, the next
+    run continues.
+  - A replica that has a berth goes back to it without being scheduled. Scaling down and removal keep the data, and
+    the same
+    ordinal takes its disks again when it returns. Nothing is ever wiped.
+  - With several runs at once every disk is given out once; a run that finds nothing left fails with the list of who
+    holds what.
+options:
+  name:
+    description: The application's name; its pods are called C(NAME-ORDINAL).
+    type: str
+    required: true
+  namespace:
+    description: The namespace, which must exist.
+    type: str
+    default: default
+  state:
+    description:
+      - With V(absent) the pods are stopped, claims and volumes deleted, and the disks released with their data.
+    type: str
+    choices: [present, absent]
+    default: present
+  replicas:
+    description: How many replicas there are, ordinals 0 to C(replicas - 1).
+    type: int
+    default: 1
+  workload:
+    description:
+      - V(StatefulSet) over claims made beforehand, or bare pods (V(Pod)), each tied to its node.
+      - A StatefulSet needs at least one disk for each replica, because its disks are what brings a pod to its node.
+    type: str
+    choices: [StatefulSet, Pod]
+    default: StatefulSet
+  template:
+    description: The pod template, a mapping with C(metadata) (labels and annotations are used) and C(spec).
+    type: dict
+  src:
+    description: YAML file with the pod template, or with a StatefulSet that has one. Looked for in C(files/),
+      decrypted by vault.
+    type: path
+  service:
+    description: The Service of the application. A StatefulSet always has one, headless and named like the
+      application by default.
+    type: dict
+    suboptions:
+      name:
+        description: Its name, by default the application's.
+        type: str
+      cluster_ip:
+        description: V(None) for a headless service, V(auto) for an address of its own, or an address.
+        type: str
+        default: "None"
+      publish_not_ready_addresses:
+        description: Whether pods that are not Ready are in the DNS too.
+        type: bool
+        default: false
+      ports:
+        description: The ports.
+        type: list
+        elements: dict
+        suboptions:
+          name:
+            description: The port's name.
+            type: str
+          port:
+            description: The port's number.
+            type: int
+            required: true
+          target_port:
+            description: The container's port, a number or a name.
+            type: str
+          protocol:
+            description: The protocol.
+            type: str
+            choices: [TCP, UDP, SCTP]
+            default: TCP
+  disks:
+    description: The local disks of every replica. All claims of a replica are decided together; the smallest disk
+      that fits is taken.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: The volume's name, which a container of the template mounts (C(volumeMounts), or
+          C(volumeDevices) with mode Block).
+        type: str
+        required: true
+      size:
+        description: The least size, as a quantity.
+        type: str
+        required: true
+      storage_class:
+        description: The StorageClass of the disk; any class by default.
+        type: str
+      volume_mode:
+        description: A filesystem, or the raw device.
+        type: str
+        choices: [Filesystem, Block]
+        default: Filesystem
+      fs_type:
+        description: The filesystem that the disk must be declared with; any by default.
+        type: str
+        choices: [ext4, xfs]
+      selector:
+        description: A label selector (C(matchLabels), C(matchExpressions)) over LocalDisks.
+        type: dict
+      disk_names:
+        description: Pins the choice to these LocalDisks, at least one for each replica.
+        type: list
+        elements: str
+  devices:
+    description: The devices of every replica.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: The claim's name.
+        type: str
+        required: true
+      device_class:
+        description: The class of the LocalDevices.
+        type: str
+        required: true
+      count:
+        description: How many whole devices; 1 by default. Excludes O(devices[].share).
+        type: int
+      share:
+        description: Thousandths of one device.
+        type: int
+  topology_spread_constraints:
+    description: As in a pod's C(spec.topologySpreadConstraints). Berths without a pod count like pods.
+    type: list
+    elements: dict
+  pod_management_policy:
+    description: Whether a StatefulSet starts its pods one after the other.
+    type: str
+    choices: [OrderedReady, Parallel]
+    default: OrderedReady
+  mount_root:
+    description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
+      P(berth.stateful.local_disks#role)).
+    type: path
+    default: /var/lib/berth/disks
+  until:
+    description:
+      - How far the berths are brought. V(Bound) stops before the workload is created, so that filesystems can be
+        made in between.
+    type: str
+    choices: [Reserved, Bound, Created]
+    default: Created
+  wait:
+    description: Wait until every pod is Ready, and record it.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Seconds for one wait (for Ready pods, for pods and claims that go).
+    type: int
+    default: 120
+  explain:
+    description: Return the verdict of every node and disk and all scores on success too.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Can run in check mode; the same code chooses, and nothing is written.
+    support: full
+  diff_mode:
+    description: Shows the node, disks and devices of each berth and the change of each object.
+    support: full
+  async:
+    description: Runs as an ordinary module then.
+    support: full
+extends_documentation_fragment:
+  - berth.stateful.auth
+seealso:
+  - module: berth.stateful.stateful_app_info
+  - module: berth.stateful.resource_list_info
+"""
+
+EXAMPLES = r"""
+- name: Three replicas, each on a node and a disk of its own
+  berth.stateful.stateful_app:
+    name: db
+    namespace: default
+    replicas: 3
+    disks:
+      - name: data
+        size: 200Mi
+        storage_class: berth-local
+    topology_spread_constraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: DoNotSchedule
+        labelSelector:
+          matchLabels:
+            berth.dev/app: db
+    template:
+      spec:
+        containers:
+          - name: db
+            image: berth.local/busybox:1
+            imagePullPolicy: Never
+            command: [sh, -c, "date >> /data/starts; exec sleep 1000000"]
+            volumeMounts:
+              - name: data
+                mountPath: /data
+
+- name: Stop it and keep its data
+  berth.stateful.stateful_app:
+    name: db
+    state: absent
+"""
+
+RETURN = r"""
+berths:
+  description: One entry for each replica; in check mode also those that would be made.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The Berth's (and pod's) name.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    ordinal:
+      description: The replica.
+      type: int
+    uid:
+      description: The Berth's uid, which every lock carries; null where the Berth would only be made.
+      type: str
+    node:
+      description: The node.
+      type: str
+    disks:
+      description: The claim, LocalDisk and asked size (bytes) of each disk.
+      type: list
+      elements: dict
+    devices:
+      description: The claim, LocalDevice and shares of each device.
+      type: list
+      elements: dict
+    phase:
+      description: How far the berth has come, from what is there.
+      type: str
+    recorded_phase:
+      description: The phase written in the Berth.
+      type: str
+    pod:
+      description: The pod, where there is one.
+      type: str
+  sample:
+    - name: db-0
+      namespace: default
+      ordinal: 0
+      node: h1
+      disks: [{claim: data, name: h1-0a1b2c3d4e, size: 209715200}]
+      devices: []
+      phase: Running
+explanation:
+  description: The verdict of every node and disk and, on success, all scores. With O(explain=true), and whenever a
+    replica does not fit.
+  returned: when asked for, or on failure
+  type: dict
+hints:
+  description: What would make it fit.
+  returned: when a replica does not fit
+  type: list
+  elements: str
+requests:
+  description: The requests to the API server, by verb.
+  returned: always
+  type: dict
+  sample: {list: 6, get: 2}
+"""
+
+from ..module_utils._glue.base import module_main
+from ..module_utils._glue.stateful_app import OPERATION
+
+
+def main() -> None:
+    module_main(OPERATION)
+
+
+if __name__ == "__main__":
+    main()
