@@ -64,7 +64,7 @@ def volume_path(disk: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) -
     if link is None:
         raise StateError(
             f"LocalDisk {name} on node {spec['nodeName']} has no stable link below /dev/disk/by-id: a block volume "
-            "would follow the kernel's changing device name; run the role local_disks to observe it, or declare it by by_path"
+            "would follow the kernel's changing device name; observe it with the role local_disks, or name it by_path"
         )
     return link
 

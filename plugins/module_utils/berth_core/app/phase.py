@@ -40,7 +40,7 @@ def disk_phase(spec: Mapping[str, Any], observed: Mapping[str, Any] | None) -> s
     """The phase that a LocalDisk's spec and its ``status.observed`` amount to.
 
     ``observed`` is None when nobody has ever looked for the disk, and has no ``devicePath`` when it was looked for and
-    not found. The worst news wins: Missing, Faulted, InUse, Locked, Released, Available.
+    not found. The worst news wins: Missing, Faulted, InUse, Locked, Released, Pending (unknown data), Available.
     """
     if observed is None:
         return PENDING
@@ -50,4 +50,7 @@ def disk_phase(spec: Mapping[str, Any], observed: Mapping[str, Any] | None) -> s
         return FAULTED
     if spec.get("claimRef"):
         return IN_USE if observed.get("mounts") or observed.get("holders") else LOCKED
-    return RELEASED if spec.get("retainedFor") else AVAILABLE
+    if spec.get("retainedFor"):
+        return RELEASED
+    # Nobody's data is on record, and yet something is on the disk: it would be refused when it is to be made ready.
+    return PENDING if observed.get("filesystem") else AVAILABLE

@@ -1,0 +1,246 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module local_disk: LocalDisks as declared, and what their host reports; one LIST, and no write without need.
+
+Called by plugins/modules/local_disk.py and plugins/action/local_disk.py. What may change is decided in
+berth_core.app.disk_change, the status in disk_status; every write is a compare-and-swap, a lost one is decided again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from ..berth_core.app.disk_change import (
+    changed_disk,
+    check_delete,
+    check_settings,
+    merge_refusals,
+    new_disk,
+    wanted_name,
+)
+from ..berth_core.app.disk_status import disk_status
+from ..berth_core.errors import BerthError, ConflictError, InputError
+from .base import Context, Operation
+from .client import ApiClient
+from .resources import LOCAL_DISK
+
+#: How often a lost compare-and-swap is decided again; each time somebody else has got on.
+_ATTEMPTS = 8
+
+DISK_OPTIONS: dict[str, dict[str, Any]] = {
+    "name": {"type": "str"},
+    "node_name": {"type": "str"},
+    "identity": {
+        "type": "dict",
+        "options": {
+            "wwn": {"type": "str"},
+            "serial": {"type": "str"},
+            "model": {"type": "str"},
+            "size": {"type": "str"},
+            "by_path": {"type": "str"},
+        },
+    },
+    "storage_class": {"type": "str"},
+    "volume_mode": {"type": "str", "choices": ["Filesystem", "Block"]},
+    "fs_type": {"type": "str", "choices": ["ext4", "xfs"]},
+    "mount_options": {"type": "list", "elements": "str"},
+    "reclaim_policy": {"type": "str", "choices": ["Retain", "Delete"]},
+    "wipe_method": {"type": "str", "choices": ["signatures", "discard", "zero", "random"]},
+    "reserved": {"type": "bool"},
+    "labels": {"type": "dict"},
+    "observed": {"type": "dict"},
+}
+
+
+class Step(NamedTuple):
+    """One LocalDisk: what is there (``before``, None: nothing), what should be (``after``, None: nothing)."""
+
+    name: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+    def action(self) -> str:
+        """created, updated, observed (the status alone), deleted, unchanged."""
+        if self.before is None:
+            return "created" if self.after is not None else "unchanged"
+        if self.after is None:
+            return "deleted"
+        if not _same_declaration(self.before, self.after):
+            return "updated"
+        return "unchanged" if self.before.get("status") == self.after.get("status") else "observed"
+
+
+Decide = Callable[["dict[str, Any] | None"], Step]
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Decide on every disk, and only when none is refused write anything."""
+    items = read_items(context.params)
+    live = _read(context.client, items)
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    absent, force = context.params["state"] == "absent", bool(context.params["force_retained"])
+
+    def decide(name: str, item: Mapping[str, Any], there: dict[str, Any] | None) -> Step:
+        return _decide_absent(name, there, force) if absent else _decide_present(name, item, there, now)
+
+    steps = _decide_all(items, live, decide)
+    done = []
+    for step, (name, item) in zip(steps, items.items()):
+        if not context.check_mode:
+            step = _write(context.client, step, lambda there, n=name, i=item: decide(n, i, there))  # type: ignore[misc]
+        done.append(step)
+    return _result(done)
+
+
+def read_items(params: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The wanted disks by name, from either form of the options. Raises InputError."""
+    disks = params.get("disks")
+    rows = [params] if disks is None else disks
+    items: dict[str, Mapping[str, Any]] = {}
+    for index, row in enumerate(rows):
+        item = {option: row.get(option) for option in DISK_OPTIONS}
+        item["node_name"] = item["node_name"] or params.get("node_name")
+        where = "local_disk" if disks is None else f"disks[{index}]"
+        name = wanted_name(item, where)
+        if name in items:
+            raise InputError(f"{where}: LocalDisk {name} is declared twice; give each disk its own name")
+        check_settings(item, f"LocalDisk {name}")
+        items[name] = item
+    return items
+
+
+def _read(client: ApiClient, items: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """One LIST, as narrow as the items allow."""
+    if not items:
+        return {}
+    nodes = {item["node_name"] for item in items.values()}
+    node = nodes.pop() if len(nodes) == 1 else None
+    if node:
+        fields = f"spec.nodeName={node}"
+    else:
+        fields = f"metadata.name={next(iter(items))}" if len(items) == 1 else ""
+    found = client.list(LOCAL_DISK, fields=fields or None)
+    return {disk["metadata"]["name"]: disk for disk in found}
+
+
+def _decide_all(
+    items: Mapping[str, Mapping[str, Any]],
+    live: Mapping[str, dict[str, Any]],
+    decide: Callable[[str, Mapping[str, Any], dict[str, Any] | None], Step],
+) -> list[Step]:
+    """All decisions; every refusal is told, not the first alone."""
+
+    def attempt(name: str, item: Mapping[str, Any]) -> Step | BerthError:
+        try:
+            return decide(name, item, live.get(name))
+        except BerthError as exc:
+            return exc
+
+    decided = [attempt(name, item) for name, item in items.items()]
+    refused = [each for each in decided if isinstance(each, BerthError)]
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        raise type(refused[0])(merge_refusals(refused), refusals=[each.message for each in refused])
+    return [each for each in decided if isinstance(each, Step)]
+
+
+def _decide_present(name: str, item: Mapping[str, Any], there: dict[str, Any] | None, now: str) -> Step:
+    where = f"LocalDisk {name}"
+    after = new_disk({**item, "name": name}, where) if there is None else changed_disk(there, item, where)
+    if item.get("observed") is not None:
+        after["status"] = disk_status(after, item["observed"], now)
+    return Step(name, there, after)
+
+
+def _decide_absent(name: str, there: dict[str, Any] | None, force: bool) -> Step:
+    if there is not None:
+        check_delete(there, force)
+    return Step(name, there, None)
+
+
+def _write(client: ApiClient, step: Step, decide: Decide) -> Step:
+    """Carry a step out. Whoever wrote in between has changed what is there: read it, decide again."""
+    created = step.before is None
+    for _attempt in range(_ATTEMPTS - 1):
+        try:
+            step = _write_once(client, step)
+            return step._replace(before=None) if created else step
+        except ConflictError:  # noqa: PERF203 - the retry is the loop
+            step = decide(client.find(LOCAL_DISK, step.name))
+    return _write_once(client, step)
+
+
+def _write_once(client: ApiClient, step: Step) -> Step:
+    before, after = step.before, step.after
+    if after is None:
+        if before is not None:
+            meta = before["metadata"]
+            client.delete(LOCAL_DISK, step.name, uid=meta["uid"], version=meta["resourceVersion"])
+        return step
+    status = after.get("status")
+    stored = before
+    if before is None:
+        stored = client.create(LOCAL_DISK, {key: value for key, value in after.items() if key != "status"})
+    elif not _same_declaration(before, after):
+        stored = client.replace(LOCAL_DISK, after)
+    if stored is not None and status is not None and stored.get("status") != status:
+        stored = client.replace(LOCAL_DISK, {**stored, "status": status}, subresource="status")
+    return step._replace(after=stored)
+
+
+def _same_declaration(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    labels = [(each.get("metadata") or {}).get("labels") or {} for each in (before, after)]
+    return bool(before["spec"] == after["spec"] and labels[0] == labels[1])
+
+
+def _result(steps: Sequence[Step]) -> dict[str, Any]:
+    actions = {step.name: step.action() for step in steps}
+    return {
+        "changed": any(action != "unchanged" for action in actions.values()),
+        "actions": actions,
+        "local_disks": [readable(step.after) for step in steps if step.after is not None],
+        "diff": [_diff(step) for step in steps if actions[step.name] != "unchanged"],
+    }
+
+
+def readable(disk: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without managedFields: longer than all the rest, and nobody's business."""
+    metadata = {key: value for key, value in disk["metadata"].items() if key != "managedFields"}
+    return {**disk, "metadata": metadata}
+
+
+def _diff(step: Step) -> dict[str, Any]:
+    header = f"LocalDisk {step.name}"
+    return {"before_header": header, "after_header": header, "before": _shown(step.before), "after": _shown(step.after)}
+
+
+def _shown(disk: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a person wants to see of a disk: no bookkeeping of the server, no times."""
+    if disk is None:
+        return {}
+    shown: dict[str, Any] = {"spec": disk["spec"]}
+    if disk["metadata"].get("labels"):
+        shown["labels"] = disk["metadata"]["labels"]
+    status = copy.deepcopy(disk.get("status") or {})
+    for condition in status.get("conditions") or ():
+        condition.pop("lastTransitionTime", None)
+    return {**shown, "status": status} if status else shown
+
+
+OPERATION = Operation(
+    name="local_disk",
+    options={
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        **DISK_OPTIONS,
+        "disks": {"type": "list", "elements": "dict", "options": DISK_OPTIONS},
+        "force_retained": {"type": "bool", "default": False},
+    },
+    run=run,
+    mutually_exclusive=tuple((option, "disks") for option in DISK_OPTIONS if option != "node_name"),
+    required_one_of=(("name", "identity", "disks"),),
+)

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host as these modules see it: small files of the kernel, and commands. All of _host goes through me.
+
+``root`` is another folder than / when somebody looks into the tree of a machine that is not running (tests do, with the
+recorded trees of hardware that is not here). I never change anything by myself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: A dead disk can hold a process for minutes: no question about a disk is worth more than this.
+TIMEOUT_SECONDS = 20.0
+NOT_STARTED = 127
+TIMED_OUT = 124
+
+
+class Answer(NamedTuple):
+    """What a command said: exit status, standard output and standard error."""
+
+    status: int
+    out: str
+    err: str
+
+    def why(self) -> str:
+        """The reason of a failure, in one line."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        return "; ".join(lines[-3:]) or f"exit status {self.status}"
+
+
+class Machine:
+    """One host, looked at from inside."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+        self.is_running = os.path.realpath(root) == "/"
+
+    def path(self, name: str) -> str:
+        """Where ``name`` (absolute, on the host) is for us."""
+        return os.path.join(self.root, name.lstrip("/"))
+
+    def read(self, name: str) -> str:
+        """The text of a file, stripped; empty where there is none or the kernel refuses (a dying disk's)."""
+        try:
+            with open(self.path(name), encoding="utf-8", errors="replace") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
+
+    def number(self, name: str) -> int:
+        """The number in a file, 0 where there is none."""
+        text = self.read(name)
+        return int(text) if text.isdigit() else 0
+
+    def list(self, name: str) -> list[str]:
+        """The sorted names in a folder; none where there is no such folder."""
+        try:
+            return sorted(os.listdir(self.path(name)))
+        except OSError:
+            return []
+
+    def exists(self, name: str) -> bool:
+        """Whether the host has it."""
+        return os.path.lexists(self.path(name))
+
+    def run(self, argv: Sequence[str], timeout: float = TIMEOUT_SECONDS) -> Answer:
+        """Run a command of the host (never a shell's text), in the C locale."""
+        program = shutil.which(argv[0], path=_search_path())
+        if not self.is_running or program is None:
+            return Answer(NOT_STARTED, "", f"{argv[0]} is not installed on this host")
+        environment = {**os.environ, "LC_ALL": "C", "LANG": "C", "PATH": _search_path()}
+        try:
+            done = subprocess.run(
+                [program, *argv[1:]],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                env=environment,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Answer(TIMED_OUT, "", f"{argv[0]} gave no answer within {timeout:.0f} s")
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def _search_path() -> str:
+    """PATH with the administrator's folders: a login over ssh often lacks them."""
+    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"])

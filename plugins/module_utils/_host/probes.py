@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What udev, lsblk and blkid know about a block device. Readers only; blkid is asked where udev has nothing to say.
+
+Called by block_devices and disk_filesystem. udev's words win over lsblk's: lsblk repeats them, or guesses where udev is
+silent.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .machine import Machine
+
+_ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
+#: Which property names the fact; the first that is there wins. The order is lsblk's, so that both show the same.
+_PROPERTIES = {
+    "wwn": ("ID_WWN_WITH_EXTENSION", "ID_WWN"),
+    "serial": ("SCSI_IDENT_SERIAL", "ID_SCSI_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL"),
+    "model": ("ID_MODEL_ENC", "ID_MODEL"),
+    "vendor": ("ID_VENDOR_ENC", "ID_VENDOR"),
+    "fstype": ("ID_FS_TYPE",),
+    "fsuuid": ("ID_FS_UUID_ENC", "ID_FS_UUID"),
+    "label": ("ID_FS_LABEL_ENC", "ID_FS_LABEL"),
+    "pttype": ("ID_PART_TABLE_TYPE",),
+    "transport": ("ID_BUS",),
+}
+_COLUMNS = {
+    "wwn": "wwn",
+    "serial": "serial",
+    "model": "model",
+    "vendor": "vendor",
+    "fstype": "fstype",
+    "fsuuid": "uuid",
+    "label": "label",
+    "pttype": "pttype",
+    "transport": "tran",
+}
+FILESYSTEM_FACTS = ("fstype", "fsuuid", "label", "pttype")
+_BLKID = {"TYPE": "fstype", "UUID": "fsuuid", "LABEL": "label", "PTTYPE": "pttype"}
+#: blkid's exit status: nothing recognised; several signatures that contradict each other.
+_NOTHING = 2
+_AMBIVALENT = 8
+#: The type of a device on which several signatures contradict each other.
+AMBIVALENT = "ambivalent"
+_BLOCK = 4096
+
+
+class Udev(NamedTuple):
+    """One entry of udev's database: facts by our names, and links below /dev."""
+
+    facts: dict[str, str]
+    links: list[str]
+
+
+class Signature(NamedTuple):
+    """What is written on a device. ``problem``: why it could not be read; ``denied``: we were not allowed to."""
+
+    facts: dict[str, str]
+    problem: str = ""
+    denied: bool = False
+
+
+def read_udev(machine: Machine, number: str) -> Udev:
+    """The entry of a device (``major:minor``); empty where udev does not run or does not know it."""
+    properties: dict[str, str] = {}
+    links = []
+    for line in machine.read(f"/run/udev/data/b{number}").splitlines():
+        kind, _sep, value = line.partition(":")
+        if kind == "E":
+            key, _sep, text = value.partition("=")
+            properties[key] = text
+        elif kind == "S":
+            links.append(value)
+    facts = {}
+    for fact, names in _PROPERTIES.items():
+        raw = next((properties[name] for name in names if properties.get(name)), "")
+        facts[fact] = _clean(_ESCAPED.sub(lambda found: chr(int(found.group(1), 16)), raw))
+    return Udev(facts, sorted(links))
+
+
+def read_lsblk(machine: Machine) -> dict[str, dict[str, str]]:
+    """The facts of every device by kernel name; empty where lsblk is not there."""
+    answer = machine.run(["lsblk", "--json", "--bytes", "--output-all"])
+    try:
+        tree = json.loads(answer.out).get("blockdevices", []) if answer.status == 0 else []
+    except ValueError:
+        tree = []
+    found: dict[str, dict[str, str]] = {}
+    queue = list(tree)
+    while queue:
+        row = queue.pop()
+        queue.extend(row.get("children") or [])
+        found[str(row.get("kname") or row.get("name"))] = _row(row)
+    return found
+
+
+def read_signature(machine: Machine, path: str) -> Signature:
+    """What the device itself says (``blkid -p``: a few kilobytes are read, nothing is written, no cache is used)."""
+    answer = machine.run(["blkid", "-p", "-o", "export", path])
+    if answer.status == _NOTHING:  # also its answer for a device that cannot be read at all: so look ourselves
+        return _unreadable(machine, path)
+    if answer.status == _AMBIVALENT:
+        return Signature({"fstype": AMBIVALENT})
+    if answer.status != 0:
+        return Signature({}, answer.why())
+    facts = {}
+    for line in answer.out.splitlines():
+        key, _sep, value = line.partition("=")
+        if key in _BLKID:
+            facts[_BLKID[key]] = _clean(value)
+    return Signature(facts)
+
+
+def _unreadable(machine: Machine, path: str) -> Signature:
+    """A blank device, when its first block can be read; else why not."""
+    try:
+        with open(machine.path(path), "rb", buffering=0) as file:
+            return Signature({}, "" if file.read(_BLOCK) else f"{path} gives no data")
+    except OSError as exc:
+        return Signature({}, f"{path} cannot be read: {exc.strerror}", exc.errno in (errno.EPERM, errno.EACCES))
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, str]:
+    return {fact: _clean(str(row.get(column) or "")) for fact, column in _COLUMNS.items()}
+
+
+def _clean(text: str) -> str:
+    """One line of printable characters: these words come from a device, and end up in terminals and objects."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -1,0 +1,258 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: local_disk
+short_description: Declare the local disks of nodes as LocalDisk objects
+version_added: 0.1.0
+author:
+  - The berth authors (@berth-dev)
+description:
+  - Creates, changes and deletes LocalDisk objects, one per physical disk, and records what the host reports of them.
+  - One task declares any number of disks. All are decided on before the first is written, and nothing is written when
+    any of them is refused.
+  - The lock of a disk (who holds it) is never touched. A LocalDisk that is held is never deleted.
+  - The module talks to the API server alone; the disk itself is never read or written.
+options:
+  state:
+    description:
+      - Whether the LocalDisk is there.
+      - V(absent) is refused while a berth holds the disk, and while the disk keeps the data of a replica.
+    type: str
+    choices: [present, absent]
+    default: present
+  name:
+    description:
+      - Name of the LocalDisk.
+      - By default made from the node's name and the strongest key of the identity, so that the same disk in the same
+        node always has the same name.
+    type: str
+  node_name:
+    description: Node that the disk is in. It never changes.
+    type: str
+  identity:
+    description:
+      - The keys that tell the disk from all others. All that are given must match.
+      - A new LocalDisk needs the size and one of wwn, serial and by_path. The identity of a LocalDisk never changes.
+    type: dict
+    suboptions:
+      wwn:
+        description: World wide name, as C(lsblk -o WWN) shows it.
+        type: str
+      serial:
+        description: Serial number, as C(lsblk -o SERIAL) shows it.
+        type: str
+      model:
+        description: Model, as C(lsblk -o MODEL) shows it.
+        type: str
+      size:
+        description: Size in bytes, or as a quantity (V(480103981056), V(512Mi)). It must be exact.
+        type: str
+      by_path:
+        description: Name of the link below C(/dev/disk/by-path). It names a slot, not a disk.
+        type: str
+  storage_class:
+    description: StorageClass whose claims the disk can fill.
+    type: str
+  volume_mode:
+    description: Whether pods get a filesystem on the disk, or the bare device.
+    type: str
+    choices: [Filesystem, Block]
+  fs_type:
+    description: The filesystem that is made on the disk when a berth first holds it. Not with a V(Block) volume.
+    type: str
+    choices: [ext4, xfs]
+  mount_options:
+    description: Options to mount the filesystem with.
+    type: list
+    elements: str
+  reclaim_policy:
+    description:
+      - What becomes of the data when the berth is given up. V(Delete) asks the node agent to wipe, by O(wipe_method).
+      - Nothing in this collection wipes a disk without the node agent.
+    type: str
+    choices: [Retain, Delete]
+  wipe_method:
+    description: How thoroughly the node agent wipes a disk with reclaim policy V(Delete).
+    type: str
+    choices: [signatures, discard, zero, random]
+  reserved:
+    description: Keep the disk out of every berth.
+    type: bool
+  labels:
+    description:
+      - Labels of the LocalDisk, for the disk selectors of applications. Labels that are not named are left alone.
+    type: dict
+  observed:
+    description:
+      - What the host has just reported of this disk, a record of M(berth.stateful.block_device_info).
+      - An empty mapping means that the disk was looked for and not found. When left out, the status is not touched.
+    type: dict
+  disks:
+    description:
+      - Several disks at once, each with the options above. O(node_name) is then the default of every disk.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description:
+          - Name of the LocalDisk.
+          - By default made from the node's name and the strongest key of the identity, so that the same disk in the
+            same
+            node always has the same name.
+        type: str
+      node_name:
+        description: Node that the disk is in. It never changes.
+        type: str
+      identity:
+        description:
+          - The keys that tell the disk from all others. All that are given must match.
+          - A new LocalDisk needs the size and one of wwn, serial and by_path. The identity of a LocalDisk never
+            changes.
+        type: dict
+        suboptions:
+          wwn:
+            description: World wide name, as C(lsblk -o WWN) shows it.
+            type: str
+          serial:
+            description: Serial number, as C(lsblk -o SERIAL) shows it.
+            type: str
+          model:
+            description: Model, as C(lsblk -o MODEL) shows it.
+            type: str
+          size:
+            description: Size in bytes, or as a quantity (V(480103981056), V(512Mi)). It must be exact.
+            type: str
+          by_path:
+            description: Name of the link below C(/dev/disk/by-path). It names a slot, not a disk.
+            type: str
+      storage_class:
+        description: StorageClass whose claims the disk can fill.
+        type: str
+      volume_mode:
+        description: Whether pods get a filesystem on the disk, or the bare device.
+        type: str
+        choices: [Filesystem, Block]
+      fs_type:
+        description: The filesystem that is made on the disk when a berth first holds it. Not with a V(Block) volume.
+        type: str
+        choices: [ext4, xfs]
+      mount_options:
+        description: Options to mount the filesystem with.
+        type: list
+        elements: str
+      reclaim_policy:
+        description:
+          - What becomes of the data when the berth is given up. V(Delete) asks the node agent to wipe, by
+            O(disks[].wipe_method).
+          - Nothing in this collection wipes a disk without the node agent.
+        type: str
+        choices: [Retain, Delete]
+      wipe_method:
+        description: How thoroughly the node agent wipes a disk with reclaim policy V(Delete).
+        type: str
+        choices: [signatures, discard, zero, random]
+      reserved:
+        description: Keep the disk out of every berth.
+        type: bool
+      labels:
+        description:
+          - Labels of the LocalDisk, for the disk selectors of applications. Labels that are not named are left
+            alone.
+        type: dict
+      observed:
+        description:
+          - What the host has just reported of this disk, a record of M(berth.stateful.block_device_info).
+          - An empty mapping means that the disk was looked for and not found. When left out, the status is not
+            touched.
+        type: dict
+  force_retained:
+    description:
+      - With O(state=absent), delete a LocalDisk although it keeps the data of a replica, and so forget whose data
+        that is.
+      - The data itself stays on the disk, which is not given out again before somebody has removed it by hand.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Says what would change, without a single write.
+    support: full
+  diff_mode:
+    description: Shows the declaration and the status of every disk that changes.
+    support: full
+  async:
+    description: Runs as an ordinary module then.
+    support: full
+extends_documentation_fragment:
+  - berth.stateful.auth
+seealso:
+  - module: berth.stateful.local_disk_plan
+  - module: berth.stateful.local_disk_info
+  - module: berth.stateful.block_device_info
+"""
+
+EXAMPLES = r"""
+- name: Declare one disk
+  berth.stateful.local_disk:
+    node_name: n1
+    identity:
+      serial: S5H9NS0N986704
+      size: 480103981056
+    storage_class: fast
+
+- name: Declare all disks of a host, as planned from its inventory
+  berth.stateful.local_disk:
+    disks: "{{ plan.disks }}"
+
+- name: Keep a disk out of every berth
+  berth.stateful.local_disk:
+    name: n1-9f86d08188
+    reserved: true
+
+- name: Forget a disk that nobody holds
+  berth.stateful.local_disk:
+    name: n1-9f86d08188
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: What was done (in check mode, would be done) for each LocalDisk, by name.
+  returned: success
+  type: dict
+  sample: {n1-9f86d08188: created, n1-3fdba35f04: unchanged, n1-8527a891e2: observed}
+local_disks:
+  description: The LocalDisks as they are afterwards.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - metadata: {name: n1-9f86d08188, labels: {tier: fast}}
+      spec:
+        nodeName: n1
+        identity: {serial: S5H9NS0N986704, size: 480103981056}
+        storageClassName: fast
+        volumeMode: Filesystem
+        fsType: ext4
+      status: {phase: Available, capacity: 447.13Gi, observed: {devicePath: /dev/sdb}}
+requests:
+  description: How many requests the API server was asked, by verb.
+  returned: always
+  type: dict
+  sample: {list: 1}
+"""
+
+from ..module_utils._glue.base import module_main
+from ..module_utils._glue.local_disk import OPERATION
+
+
+def main() -> None:
+    module_main(OPERATION)
+
+
+if __name__ == "__main__":
+    main()
