@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one place that names numpy, and the column types of the tables.
+
+Called by every table and plugin. A column is a one-dimensional array with one entry per row of a table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+
+__all__ = [
+    "NUMPY_ERROR",
+    "BoolColumn",
+    "FloatColumn",
+    "IntColumn",
+    "bools",
+    "every_row",
+    "ints",
+    "np",
+    "require_numpy",
+]
+
+NUMPY_ERROR: ImportError | None = None
+try:
+    import numpy as np
+except ImportError as error:  # the module's documentation asks for numpy; the snapshot says so in words
+    np = None  # type: ignore[assignment]
+    NUMPY_ERROR = error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    IntColumn = NDArray[np.int64]
+    BoolColumn = NDArray[np.bool_]
+    FloatColumn = NDArray[np.float64]
+else:
+    IntColumn = BoolColumn = FloatColumn = Any
+
+
+def require_numpy() -> None:
+    """Say plainly what is missing, instead of a traceback at the first column."""
+    if NUMPY_ERROR is not None:
+        raise InputError(
+            "the Python library numpy (1.22 or newer) is needed on the host that runs this task, and cannot be imported: "
+            f"{NUMPY_ERROR}; install it for the interpreter in use, for example with: python3 -m pip install 'numpy>=1.22'"
+        )
+
+
+def ints(length: int, fill: int = 0) -> IntColumn:
+    """Return a new integer column."""
+    return np.full(length, fill, dtype=np.int64)
+
+
+def bools(length: int, fill: bool = False) -> BoolColumn:
+    """Return a new boolean column."""
+    return np.full(length, fill, dtype=np.bool_)
+
+
+def every_row(length: int) -> IntColumn:
+    """Return the row numbers 0 .. length - 1."""
+    return np.arange(length, dtype=np.int64)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node table: one row per node, sorted by name, one column per fact.
+
+Owned by the snapshot, read by plugins. What is requested of a node is written here by the snapshot alone.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+from typing import Any, Callable
+
+from ..model.node import NodeInfo
+from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS
+from ..model.taint import Taint
+from .columns import BoolColumn, IntColumn, bools, ints, np
+from .labels import LabelColumns
+
+BASIC = (CPU, MEMORY, EPHEMERAL, PODS)
+
+
+class NodeTable:
+    """Columns of nodes. cpu in thousandths of a core, memory and storage in bytes, everything else counted."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.infos: list[NodeInfo] = []
+        self.row_of: dict[str, int] = {}
+        self.labels = LabelColumns()
+        self.taint_sets: list[tuple[Taint, ...]] = []
+        self._taint_ids: dict[tuple[Taint, ...], int] = {}
+        self.taint_set: IntColumn = ints(0)
+        self.unschedulable: BoolColumn = bools(0)
+        self.generation: IntColumn = ints(0)
+        self.allocatable: dict[str, IntColumn] = {name: ints(0) for name in BASIC}
+        self.requested: dict[str, IntColumn] = {name: ints(0) for name in BASIC}
+        self.nonzero: dict[str, IntColumn] = {CPU: ints(0), MEMORY: ints(0)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def column(self, table: dict[str, IntColumn], name: str) -> IntColumn:
+        """Return the column of a resource in `allocatable` or `requested`; one of zeros where nobody has or asked for it."""
+        if name not in table:
+            table[name] = ints(len(self))
+        return table[name]
+
+    def fill(self, infos: Iterable[NodeInfo]) -> None:
+        """Take all nodes at once, as from a list of the API."""
+        self.infos = sorted(infos, key=lambda info: info.name)
+        self._index()
+        size = len(self.infos)
+        self.taint_set, self.unschedulable, self.generation = ints(size), bools(size), ints(size)
+        for table in (self.allocatable, self.requested, self.nonzero):
+            for name in table:
+                table[name] = ints(size)
+        for row, info in enumerate(self.infos):
+            self._write(row, info)
+
+    def _index(self) -> None:
+        self.names = [info.name for info in self.infos]
+        self.row_of = {name: row for row, name in enumerate(self.names)}
+        self.labels.reset([dict(info.labels) for info in self.infos])
+
+    def insert(self, info: NodeInfo) -> int:
+        """Add a node at its place in the order and return its row; all later rows move by one."""
+        row = bisect.bisect_left(self.names, info.name)
+        self._relayout(lambda column: np.insert(column, row, 0))
+        self.infos.insert(row, info)
+        self._index()
+        self._write(row, info)
+        return row
+
+    def delete(self, name: str) -> None:
+        """Take a node out; all later rows move by one."""
+        row = self.row_of[name]
+        self._relayout(lambda column: np.delete(column, row))
+        del self.infos[row]
+        self._index()
+
+    def replace(self, row: int, info: NodeInfo) -> None:
+        """Write new facts of a node that stays where it is."""
+        self.infos[row] = info
+        self.labels.set_row(row, dict(info.labels))
+        self._write(row, info)
+
+    def _relayout(self, change: Callable[[Any], Any]) -> None:
+        self.taint_set, self.unschedulable = change(self.taint_set), change(self.unschedulable)
+        self.generation = change(self.generation)
+        for table in (self.allocatable, self.requested, self.nonzero):
+            for name in table:
+                table[name] = change(table[name])
+
+    def _write(self, row: int, info: NodeInfo) -> None:
+        if info.taints not in self._taint_ids:
+            self._taint_ids[info.taints] = len(self.taint_sets)
+            self.taint_sets.append(info.taints)
+        self.taint_set[row] = self._taint_ids[info.taints]
+        self.unschedulable[row] = info.unschedulable
+        for column in self.allocatable.values():
+            column[row] = 0
+        for name, value in info.allocatable:
+            self.column(self.allocatable, name)[row] = value

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who takes room on the nodes: pods, berths whose pod is not there yet, and placements that were chosen but not
+written yet.
+
+Owned by the snapshot. One replica is known under one key (namespace, pod name) from up to three sources; only the
+strongest counts: a pod that has a node, else a berth, else an assumption. So a replica is never counted twice, and
+never not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..model.berth import BerthRecord
+from ..model.pod import Amounts, HostPort, PodInfo
+from ..model.requests import CPU, DEFAULT_CPU, DEFAULT_MEMORY, MEMORY, amount
+
+Key = tuple[str, str]
+POD, BERTH, ASSUMED = 0, 1, 2
+"""The sources, strongest first."""
+
+
+@dataclass(frozen=True)
+class Occupant:
+    """What one replica takes off its node.
+
+    `spreads` False: it does not count for topology spread (it is going away).
+    """
+
+    namespace: str
+    node_name: str
+    labels: Mapping[str, str]
+    requests: Amounts
+    nonzero: Amounts
+    host_ports: tuple[HostPort, ...]
+    spreads: bool = True
+
+
+def of_pod(pod: PodInfo, node_name: str = "") -> Occupant | None:
+    """Return what a pod takes; None for one that has no node or has ended."""
+    where = node_name or pod.node_name
+    if not where or pod.finished:
+        return None
+    return Occupant(
+        pod.namespace, where, dict(pod.labels), pod.requests, pod.nonzero, pod.host_ports, spreads=not pod.terminating
+    )
+
+
+def of_berth(berth: BerthRecord) -> Occupant | None:
+    """Return what a berth takes; None for one without a node."""
+    if not berth.node_name:
+        return None
+    requests = dict(berth.requests)
+    defaults = {CPU: amount(CPU, DEFAULT_CPU), MEMORY: DEFAULT_MEMORY}
+    nonzero = tuple((name, requests.get(name, default)) for name, default in defaults.items())
+    return Occupant(
+        berth.namespace, berth.node_name, dict(berth.pod_labels), berth.requests, nonzero, berth.host_ports,
+        spreads=not berth.terminating,
+    )  # fmt: skip
+
+
+class Occupants:
+    """All replicas by key, and which of their sources counts."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Key, list[Occupant | None]] = {}
+        self._on_node: dict[str, dict[Key, Occupant]] = {}
+
+    def put(self, key: Key, source: int, occupant: Occupant | None) -> tuple[Occupant | None, Occupant | None]:
+        """Set or clear one source of a replica. Return what counted before and what counts now."""
+        sources = self._sources.setdefault(key, [None, None, None])
+        before = _strongest(sources)
+        sources[source] = occupant
+        after = _strongest(sources)
+        if before is not None:
+            self._on_node[before.node_name].pop(key, None)
+        if after is not None:
+            self._on_node.setdefault(after.node_name, {})[key] = after
+        if not any(sources):
+            del self._sources[key]
+        return before, after
+
+    def get(self, key: Key, source: int) -> Occupant | None:
+        """Return what one source says of a replica."""
+        return self._sources[key][source] if key in self._sources else None
+
+    def on_node(self, name: str) -> list[Occupant]:
+        """Return all that count on a node, known to the node table or not."""
+        return list(self._on_node.get(name, {}).values())
+
+    def in_namespace(self, namespace: str) -> list[Occupant]:
+        """Return all that count in a namespace."""
+        found = (_strongest(sources) for key, sources in self._sources.items() if key[0] == namespace)
+        return [one for one in found if one is not None]
+
+
+def _strongest(sources: list[Occupant | None]) -> Occupant | None:
+    return next((one for one in sources if one is not None), None)

@@ -1,0 +1,300 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster as tables, at one moment, and the changes that carry it to the next.
+
+Built by front ends from API objects (`Snapshot.from_objects`), kept up to date by the daemon's watches, read by the
+framework and its plugins. Never talks to anybody. Each change stamps the rows it touches with a new `generation`, so
+that verdicts on all other rows can be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from ..model.berth import BerthRecord
+from ..model.device import LocalDevice
+from ..model.disk import LocalDisk
+from ..model.fields import Object
+from ..model.labels import LabelSelector
+from ..model.node import NodeInfo
+from ..model.placement import Holder, Placement, PlacementRequest
+from ..model.pod import PodInfo
+from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
+from .columns import IntColumn, require_numpy
+from .devices import DeviceTable
+from .disks import DiskTable, owner_of
+from .labels import LabelColumns
+from .nodes import NodeTable
+from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod
+from .tally import Tally
+from .volumes import VolumeTable
+
+Objects = Iterable[Object]
+
+
+class Snapshot:
+    """The tables. Everything public is for reading; change it through the methods only.
+
+    `generation` grows with every change; `layout_generation` when rows move; `topology_generation` when something
+    changes that may matter to other nodes' verdicts (replicas, labels, taints); `volume_generation` with every change
+    of storage objects.
+    """
+
+    def __init__(self) -> None:
+        require_numpy()
+        self.nodes = NodeTable()
+        self.disks = DiskTable()
+        self.devices = DeviceTable()
+        self.volumes = VolumeTable()
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.berths: dict[Key, BerthRecord] = {}
+        self.generation = 1
+        self.layout_generation = 1
+        self.topology_generation = 1
+        self.volume_generation = 1
+        self.memo: dict[Hashable, Any] = {}
+        """Verdicts that the framework keeps from one request to the next. The snapshot never looks inside."""
+        self._occupants = Occupants()
+        self._tally = Tally(self.nodes)
+        self._berth_pods: dict[Key, Key] = {}
+        self._assumed: dict[Holder, tuple[Key, Placement]] = {}
+
+    @classmethod
+    def from_objects(
+        cls,
+        nodes: Objects = (),
+        pods: Objects = (),
+        disks: Objects = (),
+        devices: Objects = (),
+        berths: Objects = (),
+        pvs: Objects = (),
+        pvcs: Objects = (),
+        storage_classes: Objects = (),
+        namespaces: Objects = (),
+    ) -> Snapshot:
+        """Build a snapshot from objects as the API gives them."""
+        snapshot = cls()
+        snapshot.nodes.fill(NodeInfo.from_object(one) for one in nodes)
+        changes = (
+            (snapshot.upsert_pod, pods),
+            (snapshot.upsert_disk, disks),
+            (snapshot.upsert_device, devices),
+            (snapshot.upsert_berth, berths),
+            (snapshot.upsert_volume, pvs),
+            (snapshot.upsert_claim, pvcs),
+            (snapshot.upsert_class, storage_classes),
+            (snapshot.upsert_namespace, namespaces),
+        )
+        for upsert, listed in changes:
+            for one in listed:
+                upsert(one)
+        return snapshot
+
+    # -- nodes
+
+    def upsert_node(self, node: Object) -> None:
+        """Add a node, or write its new facts."""
+        info = NodeInfo.from_object(node)
+        row = self.nodes.row_of.get(info.name)
+        if row is None:
+            row = self.nodes.insert(info)
+            self._moved()
+            for occupant in self._occupants.on_node(info.name):
+                self._tally.add(occupant, 1)
+        else:
+            old = self.nodes.infos[row]
+            if old == info:
+                return
+            self.nodes.replace(row, info)
+            if (old.labels, old.taints) != (info.labels, info.taints):
+                self.topology_generation += 1
+        self._dirty(info.name)
+
+    def remove_node(self, name: str) -> None:
+        """Take a node out. What runs on it is remembered, in case the node comes back."""
+        if name not in self.nodes.row_of:
+            return
+        for occupant in self._occupants.on_node(name):
+            self._tally.add(occupant, -1)
+        self.nodes.delete(name)
+        self._moved()
+
+    def _moved(self) -> None:
+        self.generation += 1
+        self.layout_generation += 1
+        self.topology_generation += 1
+        self._tally.forget_layout()
+
+    def _dirty(self, node_name: str) -> None:
+        self.generation += 1
+        row = self.nodes.row_of.get(node_name)
+        if row is not None:
+            self.nodes.generation[row] = self.generation
+
+    # -- replicas
+
+    def upsert_pod(self, pod: Object) -> None:
+        """Add a pod, or write its new facts."""
+        info = PodInfo.from_manifest(pod)
+        self._put((info.namespace, info.name), POD, of_pod(info))
+
+    def remove_pod(self, namespace: str, name: str) -> None:
+        """Take a pod out."""
+        self._put((namespace, name), POD, None)
+
+    def upsert_berth(self, berth: Object) -> None:
+        """Add a berth, or write its new facts."""
+        record = BerthRecord.from_object(berth)
+        self.remove_berth(record.namespace, record.name)
+        pod_key = (record.namespace, record.pod_name or record.name)
+        self.berths[record.namespace, record.name] = record
+        self._berth_pods[record.namespace, record.name] = pod_key
+        self._put(pod_key, BERTH, of_berth(record))
+
+    def remove_berth(self, namespace: str, name: str) -> None:
+        """Take a berth out."""
+        self.berths.pop((namespace, name), None)
+        pod_key = self._berth_pods.pop((namespace, name), None)
+        if pod_key is not None:
+            self._put(pod_key, BERTH, None)
+
+    def _put(self, key: Key, source: int, occupant: Occupant | None) -> None:
+        before, after = self._occupants.put(key, source, occupant)
+        if before == after:
+            return
+        for one, sign in ((before, -1), (after, 1)):
+            if one is not None and one.node_name in self.nodes.row_of:
+                self._tally.add(one, sign)
+                self._dirty(one.node_name)
+        self.topology_generation += 1
+
+    # -- disks and devices
+
+    def upsert_disk(self, disk: Object) -> None:
+        """Add a LocalDisk, or write its new facts."""
+        record = LocalDisk.from_object(disk)
+        slot = self.disks.slot_of.get(record.name)
+        old = None if slot is None else self.disks.disks[slot]
+        self.disks.upsert(record)
+        if old is not None and old.node_name != record.node_name:
+            self._dirty(old.node_name)
+        self._dirty(record.node_name)
+
+    def remove_disk(self, name: str) -> None:
+        """Take a LocalDisk out."""
+        old = self.disks.remove(name)
+        if old is not None:
+            self._dirty(old.node_name)
+
+    def upsert_device(self, device: Object) -> None:
+        """Add a LocalDevice, or write its new facts."""
+        record = LocalDevice.from_object(device)
+        old = self.devices.upsert(record)
+        if old is not None and old.node_name != record.node_name:
+            self._dirty(old.node_name)
+        self._dirty(record.node_name)
+
+    def remove_device(self, name: str) -> None:
+        """Take a LocalDevice out."""
+        old = self.devices.remove(name)
+        if old is not None:
+            self._dirty(old.node_name)
+
+    # -- storage objects
+
+    def upsert_volume(self, volume: Object) -> None:
+        """Add a PersistentVolume, or write its new facts."""
+        info = VolumeInfo.from_object(volume)
+        self.volumes.volumes[info.name] = info
+        self._storage_changed()
+
+    def remove_volume(self, name: str) -> None:
+        """Take a PersistentVolume out."""
+        self.volumes.volumes.pop(name, None)
+        self._storage_changed()
+
+    def upsert_claim(self, claim: Object) -> None:
+        """Add a PersistentVolumeClaim, or write its new facts."""
+        info = ClaimInfo.from_object(claim)
+        self.volumes.claims[info.namespace, info.name] = info
+        self._storage_changed()
+
+    def remove_claim(self, namespace: str, name: str) -> None:
+        """Take a PersistentVolumeClaim out."""
+        self.volumes.claims.pop((namespace, name), None)
+        self._storage_changed()
+
+    def upsert_class(self, storage_class: Object) -> None:
+        """Add a StorageClass, or write its new facts."""
+        info = ClassInfo.from_object(storage_class)
+        self.volumes.classes[info.name] = info
+        self._storage_changed()
+
+    def remove_class(self, name: str) -> None:
+        """Take a StorageClass out."""
+        self.volumes.classes.pop(name, None)
+        self._storage_changed()
+
+    def _storage_changed(self) -> None:
+        self.generation += 1
+        self.volume_generation += 1
+
+    def upsert_namespace(self, namespace: Object) -> None:
+        """Add a Namespace, or write its new labels."""
+        meta = namespace.get("metadata") or {}
+        self.namespaces[str(meta.get("name"))] = dict(meta.get("labels") or {})
+
+    # -- choices that are not written yet
+
+    def assume(self, request: PlacementRequest, placement: Placement) -> None:
+        """Count a placement from now on, as if its berth were written.
+
+        Whatever the holder had assumed before is forgotten.
+        """
+        holder = request.owner
+        self._forget(holder)
+        key = (request.pod.namespace, holder.berth_name if request.holder else request.pod.name)
+        self._assumed[holder] = (key, placement)
+        for claim, disk in placement.disks.items():
+            self.disks.assume(disk, owner_of(holder, claim))
+        for claim, shares in placement.devices.items():
+            for device, share in shares:
+                self.devices.assume(device, (holder, claim, share))
+        self._put(key, ASSUMED, of_pod(request.pod, placement.node))
+        self._dirty(placement.node)
+
+    def forget(self, request: PlacementRequest) -> None:
+        """Take an assumption back. Forgetting what was not assumed does nothing."""
+        self._forget(request.owner)
+
+    def _forget(self, holder: Holder) -> None:
+        key, placement = self._assumed.pop(holder, (None, None))
+        if key is None or placement is None:
+            return
+        for disk in placement.disks.values():
+            self.disks.assume(disk, None)
+        for claim, shares in placement.devices.items():
+            for device, share in shares:
+                self.devices.forget(device, (holder, claim, share))
+        self._put(key, ASSUMED, None)
+        self._dirty(placement.node)
+
+    # -- questions of plugins
+
+    @property
+    def labels(self) -> LabelColumns:
+        """Return the nodes' labels."""
+        return self.nodes.labels
+
+    def nodes_with_port(self, wanted: Any) -> list[str]:
+        """Return the nodes on which a host port cannot be had."""
+        return self._tally.nodes_with_port(wanted)
+
+    def count_pods(self, namespace: str, selector: LabelSelector) -> IntColumn:
+        """Return per node how many of a namespace's replicas match a selector.
+
+        Those that are going away do not count.
+        """
+        return self._tally.count(namespace, selector, self._occupants.in_namespace(namespace))

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the occupants of each node add up to: requests, host ports, and pods per selector.
+
+Owned by the snapshot. Adds and takes off one occupant at a time; never looks at all pods again, except once for a
+selector that is new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ..model.labels import LabelSelector
+from ..model.pod import HostPort
+from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, is_scalar
+from .columns import IntColumn, ints
+from .nodes import NodeTable
+from .occupants import Occupant
+
+MAX_SELECTORS = 256
+"""Selectors whose counts are kept up to date; beyond it the one that was first is dropped and counted again when it is needed."""
+
+
+class Tally:
+    """Sums per node row, written into the node table, and the sparse ones beside it."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._ports: dict[tuple[str, int], dict[str, Counter[str]]] = {}
+        self._counts: dict[tuple[str, LabelSelector], IntColumn] = {}
+
+    def forget_layout(self) -> None:
+        """Drop what is kept by row number; called when rows have moved."""
+        self._counts.clear()
+
+    def add(self, occupant: Occupant, sign: int) -> None:
+        """Add (sign 1) or take off (sign -1) one occupant of a known node."""
+        row = self._nodes.row_of[occupant.node_name]
+        requested = self._nodes.requested
+        requested[PODS][row] += sign
+        for name, value in occupant.requests:
+            if name in (CPU, MEMORY, EPHEMERAL) or is_scalar(name):
+                self._nodes.column(requested, name)[row] += sign * value
+        for name, value in occupant.nonzero:
+            self._nodes.nonzero[name][row] += sign * value
+        self._add_ports(occupant, sign)
+        if occupant.spreads:
+            for (namespace, selector), column in self._counts.items():
+                if namespace == occupant.namespace and selector.matches(occupant.labels):
+                    column[row] += sign
+
+    def _add_ports(self, occupant: Occupant, sign: int) -> None:
+        for port in occupant.host_ports:
+            nodes = self._ports.setdefault((port.protocol, port.port), {})
+            taken = nodes.setdefault(occupant.node_name, Counter())
+            taken[port.ip] += sign
+            if taken[port.ip] <= 0:
+                del taken[port.ip]
+            if not taken:
+                del nodes[occupant.node_name]
+
+    def nodes_with_port(self, wanted: HostPort) -> list[str]:
+        """Return the nodes on which the port cannot be had."""
+        taken = self._ports.get((wanted.protocol, wanted.port), {})
+        return [
+            node
+            for node, ips in taken.items()
+            if any(wanted.conflicts(HostPort(wanted.protocol, ip, wanted.port)) for ip in ips)
+        ]
+
+    def count(self, namespace: str, selector: LabelSelector, occupants: Iterable[Occupant]) -> IntColumn:
+        """Return per node how many of a namespace's pods match.
+
+        `occupants`: all of the namespace, used for a new selector.
+        """
+        key = (namespace, selector)
+        if key not in self._counts:
+            column = ints(len(self._nodes))
+            for one in occupants:
+                row = self._nodes.row_of.get(one.node_name)
+                if row is not None and one.spreads and selector.matches(one.labels):
+                    column[row] += 1
+            if len(self._counts) >= MAX_SELECTORS:
+                del self._counts[next(iter(self._counts))]
+            self._counts[key] = column
+        return self._counts[key]

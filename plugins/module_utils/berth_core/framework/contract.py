@@ -1,0 +1,224 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plugin is. Read this first.
+
+A plugin decides; it never acts. It reads the snapshot through the cycle and answers in columns: **a filter is a
+column of verdicts, a score is a column of integers**, one entry per asked row. Extension points are separate
+protocols; a plugin has those it needs, and the profile finds them once, when it is built:
+
+    PreFilter   once per request: reject it, skip the plugin's filter, or narrow the nodes
+    Filter      per row: may the pod go there, and if not, why
+    PreScore    once per request, with the rows that passed: skip the plugin's score
+    Score       per row: how good is it (0 to 100 after Normalize)
+    Normalize   all scores of the rows that passed, brought to 0 to 100
+    Reserve     for the chosen row: which disks, which devices
+    Explain     when somebody asks why: verdicts on disks and devices
+    Fixes       when nothing fits: what would make a node fit
+
+A plugin is hashable, and equal to another one with the same arguments: kept columns are found under it.
+Reserve is a pure decision as well. Its counterpart is `Snapshot.forget`, which takes the whole choice back; no plugin
+has anything of its own to undo.
+
+The framework keeps columns from one request to the next, under the plugin's key for the request: `Dirt` says when
+they are stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from ..model.placement import PlacementRequest
+
+if TYPE_CHECKING:
+    from ..cluster.columns import IntColumn
+    from .state import Cycle
+
+MAX_SCORE = 100
+
+
+class Code(IntEnum):
+    """A plugin's answer, and what follows from it."""
+
+    SUCCESS = 0
+    """The node stays, or the step is done."""
+    UNSCHEDULABLE = 1
+    """The node is out; it may come in again if something on it goes away."""
+    UNRESOLVABLE = 2
+    """The node is out, and nothing that leaves it would change that."""
+    SKIP = 3
+    """The plugin has nothing to do with this request: it is not asked at the next point."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """An answer with its reasons. Reasons are whole phrases that can be counted over nodes, as kube-scheduler's."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the answer lets the request go on."""
+        return self.code in (Code.SUCCESS, Code.SKIP)
+
+
+SUCCESS = Status()
+SKIPPED = Status(Code.SKIP)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Return the refusal that nothing on the node can lift."""
+    return Status(Code.UNRESOLVABLE, reasons)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Return the refusal that may be lifted when something leaves the node."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+class Dirt(Enum):
+    """When a kept column is stale."""
+
+    ROW = "row"
+    """A row's entry, when that row changed; nothing else matters to it."""
+    TOPOLOGY = "topology"
+    """All of it, when a replica came or went or a node's labels or taints changed, anywhere."""
+    ALL = "all"
+    """All of it, always: it is never kept."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A filter's column: per asked row an index into `table`, whose entry 0 is SUCCESS."""
+
+    codes: IntColumn
+    table: tuple[Status, ...]
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """What PreFilter found. `nodes` None: all stay in; else only these, and `elsewhere` is said of the others."""
+
+    status: Status = SUCCESS
+    nodes: frozenset[str] | None = None
+    elsewhere: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What Reserve chose on the node: part of a Placement."""
+
+    disks: Mapping[str, str] = field(default_factory=dict)
+    devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ObjectVerdict:
+    """What was said of one disk or device for one claim.
+
+    `reason` groups ("held"), `detail` is the particular ("by default/web-0").
+    """
+
+    kind: str
+    name: str
+    node: str
+    claim: str
+    fits: bool
+    reason: str = ""
+    detail: str = ""
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """Everything in a profile has a name: kube-scheduler's where there is one."""
+
+    @property
+    def name(self) -> str:
+        """Return the plugin's name."""
+
+
+@runtime_checkable
+class PreFilter(Protocol):
+    """Looks at the request once."""
+
+    def pre_filter(self, cycle: Cycle) -> Narrowing:
+        """Reject, skip, or narrow."""
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Judges rows."""
+
+    @property
+    def filter_dirt(self) -> Dirt:
+        """Say when kept verdicts are stale."""
+
+    def filter_key(self, cycle: Cycle) -> Hashable:
+        """Return what of the request the verdicts depend on: equal keys, equal verdicts on an unchanged row."""
+
+    def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
+        """Judge these rows."""
+
+
+@runtime_checkable
+class PreScore(Protocol):
+    """Looks at the request and the rows that passed."""
+
+    def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
+        """Prepare, or skip."""
+
+
+@runtime_checkable
+class Score(Protocol):
+    """Rates rows."""
+
+    @property
+    def score_dirt(self) -> Dirt:
+        """Say when kept scores are stale."""
+
+    def score_key(self, cycle: Cycle) -> Hashable:
+        """Return what of the request the scores depend on."""
+
+    def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
+        """Rate these rows."""
+
+
+@runtime_checkable
+class Normalize(Protocol):
+    """Brings raw scores to 0 .. MAX_SCORE."""
+
+    def normalize(self, cycle: Cycle, rows: IntColumn, scores: IntColumn) -> IntColumn:
+        """Return the final scores of the rows that passed."""
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    """Chooses particular things on the chosen node."""
+
+    def reserve(self, cycle: Cycle, row: int) -> Choice:
+        """Return the choice. The row has passed this plugin's filter."""
+
+
+@runtime_checkable
+class Explain(Protocol):
+    """Says more than a verdict, when somebody asks."""
+
+    def verdicts(self, cycle: Cycle) -> tuple[ObjectVerdict, ...]:
+        """Judge every disk or device by itself, on all nodes."""
+
+
+@runtime_checkable
+class Fixes(Protocol):
+    """Knows a way out."""
+
+    def fix(self, cycle: Cycle, row: int) -> str:
+        """Return what would make this refused row fit, with {node} in the place of its name; "" for nothing."""
+
+
+def shape_key(request: PlacementRequest) -> Hashable:
+    """Return the key of a plugin that cannot say more precisely what it looks at."""
+    return (request.pod.shape, request.disks, request.devices, request.owner)

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A profile: which plugins stand at which extension point, in which order, with which weight.
+
+Built once by a front end (plugins/table.py has the default one), read by framework/cycle.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..errors import InputError
+from .contract import Explain, Filter, Fixes, Normalize, Plugin, PreFilter, PreScore, Reserve, Score
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A score plugin and its weight."""
+
+    plugin: Score
+    name: str
+    weight: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Plugins by extension point, in order. Plugins are found at a point by what they can do."""
+
+    name: str
+    plugins: tuple[Plugin, ...]
+    pre_filters: tuple[tuple[str, PreFilter], ...]
+    filters: tuple[tuple[str, Filter], ...]
+    pre_scores: tuple[tuple[str, PreScore], ...]
+    scorers: tuple[Scorer, ...]
+    reserves: tuple[Reserve, ...]
+    explains: tuple[Explain, ...]
+    fixes: tuple[tuple[str, Fixes], ...]
+
+    @classmethod
+    def build(cls, name: str, weighted: Iterable[tuple[Plugin, int]]) -> Profile:
+        """Build a profile from plugins and their weights. A plugin of weight 0 does not score."""
+        listed = tuple(weighted)
+        plugins = tuple(plugin for plugin, _weight in listed)
+        names = [plugin.name for plugin in plugins]
+        twice = sorted({one for one in names if names.count(one) > 1})
+        if twice:
+            raise InputError(f"profile {name}: plugin {twice[0]} is enabled twice", profile=name, plugin=twice[0])
+        return cls(
+            name=name,
+            plugins=plugins,
+            pre_filters=tuple((one.name, one) for one in plugins if isinstance(one, PreFilter)),
+            filters=tuple((one.name, one) for one in plugins if isinstance(one, Filter)),
+            pre_scores=tuple((one.name, one) for one in plugins if isinstance(one, PreScore)),
+            scorers=tuple(
+                Scorer(one, one.name, weight) for one, weight in listed if weight > 0 and isinstance(one, Score)
+            ),
+            reserves=tuple(one for one in plugins if isinstance(one, Reserve)),
+            explains=tuple(one for one in plugins if isinstance(one, Explain)),
+            fixes=tuple((one.name, one) for one in plugins if isinstance(one, Fixes)),
+        )
+
+
+def normalized(plugin: object) -> Normalize | None:
+    """Return the plugin as one that normalizes, or None."""
+    return plugin if isinstance(plugin, Normalize) else None

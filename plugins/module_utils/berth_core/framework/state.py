@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The state of one scheduling cycle: the only way for a plugin to hand data from one extension point to the next.
+
+Made by framework/cycle.py for each request and thrown away after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Callable, TypeVar
+
+from ..cluster.snapshot import Snapshot
+from ..model.placement import PlacementRequest
+
+Data = TypeVar("Data")
+
+
+class Cycle:
+    """One request against one snapshot. `data` belongs to the plugins, each under keys that start with its own name."""
+
+    def __init__(self, snapshot: Snapshot, request: PlacementRequest) -> None:
+        self.snapshot = snapshot
+        self.request = request
+        self.data: dict[Hashable, Any] = {}
+
+    @property
+    def pod(self) -> Any:
+        """Return the pod that is to be placed."""
+        return self.request.pod
+
+    def once(self, key: Hashable, make: Callable[[], Data]) -> Data:
+        """Return what was made under this key in this cycle, making it at the first call."""
+        if key not in self.data:
+            self.data[key] = make()
+        made: Data = self.data[key]
+        return made

@@ -1,0 +1,156 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""LocalDisk as the engine sees it: one physical disk, who holds it, whose data is on it. Called by the snapshot and by front ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import InputError
+from .fields import Object, boolean, integer, mapping, metadata, objects, string, string_map
+
+HEALTHY = ("", "unknown", "ok", "good", "healthy", "passed")
+"""What an agent may report of a device that can be given out, in lower case. "" and unknown: nothing was measured."""
+
+
+@dataclass(frozen=True)
+class DiskClaimRef:
+    """The lock: the berth that holds the disk, and for which of its claims."""
+
+    namespace: str
+    name: str
+    uid: str
+    app: str
+    ordinal: int
+    claim: str
+    data_uid: str
+
+    def __str__(self) -> str:
+        """Return namespace/berth."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class RetainedFor:
+    """Whose data is on a disk that nobody holds."""
+
+    namespace: str
+    app: str
+    ordinal: int
+    claim: str
+    data_uid: str
+
+    def __str__(self) -> str:
+        """Return namespace/app-ordinal."""
+        return f"{self.namespace}/{self.app}-{self.ordinal}"
+
+
+@dataclass(frozen=True)
+class LocalDisk:
+    """One LocalDisk. `size` in bytes. `fsType` "" means: whatever the claim asks for."""
+
+    name: str
+    uid: str
+    resource_version: str
+    labels: tuple[tuple[str, str], ...]
+    node_name: str
+    size: int
+    wwn: str
+    serial: str
+    model: str
+    by_path: str
+    storage_class: str
+    volume_mode: str
+    fs_type: str
+    reclaim_policy: str
+    reserved: bool
+    claim_ref: DiskClaimRef | None
+    retained_for: RetainedFor | None
+    phase: str
+    health: str
+    rotational: bool | None
+    terminating: bool
+
+    @property
+    def healthy(self) -> bool:
+        """Tell whether nothing bad is known of the disk."""
+        return self.health.lower() in HEALTHY
+
+    @classmethod
+    def from_object(cls, disk: Object) -> LocalDisk:
+        """Read a LocalDisk of the API. Raises InputError that names the disk and the field."""
+        _namespace, name = metadata(disk, "LocalDisk")
+        meta, spec = mapping(disk, "metadata"), mapping(disk, "spec", f"LocalDisk {name}: spec")
+        status = mapping(disk, "status", f"LocalDisk {name}: status")
+        identity = mapping(spec, "identity", f"LocalDisk {name}: spec.identity")
+        observed = mapping(status, "observed", f"LocalDisk {name}: status.observed")
+        rotational = observed.get("rotational")
+        size = integer(identity, "size", f"LocalDisk {name}: spec.identity.size")
+        node_name = string(spec, "nodeName", f"LocalDisk {name}: spec.nodeName")
+        if size <= 0 or not node_name:
+            raise InputError(f"LocalDisk {name}: expected spec.nodeName and spec.identity.size above 0", disk=name)
+        return cls(
+            name=name,
+            uid=string(meta, "uid"),
+            resource_version=string(meta, "resourceVersion"),
+            labels=tuple(sorted(string_map(meta, "labels", f"LocalDisk {name}: labels").items())),
+            node_name=node_name,
+            size=size,
+            wwn=string(identity, "wwn"),
+            serial=string(identity, "serial"),
+            model=string(identity, "model"),
+            by_path=string(identity, "byPath"),
+            storage_class=string(spec, "storageClassName"),
+            volume_mode=string(spec, "volumeMode", default="Filesystem"),
+            fs_type=string(spec, "fsType"),
+            reclaim_policy=string(spec, "reclaimPolicy", default="Retain"),
+            reserved=boolean(spec, "reserved", f"LocalDisk {name}: spec.reserved"),
+            claim_ref=_claim_ref(spec, name),
+            retained_for=_retained_for(spec, name),
+            phase=string(status, "phase"),
+            health=observed_health(status, f"LocalDisk {name}"),
+            rotational=rotational if isinstance(rotational, bool) else None,
+            terminating=meta.get("deletionTimestamp") is not None,
+        )
+
+
+def observed_health(status: Object, where: str) -> str:
+    """Return the observed health; a false condition Healthy or Matched counts as bad health and gives its reason."""
+    health = string(
+        mapping(status, "observed", f"{where}: status.observed"), "health", f"{where}: status.observed.health"
+    )
+    if health.lower() not in HEALTHY:
+        return health
+    for condition in objects(status, "conditions", f"{where}: status.conditions"):
+        if condition.get("type") in ("Healthy", "Matched") and condition.get("status") == "False":
+            return str(condition.get("reason") or f"Not{condition.get('type')}")
+    return health
+
+
+def _claim_ref(spec: Object, name: str) -> DiskClaimRef | None:
+    source = mapping(spec, "claimRef", f"LocalDisk {name}: spec.claimRef")
+    if not source:
+        return None
+    return DiskClaimRef(
+        namespace=string(source, "namespace"),
+        name=string(source, "name"),
+        uid=string(source, "uid"),
+        app=string(source, "app"),
+        ordinal=integer(source, "ordinal", f"LocalDisk {name}: spec.claimRef.ordinal"),
+        claim=string(source, "claim"),
+        data_uid=string(source, "dataUID"),
+    )
+
+
+def _retained_for(spec: Object, name: str) -> RetainedFor | None:
+    source = mapping(spec, "retainedFor", f"LocalDisk {name}: spec.retainedFor")
+    if not source:
+        return None
+    return RetainedFor(
+        namespace=string(source, "namespace"),
+        app=string(source, "app"),
+        ordinal=integer(source, "ordinal", f"LocalDisk {name}: spec.retainedFor.ordinal"),
+        claim=string(source, "claim"),
+        data_uid=string(source, "dataUID"),
+    )

@@ -1,0 +1,219 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A pod, reduced to what scheduling looks at.
+
+Called by the snapshot for pods that run, and by front ends for the pod that is to be placed (also from a template
+that the API server has not seen yet: its defaulting of requests and of host ports is applied here). Never keeps the
+manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from ..errors import InputError
+from .fields import Object, boolean, integer, mapping, objects, string, string_map, strings
+from .labels import LabelSelector, NodeSelector, PreferredTerm, Requirement, parse_preferred
+from .requests import CPU, MEMORY, amount, nonzero_defaults, read_pod_resources
+from .taint import Toleration, parse_tolerations
+
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  (compared with what pods ask for, never bound)
+Amounts = tuple[tuple[str, int], ...]
+"""Whole units per resource, sorted by name: cpu in thousandths of a core, memory and storage in bytes, the rest counted."""
+
+
+@dataclass(frozen=True)
+class HostPort:
+    """A port of the host that a pod takes. `ip` 0.0.0.0 is every address."""
+
+    protocol: str
+    ip: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Tell whether both cannot be on one host."""
+        if (self.protocol, self.port) != (other.protocol, other.port):
+            return False
+        return self.ip == other.ip or EVERY_ADDRESS in (self.ip, other.ip)
+
+
+@dataclass(frozen=True)
+class SpreadConstraint:
+    """A topology spread constraint. `selector` None selects no pod; `min_domains` 1 is the default."""
+
+    max_skew: int
+    topology_key: str
+    hard: bool
+    selector: LabelSelector | None
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@dataclass(frozen=True)
+class ClaimVolume:
+    """A volume that is filled by a PersistentVolumeClaim.
+
+    `ephemeral`: the claim is made for, and owned by, this pod.
+    """
+
+    volume: str
+    claim: str
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True)
+class PodInfo:
+    """What scheduling looks at.
+
+    Frozen and hashable; pods of one `shape` share every verdict that does not depend on their name.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    labels: tuple[tuple[str, str], ...]
+    requests: Amounts
+    nonzero: Amounts
+    """cpu and memory as scoring counts them for a pod on a node: with defaults for containers that request none."""
+    score_requests: Amounts
+    """cpu and memory as scoring counts them for the pod that is being placed."""
+    host_ports: tuple[HostPort, ...]
+    tolerations: tuple[Toleration, ...]
+    node_selector: LabelSelector | None
+    required_affinity: NodeSelector | None
+    preferred_affinity: tuple[PreferredTerm, ...]
+    spread: tuple[SpreadConstraint, ...]
+    volumes: tuple[ClaimVolume, ...]
+    priority: int
+    terminating: bool
+    phase: str
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the pod has ended and gives back what it held."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def shape(self) -> Hashable:
+        """Return everything that decides where a pod may go, without its name."""
+        return (
+            self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports, self.tolerations,
+            self.node_selector, self.required_affinity, self.preferred_affinity, self.spread, self.volumes, self.priority,
+        )  # fmt: skip
+
+    @classmethod
+    def from_manifest(cls, pod: Object) -> PodInfo:
+        """Read a pod. Raises InputError, QuantityError or SelectorError that name the pod and the field."""
+        meta, spec = mapping(pod, "metadata", "pod.metadata"), mapping(pod, "spec", "pod.spec")
+        status = mapping(pod, "status", "pod.status")
+        name = string(meta, "name", "pod.metadata.name") or string(meta, "generateName", "pod.metadata.generateName")
+        where = f"pod {name}: spec"
+        resources = read_pod_resources(spec, where, status)
+        exact = resources.total()
+        nonzero = resources.total(nonzero_defaults(exact, bool(resources.pod_level)))
+        score = resources.total(nonzero_defaults({}, False))
+        labels = string_map(meta, "labels", f"pod {name}: metadata.labels")
+        selector = string_map(spec, "nodeSelector", f"{where}.nodeSelector")
+        affinity = mapping(
+            mapping(spec, "affinity", f"{where}.affinity"), "nodeAffinity", f"{where}.affinity.nodeAffinity"
+        )
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+        path = f"{where}.affinity.nodeAffinity"
+        return cls(
+            namespace=string(meta, "namespace", "pod.metadata.namespace") or "default",
+            name=name,
+            uid=string(meta, "uid", "pod.metadata.uid"),
+            node_name=string(spec, "nodeName", f"{where}.nodeName"),
+            labels=tuple(sorted(labels.items())),
+            requests=tuple(sorted((key, amount(key, value)) for key, value in exact.items())),
+            nonzero=tuple((key, amount(key, nonzero.get(key, 0))) for key in (CPU, MEMORY)),
+            score_requests=tuple((key, amount(key, score.get(key, 0))) for key in (CPU, MEMORY)),
+            host_ports=_host_ports(spec, where),
+            tolerations=parse_tolerations(spec, f"{where}.tolerations"),
+            node_selector=LabelSelector.from_labels(selector) if selector else None,
+            required_affinity=NodeSelector.parse(_object(required, path), path) if required is not None else None,
+            preferred_affinity=parse_preferred(
+                affinity.get("preferredDuringSchedulingIgnoredDuringExecution"), f"{path}.preferredDuringScheduling"
+            ),
+            spread=tuple(
+                parse_spread(one, f"{where}.topologySpreadConstraints[{index}]", labels)
+                for index, one in enumerate(
+                    objects(spec, "topologySpreadConstraints", f"{where}.topologySpreadConstraints")
+                )
+            ),
+            volumes=_volumes(spec, where, name),
+            priority=integer(spec, "priority", f"{where}.priority"),
+            terminating=meta.get("deletionTimestamp") is not None,
+            phase=string(status, "phase", f"pod {name}: status.phase"),
+        )
+
+
+def _object(value: object, path: str) -> Object:
+    return mapping({"value": value}, "value", path)
+
+
+def _host_ports(spec: Object, where: str) -> tuple[HostPort, ...]:
+    host_network = boolean(spec, "hostNetwork", f"{where}.hostNetwork")
+    lasting = [
+        one
+        for one in objects(spec, "initContainers", f"{where}.initContainers")
+        if one.get("restartPolicy") == "Always"
+    ]
+    ports: list[HostPort] = []
+    for container in lasting + objects(spec, "containers", f"{where}.containers"):
+        for source in objects(container, "ports", f"{where}: container {container.get('name')}: ports"):
+            port = integer(source, "hostPort", f"{where}: hostPort")
+            if not port and host_network:
+                port = integer(source, "containerPort", f"{where}: containerPort")
+            if port > 0:
+                ports.append(host_port(string(source, "protocol"), string(source, "hostIP"), port))
+    return tuple(sorted(set(ports), key=lambda one: (one.port, one.protocol, one.ip)))
+
+
+def host_port(protocol: str, ip: str, port: int) -> HostPort:
+    """Return a host port with the API's defaults: TCP, every address."""
+    return HostPort(protocol or "TCP", ip or EVERY_ADDRESS, port)
+
+
+def _volumes(spec: Object, where: str, pod_name: str) -> tuple[ClaimVolume, ...]:
+    volumes = []
+    for source in objects(spec, "volumes", f"{where}.volumes"):
+        name = string(source, "name", f"{where}.volumes[].name")
+        claim = mapping(source, "persistentVolumeClaim", f"{where}: volume {name}")
+        if claim:
+            volumes.append(ClaimVolume(name, string(claim, "claimName", f"{where}: volume {name}: claimName")))
+        elif source.get("ephemeral") is not None:
+            volumes.append(ClaimVolume(name, f"{pod_name}-{name}", ephemeral=True))
+    return tuple(volumes)
+
+
+def parse_spread(source: Object, path: str, pod_labels: Mapping[str, str]) -> SpreadConstraint:
+    """Read one topology spread constraint; matchLabelKeys add the pod's own values to the selector."""
+    skew = integer(source, "maxSkew", f"{path}.maxSkew")
+    key = string(source, "topologyKey", f"{path}.topologyKey")
+    action = string(source, "whenUnsatisfiable", f"{path}.whenUnsatisfiable") or "DoNotSchedule"
+    if skew < 1 or not key or action not in ("DoNotSchedule", "ScheduleAnyway"):
+        raise InputError(
+            f"{path}: expected maxSkew of at least 1, a topologyKey, and whenUnsatisfiable DoNotSchedule or ScheduleAnyway; "
+            f"got maxSkew {skew}, topologyKey {key!r}, whenUnsatisfiable {action!r}",
+            field=path,
+        )
+    selector = LabelSelector.parse(source.get("labelSelector"), f"{path}.labelSelector")
+    keys = strings(source, "matchLabelKeys", f"{path}.matchLabelKeys")
+    if selector is not None:
+        own = tuple(Requirement(one, "In", (pod_labels[one],)) for one in keys if one in pod_labels)
+        merged = sorted({*selector.requirements, *own}, key=lambda one: (one.key, one.operator, one.values))
+        selector = LabelSelector(tuple(merged))
+    return SpreadConstraint(
+        max_skew=skew,
+        topology_key=key,
+        hard=action == "DoNotSchedule",
+        selector=selector,
+        min_domains=integer(source, "minDomains", f"{path}.minDomains", 1),
+        honor_affinity=string(source, "nodeAffinityPolicy", f"{path}.nodeAffinityPolicy", "Honor") == "Honor",
+        honor_taints=string(source, "nodeTaintsPolicy", f"{path}.nodeTaintsPolicy", "Ignore") == "Honor",
+    )

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All built-in plugins: one static table, and the default profile.
+
+Read by front ends and by the configuration. Plugins from outside are added with `TABLE.extended` by a program's main,
+nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable
+
+from ..framework.contract import Plugin
+from ..framework.profile import Profile
+from ..framework.registry import Factory, Registry
+from .args import known_only
+from .balanced_allocation import NodeResourcesBalancedAllocation
+from .local_device_fit import LocalDeviceFit
+from .local_disk_fit import LocalDiskFit
+from .node_affinity import NodeAffinity
+from .node_name import NodeName
+from .node_ports import NodePorts
+from .node_resources_fit import NodeResourcesFit
+from .node_unschedulable import NodeUnschedulable
+from .taint_toleration import TaintToleration
+
+
+def _without_args(make: Callable[[], Plugin]) -> Factory:
+    def factory(args: Mapping[str, Any], path: str) -> Plugin:
+        known_only(args, (), path)
+        return make()
+
+    return factory
+
+
+TABLE = Registry(
+    (
+        ("LocalDeviceFit", _without_args(LocalDeviceFit)),
+        ("LocalDiskFit", _without_args(LocalDiskFit)),
+        ("NodeAffinity", NodeAffinity.from_args),
+        ("NodeName", _without_args(NodeName)),
+        ("NodePorts", _without_args(NodePorts)),
+        ("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocation.from_args),
+        ("NodeResourcesFit", NodeResourcesFit.from_args),
+        ("NodeUnschedulable", _without_args(NodeUnschedulable)),
+        ("TaintToleration", _without_args(TaintToleration)),
+    )
+)
+
+DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = (
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("NodeResourcesBalancedAllocation", 1),
+    # A disk that is too large for its replica is lost to others for good, a full node is not: hence the weight.
+    ("LocalDiskFit", 3),
+    ("LocalDeviceFit", 3),
+)
+"""kube-scheduler's plugins in its order and with its weights, then ours."""
+
+
+def make_profile(
+    name: str = "default",
+    args: Mapping[str, Mapping[str, Any]] | None = None,
+    weights: Iterable[tuple[str, int]] = DEFAULT_WEIGHTS,
+    table: Registry = TABLE,
+) -> Profile:
+    """Build a profile from names and weights, with arguments per plugin (as under pluginConfig)."""
+    given = args or {}
+    return Profile.build(name, ((table.make(plugin, given.get(plugin)), weight) for plugin, weight in weights))
+
+
+DEFAULT_PROFILE = make_profile()
