@@ -1,0 +1,128 @@
+"""Dying at any write, and running at once: the end is that of an undisturbed run, and no disk has two holders."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apiserver.app.world import MI, finish, local_disk, params, run, start
+
+pytestmark = pytest.mark.slow
+
+
+def shape(world, app):
+    """The end state, without what differs from run to run."""
+    berths = world.berths(app)
+    holders = world.holders()
+    rows = {}
+    for name, record in berths.items():
+        held = sorted(disk for disk, uid in holders.items() if uid == record["metadata"]["uid"])
+        rows[name] = (record["spec"]["nodeName"], held, record["status"]["phase"])
+    volumes = {
+        item["spec"]["claimRef"]["name"]: item["spec"]["local"]["path"] for item in world.client.list(world.kinds.PV)
+    }
+    claims = {
+        item["metadata"]["name"]: item["status"].get("phase") for item in world.client.list(world.kinds.PVC, "default")
+    }
+    sets = [item["spec"]["replicas"] for item in world.client.list(world.kinds.STATEFUL_SET, "default")]
+    return {"berths": rows, "volumes": volumes, "claims": claims, "sets": sets}
+
+
+@pytest.fixture
+def two_disks(app_world):
+    def lay_out():
+        app_world.clear()
+        for node in ("fake-0", "fake-1"):
+            app_world.add_disk(local_disk(node, 0, 128 * MI))
+
+    lay_out()
+    app_world.lay_out = lay_out
+    yield app_world
+    app_world.clear()
+
+
+def test_killed_at_every_write_of_the_way_forward(two_disks, kubeconfig):
+    """The writes of an undisturbed run are counted; then every one of them is the last thing that a process does."""
+    options = params("db", kubeconfig, wait=True)
+    total = run(options)["writes"]
+    undisturbed = shape(two_disks, "db")
+    assert total >= 2 * len(("berth", "lock", "phase", "record", "volume", "claim", "record", "record", "record")), (
+        total
+    )
+    for write in range(1, total + 1):
+        for when in ("before", "after"):
+            two_disks.lay_out()
+            assert run(options, RUN_KILL_AT=write, RUN_KILL_WHEN=when) is None, "it was to be killed"
+            result = run(options)
+            assert not result.get("failed"), (write, when, result)
+            two_disks.check()
+            assert shape(two_disks, "db") == undisturbed, (write, when)
+            assert run(options)["writes"] == 0, (write, when)
+
+
+def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
+    options = params("db", kubeconfig, wait=True)
+    gone = {**options, "state": "absent"}
+    run(options)
+    total = run(gone)["writes"]
+    for write in range(1, total + 1):
+        for when in ("before", "after"):
+            two_disks.lay_out()
+            run(options)
+            assert run(gone, RUN_KILL_AT=write, RUN_KILL_WHEN=when) is None
+            result = run(gone)
+            assert not result.get("failed"), (write, when, result)
+            assert shape(two_disks, "db") == {"berths": {}, "volumes": {}, "claims": {}, "sets": []}
+            kept = [disk["spec"].get("retainedFor", {}).get("app") for disk in two_disks.disks().values()]
+            assert kept == ["db", "db"], (write, when, kept)
+
+
+def test_32_apps_at_once_over_20_disks(app_world, kubeconfig, tmp_path):
+    for index in range(20):
+        app_world.add_disk(local_disk(f"fake-{index % 4}", index, 128 * MI))
+    hold = tmp_path / "go"
+    racers = [start(params(f"app{index}", kubeconfig, replicas=1), RUN_HOLD=hold) for index in range(32)]
+    hold.touch()
+    results = [finish(racer) for racer in racers]
+    losers = [result for result in results if result.get("failed")]
+    try:
+        assert len(results) - len(losers) == 20, [loser["msg"] for loser in losers]
+        for loser in losers:
+            assert "does not fit" in loser["msg"]
+            assert "held by default/app" in loser["msg"], loser["msg"]
+        app_world.check()
+        holders = app_world.holders()
+        assert len(holders) == 20
+        assert len(set(holders.values())) == 20
+    finally:
+        app_world.clear()
+
+
+def test_a_nodes_room_is_not_given_out_twice(app_world, kubeconfig, tmp_path):
+    """Nothing but cpu to share: no object to swap, so the order in which the berths were written decides."""
+    node = app_world.client.get(app_world.kinds.NODE, "fake-0")
+    cores = int(node["status"]["allocatable"]["cpu"])
+    pin = {"nodeSelector": {"kubernetes.io/hostname": "fake-0"}}
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": f"{cores * 1000 * 2 // 5}m"}}}
+    options = {"workload": "Pod", "replicas": 1, "disks": [], "template": {"spec": {"containers": [container], **pin}}}
+    hold = tmp_path / "go"
+    racers = [start(params(f"cpu{index}", kubeconfig, **options), RUN_HOLD=hold) for index in range(8)]
+    hold.touch()
+    results = [finish(racer) for racer in racers]
+    try:
+        won = [result for result in results if not result.get("failed")]
+        assert len(won) == 2, [result.get("msg") for result in results]
+        assert len(app_world.berths()) == 2
+        assert all("Insufficient cpu" in result["msg"] for result in results if result.get("failed"))
+    finally:
+        app_world.clear()
+
+
+def test_two_runs_of_one_app_help_each_other(two_disks, kubeconfig, tmp_path):
+    options = params("db", kubeconfig, wait=True)
+    hold = tmp_path / "go"
+    racers = [start(options, RUN_HOLD=hold) for _index in range(4)]
+    hold.touch()
+    results = [finish(racer) for racer in racers]
+    assert not any(result.get("failed") for result in results), [result.get("msg") for result in results]
+    two_disks.check()
+    assert run(options)["writes"] == 0

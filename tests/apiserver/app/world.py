@@ -1,0 +1,129 @@
+"""A world for the app tests on the real API server: fake nodes with free disks, and what must always hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+RUNNER = Path(__file__).with_name("runner.py")
+CRDS = Path(__file__).parents[3] / "deploy" / "crds"
+STORAGE_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "berth-test"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+MI = 2**20
+
+
+def params(name, kubeconfig, **values):
+    """The options of a small app: one disk for each replica."""
+    container = {
+        "name": "main",
+        "image": "berth.local/busybox:1",
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    base = {
+        "name": name,
+        "kubeconfig": str(kubeconfig),
+        "replicas": 2,
+        "disks": [{"name": "data", "size": "100Mi", "storage_class": "berth-test"}],
+        "template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}},
+        "pod_management_policy": "Parallel",
+        "wait_timeout": 60,
+    }
+    return {**base, **values}
+
+
+def start(options, **environment):
+    """The operation in a process of its own."""
+    env = {**os.environ, **{key: str(value) for key, value in environment.items()}}
+    return subprocess.Popen(
+        [sys.executable, str(RUNNER), json.dumps(options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+    )
+
+
+def finish(process):
+    """Its result; None where it was killed."""
+    out, err = process.communicate(timeout=180)
+    if process.returncode == -9:
+        return None
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+def run(options, **environment):
+    return finish(start(options, **environment))
+
+
+def local_disk(node, index, size=256 * MI, **spec):
+    name = f"{node}-d{index}"
+    return {
+        "apiVersion": "berth.dev/v1alpha1",
+        "kind": "LocalDisk",
+        "metadata": {"name": name, "labels": {"berth.dev/test": "yes"}},
+        "spec": {
+            "nodeName": node,
+            "identity": {"serial": f"SERIAL-{name}", "size": size},
+            "storageClassName": "berth-test",
+            "fsType": "ext4",
+            **spec,
+        },
+    }
+
+
+OBSERVED = {"devicePath": "/dev/sdx", "health": "Healthy"}
+
+
+class World:
+    """Talks to the API server as the administrator; every test makes and removes what it needs by name."""
+
+    def __init__(self, client, resources):
+        self.client = client
+        self.kinds = resources
+
+    def add_disk(self, disk, phase="Available"):
+        made = self.client.create(self.kinds.LOCAL_DISK, disk)
+        status = {"metadata": {}, "status": {"phase": phase, "observed": OBSERVED}}
+        return self.client.patch(self.kinds.LOCAL_DISK, made["metadata"]["name"], None, status, "status")
+
+    def disks(self):
+        return {disk["metadata"]["name"]: disk for disk in self.client.list(self.kinds.LOCAL_DISK)}
+
+    def berths(self, app=None):
+        records = self.client.list(self.kinds.BERTH)
+        return {record["metadata"]["name"]: record for record in records if app in (None, record["spec"]["app"])}
+
+    def holders(self):
+        """disk -> berth uid, of every lock."""
+        return {
+            name: disk["spec"]["claimRef"]["uid"] for name, disk in self.disks().items() if disk["spec"].get("claimRef")
+        }
+
+    def check(self):
+        """What holds at every moment: no lock without a living berth, and every berth holds what it says."""
+        holders = self.holders()
+        living = {record["metadata"]["uid"]: record for record in self.berths().values()}
+        assert set(holders.values()) <= set(living), "a lock without a living berth"
+        for uid, record in living.items():
+            named = {disk["name"] for disk in record["spec"].get("disks") or ()}
+            held = {name for name, holder in holders.items() if holder == uid}
+            assert held == named, f"{record['metadata']['name']} says {named} and holds {held}"
+
+    def clear(self):
+        """Remove everything that tests have made, whatever state it is in."""
+        for kind in (self.kinds.STATEFUL_SET, self.kinds.SERVICE, self.kinds.POD, self.kinds.PVC, self.kinds.PV):
+            for item in self.client.list(kind, labels="app.kubernetes.io/managed-by=berth"):
+                meta = item["metadata"]
+                self.client.delete(kind, meta["name"], meta.get("namespace"))
+        for kind in (self.kinds.BERTH, self.kinds.LOCAL_DISK, self.kinds.LOCAL_DEVICE):
+            for item in self.client.list(kind):
+                self.client.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))

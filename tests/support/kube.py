@@ -1,0 +1,46 @@
+"""A client and the CRDs for tests against a real API server; the fixtures of tests/apiserver and the benches use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue import resources
+from ansible_collections.berth.stateful.plugins.module_utils._glue.auth import load_auth
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION as CRDS
+from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import prepare
+
+
+def fail_on_warning(text: str) -> None:
+    raise AssertionError(f"the API server warns: {text}")
+
+
+def client_for(kubeconfig: Path | str, warn: Callable[[str], None] = fail_on_warning, **options: Any) -> ApiClient:
+    return ApiClient(load_auth({"kubeconfig": str(kubeconfig)}, {}), warn, **options)
+
+
+def install_crds(kubeconfig: Path | str) -> None:
+    defaults = {name: spec.get("default") for name, spec in CRDS.argument_spec().items()}
+    params = prepare({**defaults, "kubeconfig": str(kubeconfig)})
+    result = execute(CRDS, Context(params, False, fail_on_warning, environ={}))
+    assert not result.get("failed"), result
+
+
+def world(kubeconfig: Path | str) -> dict[str, str]:
+    """Everything that our modules could change: name -> resourceVersion. Equal before and after: nothing was written."""
+    api, seen = client_for(kubeconfig), {}
+    for kind in (value for value in vars(resources).values() if isinstance(value, resources.Resource)):
+        if kind in (resources.NODE, resources.NAMESPACE):  # others change these all the time
+            continue
+        try:
+            items = api.list(kind)
+        except Exception as exc:
+            assert getattr(exc, "status", None) == 404, exc
+            continue
+        for item in items:
+            meta = item["metadata"]
+            seen[f"{kind.plural}/{meta.get('namespace', '')}/{meta['name']}"] = meta["resourceVersion"]
+    return seen

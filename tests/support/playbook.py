@@ -1,0 +1,115 @@
+"""Runs the real ansible-playbook and hands back what it printed and what each task returned.
+
+Used by the tests that prove modules as users run them, and by the benches. I never look into Ansible's own process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+HERE = Path(__file__).parent
+LOCALHOST = "localhost ansible_connection=local ansible_python_interpreter={python}\n"
+
+
+class Task(NamedTuple):
+    kind: str
+    host: str
+    name: str
+    result: dict[str, Any]
+
+
+class Run(NamedTuple):
+    rc: int
+    output: str  # standard output and error, as a person sees them
+    tasks: list[Task]
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """The result of the last task that reported."""
+        assert self.tasks, self.output
+        return self.tasks[-1].result
+
+    def ok(self) -> Run:
+        assert self.rc == 0, self.output
+        return self
+
+    def failed(self) -> dict[str, Any]:
+        """The result of the task that failed; no traceback may be in the output of any failure."""
+        assert self.rc != 0, self.output
+        assert "Traceback (most recent call last)" not in self.output, self.output
+        return next(task.result for task in self.tasks if task.kind in ("failed", "unreachable"))
+
+
+def run_playbook(
+    tasks: list[dict[str, Any]],
+    folder: Path,
+    *args: str,
+    env: dict[str, str] | None = None,
+    inventory: str | None = None,
+    python: str = sys.executable,
+    timeout: float = 300,
+    **play: Any,
+) -> Run:
+    """Write a one-play playbook to ``folder`` and run it. ``env`` is added to an environment without any K8S_AUTH_*, KUBECONFIG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / "record.jsonl"
+    record.unlink(missing_ok=True)
+    playbook = folder / "play.yml"
+    playbook.write_text(
+        yaml.dump([{"hosts": "all", "gather_facts": False, **play, "tasks": tasks}], Dumper=_Dumper, sort_keys=False)
+    )
+    hosts = folder / "hosts.ini"
+    hosts.write_text(inventory if inventory is not None else LOCALHOST.format(python=python))
+    done = subprocess.run(
+        [str(Path(python).parent / "ansible-playbook"), "-i", str(hosts), str(playbook), *args],
+        env=environment(record, env),
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        timeout=timeout,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, _read(record))
+
+
+def environment(record: Path, env: dict[str, str] | None = None) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE", "ANSIBLE_"))}
+    collections = os.environ.get("ANSIBLE_COLLECTIONS_PATH") or str(Path(sys.prefix) / "collections")
+    return {
+        **kept,
+        "ANSIBLE_COLLECTIONS_PATH": collections,
+        "ANSIBLE_CONFIG": os.devnull,
+        "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callbacks"),
+        "ANSIBLE_CALLBACKS_ENABLED": "berth_record",
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+        "BERTH_RECORD": str(record),
+        **(env or {}),
+    }
+
+
+class Vaulted(str):
+    """A text that is written to the playbook with the tag !vault."""
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+_Dumper.add_representer(Vaulted, lambda dumper, value: dumper.represent_scalar("!vault", str(value), style="|"))
+
+
+def _read(record: Path) -> list[Task]:
+    if not record.exists():
+        return []
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    return [Task(line["kind"], line["host"], line["task"], line["result"]) for line in lines]
