@@ -1,7 +1,7 @@
 """Ground of the tests against a real API server: the fixture control_plane comes from berth_dev.pytest_plugin.
 
-Objects that a test makes carry a name of their own, so that tests need no order; `world` tells whether anything changed.
-(Imports of the collection stay inside the fixtures: pytest reads me before the root conftest has told Python where it is.)
+Objects that a test makes carry a name of their own, so that tests need no order; `world` tells whether anything
+changed. (Imports of the collection stay inside the fixtures: pytest reads me before Python knows where it is.)
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def namespace(api: ApiClient, name: str) -> Iterator[str]:
 
 @pytest.fixture
 def playbook(control_plane: Any, tmp_path: Path) -> Callable[..., Run]:
-    """Runs tasks as the administrator: ``playbook([{...}], "--check")``. K8S_AUTH_KUBECONFIG is set unless ``env`` is given."""
+    """Runs tasks as the administrator: ``playbook([{...}], "--check")``; ``env`` replaces K8S_AUTH_KUBECONFIG."""
     from tests.support.playbook import run_playbook
 
     def run(tasks: list[dict[str, Any]], *args: str, env: dict[str, str] | None = None, **more: Any) -> Run:

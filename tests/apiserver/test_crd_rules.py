@@ -1,4 +1,4 @@
-"""Every rule of the three schemas, on a real API server: what it refuses (and with which words), and what it must let through."""
+"""Every rule of the three schemas, on a real API server: what it refuses, in which words, and what it lets through."""
 
 from __future__ import annotations
 

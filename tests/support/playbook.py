@@ -57,7 +57,10 @@ def run_playbook(
     timeout: float = 300,
     **play: Any,
 ) -> Run:
-    """Write a one-play playbook to ``folder`` and run it. ``env`` is added to an environment without any K8S_AUTH_*, KUBECONFIG."""
+    """Write a one-play playbook to ``folder`` and run it.
+
+    ``env`` is added to an environment without any K8S_AUTH_*, KUBE* and ANSIBLE_* variable.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "record.jsonl"
     record.unlink(missing_ok=True)
@@ -87,7 +90,7 @@ def environment(record: Path, env: dict[str, str] | None = None) -> dict[str, st
     return {
         **kept,
         "ANSIBLE_COLLECTIONS_PATH": collections,
-        "ANSIBLE_CONFIG": os.devnull,
+        "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"),  # the user's own must not change what is tested
         "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callbacks"),
         "ANSIBLE_CALLBACKS_ENABLED": "berth_record",
         "ANSIBLE_NOCOLOR": "1",

@@ -36,8 +36,13 @@ def read_definitions(folder: str | None = None) -> list[dict[str, Any]]:
     for name in sorted(os.listdir(folder)):
         if name.endswith(".yaml"):
             with open(os.path.join(folder, name), encoding="utf-8") as stream:
-                found += [body for body in yaml.safe_load_all(stream) if body]
+                found += [body for body in yaml.load_all(stream, Loader=_loader()) if body]
     return found
+
+
+def _loader() -> Any:
+    """The safe loader in C where PyYAML has it: the manifests are long enough for the difference to be felt."""
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def prepare(arguments: dict[str, Any]) -> dict[str, Any]:

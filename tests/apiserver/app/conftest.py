@@ -6,7 +6,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue import resources
 from tests.apiserver.app.world import STORAGE_CLASS, World
-from tests.apiserver.conftest import client_for, install_crds
+from tests.support.kube import client_for, install_crds
 
 NODES = 4
 

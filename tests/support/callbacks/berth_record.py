@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes every task result that Ansible reports to a file, one JSON object a line. tests/support/playbook.py reads it."""
+"""Writes every task result that Ansible reports to a file, one JSON object a line, for tests/support/playbook.py."""
 
 from __future__ import annotations
 
