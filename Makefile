@@ -43,6 +43,7 @@ lint-python: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tools/mypy-plugins.ini
 	$(BIN)/lint-imports
 
 lint-yaml: venv-lint
@@ -111,7 +112,7 @@ molecule: venv venv-lint ## molecule's default scenario on the development clust
 .PHONY: test bench demo demo-down
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
-		deps venv venv-lint lint unit sanity collection docs cluster dev apiserver integration molecule
+		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go dev apiserver integration molecule
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))
