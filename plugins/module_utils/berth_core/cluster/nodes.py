@@ -42,7 +42,10 @@ class NodeTable:
         return len(self.names)
 
     def column(self, table: dict[str, IntColumn], name: str) -> IntColumn:
-        """Return the column of a resource in `allocatable` or `requested`; one of zeros where nobody has or asked for it."""
+        """Return the column of a resource in `allocatable` or `requested`.
+
+        One of zeros where nobody has or asked for it.
+        """
         if name not in table:
             table[name] = ints(len(self))
         return table[name]

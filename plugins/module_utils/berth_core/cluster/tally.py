@@ -20,7 +20,10 @@ from .nodes import NodeTable
 from .occupants import Occupant
 
 MAX_SELECTORS = 256
-"""Selectors whose counts are kept up to date; beyond it the one that was first is dropped and counted again when it is needed."""
+"""Selectors whose counts are kept up to date.
+
+Beyond it the one that was first is dropped and counted again when it is needed.
+"""
 
 
 class Tally:

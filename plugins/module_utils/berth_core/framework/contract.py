@@ -110,10 +110,11 @@ class Narrowing:
 
 @dataclass(frozen=True)
 class Choice:
-    """What Reserve chose on the node: part of a Placement."""
+    """What Reserve chose on the node: part of a Placement. `volumes`: PersistentVolumeClaim -> PersistentVolume."""
 
     disks: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

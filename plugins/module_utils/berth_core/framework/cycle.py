@@ -74,7 +74,7 @@ class Outcome:
     scores: Mapping[str, NodeScore] = field(default_factory=dict)
 
     def require(self, what: str) -> Placement:
-        """Return the placement, or raise UnschedulableError that names what was to be placed and says why it cannot be."""
+        """Return the placement; raise UnschedulableError that says why `what` cannot be placed."""
         if self.placement is None:
             raise UnschedulableError(
                 f"{what} does not fit: {self.diagnosis.message()}", hints=list(self.diagnosis.hints())
@@ -234,12 +234,14 @@ class _Run:
 
     def _reserve(self, row: int) -> Placement:
         disks: dict[str, str] = {}
+        volumes: dict[str, str] = {}
         devices: dict[str, tuple[tuple[str, int], ...]] = {}
         for plugin in self.profile.reserves:
             choice = plugin.reserve(self.cycle, row)
             disks.update(choice.disks)
             devices.update(choice.devices)
-        return Placement(self.snapshot.nodes.names[row], disks, devices)
+            volumes.update(choice.volumes)
+        return Placement(self.snapshot.nodes.names[row], disks, devices, volumes)
 
     def _diagnosis(self, feasible: IntColumn) -> Diagnosis:
         objects = tuple(one for plugin in self.profile.explains for one in plugin.verdicts(self.cycle))

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Berth as the engine sees it: the place of one replica and what it takes off its node. Called by the snapshot and by front ends."""
+"""Berth as the engine sees it: the place of one replica and what it takes off its node.
+
+Called by the snapshot and by front ends.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""LocalDevice as the engine sees it: one processing device and the shares of it that are given out. Called by the snapshot."""
+"""LocalDevice as the engine sees it: one processing device and the shares of it that are given out.
+
+Called by the snapshot.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""LocalDisk as the engine sees it: one physical disk, who holds it, whose data is on it. Called by the snapshot and by front ends."""
+"""LocalDisk as the engine sees it: one physical disk, who holds it, whose data is on it.
+
+Called by the snapshot and by front ends.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 
 
 def is_label_key(key: str) -> bool:
-    """Tell whether the text is a qualified name: an optional DNS prefix with a slash, and a name of at most 63 characters."""
+    """Tell whether the text is a qualified name.
+
+    An optional DNS prefix with a slash, and a name of at most 63 characters.
+    """
     prefix, slash, name = key.rpartition("/")
     return bool(_NAME.match(name)) and (not slash or bool(_PREFIX.match(prefix)))
 

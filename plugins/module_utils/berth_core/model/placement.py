@@ -114,8 +114,13 @@ class PlacementRequest:
 
 @dataclass(frozen=True)
 class Placement:
-    """The choice. `disks`: claim -> LocalDisk; `devices`: claim -> ((LocalDevice, shares), ...)."""
+    """The choice.
+
+    `disks`: claim -> LocalDisk. `devices`: claim -> ((LocalDevice, shares), ...). `volumes`: PersistentVolumeClaim that
+    waited for its pod -> PersistentVolume.
+    """
 
     node: str
     disks: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)

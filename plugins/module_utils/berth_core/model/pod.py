@@ -21,7 +21,10 @@ from .taint import Toleration, parse_tolerations
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  (compared with what pods ask for, never bound)
 Amounts = tuple[tuple[str, int], ...]
-"""Whole units per resource, sorted by name: cpu in thousandths of a core, memory and storage in bytes, the rest counted."""
+"""Whole units per resource, sorted by name.
+
+Cpu in thousandths of a core, memory and storage in bytes, the rest counted.
+"""
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,10 @@ class PodInfo:
     def shape(self) -> Hashable:
         """Return everything that decides where a pod may go, without its name."""
         return (
-            self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports, self.tolerations,
-            self.node_selector, self.required_affinity, self.preferred_affinity, self.spread, self.volumes, self.priority,
-        )  # fmt: skip
+            *(self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports),
+            *(self.tolerations, self.node_selector, self.required_affinity, self.preferred_affinity),
+            *(self.spread, self.volumes, self.priority),
+        )
 
     @classmethod
     def from_manifest(cls, pod: Object) -> PodInfo:
@@ -198,8 +202,8 @@ def parse_spread(source: Object, path: str, pod_labels: Mapping[str, str]) -> Sp
     action = string(source, "whenUnsatisfiable", f"{path}.whenUnsatisfiable") or "DoNotSchedule"
     if skew < 1 or not key or action not in ("DoNotSchedule", "ScheduleAnyway"):
         raise InputError(
-            f"{path}: expected maxSkew of at least 1, a topologyKey, and whenUnsatisfiable DoNotSchedule or ScheduleAnyway; "
-            f"got maxSkew {skew}, topologyKey {key!r}, whenUnsatisfiable {action!r}",
+            f"{path}: expected maxSkew of at least 1, a topologyKey, and whenUnsatisfiable DoNotSchedule or "
+            f"ScheduleAnyway; got maxSkew {skew}, topologyKey {key!r}, whenUnsatisfiable {action!r}",
             field=path,
         )
     selector = LabelSelector.parse(source.get("labelSelector"), f"{path}.labelSelector")

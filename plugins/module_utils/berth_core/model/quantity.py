@@ -96,7 +96,10 @@ def cpu_milli(quantity: str | int | float | Fraction) -> int:
 
 
 def bytes_(quantity: str | int | float | Fraction) -> int:
-    """Return the whole value, rounded up (Quantity.Value): bytes for memory and storage, a count for everything else."""
+    """Return the whole value, rounded up (Quantity.Value).
+
+    Bytes for memory and storage, a count for everything else.
+    """
     value = quantity if isinstance(quantity, Fraction) else parse_quantity(quantity)
     return _ceil(value)
 

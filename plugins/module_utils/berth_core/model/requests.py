@@ -28,7 +28,10 @@ Resources = dict[str, Number]
 
 
 def is_scalar(name: str) -> bool:
-    """Tell whether a resource is counted apart from cpu, memory, storage and pods: extended, huge pages, attachable volumes."""
+    """Tell whether a resource is counted apart from cpu, memory, storage and pods.
+
+    Extended, huge pages, attachable volumes.
+    """
     if name.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "/" in name and ("kubernetes.io/" in name or not name.startswith("requests."))
@@ -40,7 +43,10 @@ def is_extended(name: str) -> bool:
 
 
 def amount(name: str, value: Number) -> int:
-    """Return the whole units in which a resource is counted, rounded up: thousandths of a core for cpu, else units or bytes."""
+    """Return the whole units in which a resource is counted, rounded up.
+
+    Thousandths of a core for cpu, else units or bytes.
+    """
     return cpu_milli(value) if name == CPU else bytes_(value)
 
 
@@ -110,7 +116,10 @@ def _container_status(status: Object) -> dict[str, Object]:
 
 
 def _effective(container: Object, where: str, seen: Object | None, infeasible: bool) -> Resources:
-    """Return a container's requests; limits stand in for requests that are missing, as the API server's defaulting does."""
+    """Return a container's requests.
+
+    Limits stand in for requests that are missing, as the API server's defaulting does.
+    """
     resources = mapping(container, "resources", f"{where}: container {container.get('name')}: resources")
     path = f"{where}: container {container.get('name')}: resources"
     requests = resource_list(resources, "limits", f"{path}.limits")
@@ -183,6 +192,9 @@ def _add(total: Resources, more: Mapping[str, Number]) -> None:
 
 
 def nonzero_defaults(requests: Mapping[str, Number], pod_level: bool) -> Resources:
-    """Return what scoring assumes for containers without a request; nothing for a resource that a pod-level pod does request."""
+    """Return what scoring assumes for containers without a request.
+
+    Nothing for a resource that a pod-level pod does request.
+    """
     defaults: Resources = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
     return {name: value for name, value in defaults.items() if not (pod_level and name in requests)}

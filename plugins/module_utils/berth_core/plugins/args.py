@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reading a plugin's arguments: typed, checked, with the path of what is wrong in the error. Called by every plugin's factory."""
+"""Reading a plugin's arguments: typed, checked, with the path of what is wrong in the error.
+
+Called by every plugin's factory.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def known_only(args: Mapping[str, Any], known: tuple[str, ...], path: str) -> No
 
 
 def weighted_resources(source: Mapping[str, Any], path: str) -> tuple[tuple[str, int], ...]:
-    """Read `resources`: a list of name and weight (1 to 100, 1 by default); cpu and memory alike where there is none."""
+    """Read `resources`: a list of name and weight (1 to 100, 1 by default).
+
+    Cpu and memory alike where there is none.
+    """
     listed = objects(source, "resources", f"{path}.resources")
     if not listed:
         return (("cpu", 1), ("memory", 1))

@@ -93,7 +93,10 @@ def slots_of(snapshot: Snapshot, rows: IntColumn) -> IntColumn:
 
 
 def disk_verdicts(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim) -> tuple[ObjectVerdict, ...]:
-    """Judge every disk for a claim: the first reason that applies. A pinned disk is judged by its state first, others by their kind."""
+    """Judge every disk for a claim: the first reason that applies.
+
+    A pinned disk is judged by its state first, others by their kind.
+    """
     table = snapshot.disks
     slots = np.arange(len(table), dtype=np.int64)
     state, kind = _state_checks(snapshot, holder, claim, slots), _kind_checks(table, claim, slots)

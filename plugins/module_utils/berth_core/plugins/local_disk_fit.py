@@ -59,7 +59,10 @@ class LocalDiskFit:
         return Narrowing(unresolvable(f"the data of {cycle.request.owner} is on disks of different nodes: {where}"))
 
     def filter_key(self, cycle: Cycle) -> Hashable:
-        """Return the claims and the replica's own disks, for most replicas none: so that an app's replicas share verdicts."""
+        """Return the claims and the replica's own disks, for most replicas none.
+
+        So that an app's replicas share verdicts.
+        """
         own = tuple(
             tuple(disk.name for disk in own_disks(cycle.snapshot, cycle.request.holder, claim))
             for claim in cycle.request.disks
@@ -107,7 +110,10 @@ class LocalDiskFit:
         )
 
     def fix(self, cycle: Cycle, row: int) -> str:
-        """Return the way out: the claims that the node cannot serve, or one more disk where it can serve each but not all."""
+        """Return the way out.
+
+        The claims that the node cannot serve, or one more disk where it can serve each but not all.
+        """
         rows = np.array([row], dtype=np.int64)
         _bytes, lacking = _taken(cycle, rows)
         claims = cycle.request.disks

@@ -68,7 +68,10 @@ class NodeAffinity:
         return (cycle.request.pod.node_selector, cycle.request.pod.required_affinity)
 
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
-        """Refuse rows that the profile's or the pod's required terms do not match; the profile's reason stands first."""
+        """Refuse rows that the profile's or the pod's required terms do not match.
+
+        The profile's reason stands first.
+        """
         codes = np.where(affinity_matches(cycle.snapshot, cycle.request.pod, rows), 0, 1).astype(np.int64)
         if self.added_required is not None:
             codes[~selector_matches(cycle.snapshot, self.added_required, rows)] = 2

@@ -59,7 +59,10 @@ class NodeResourcesFit:
         )
 
     def _wanted(self, pod: PodInfo) -> list[tuple[str, int]]:
-        """Return what must be free, in the order in which it is reported; ignored extended resources are not looked at."""
+        """Return what must be free, in the order in which it is reported.
+
+        Ignored extended resources are not looked at.
+        """
         requests = dict(pod.requests)
         basic = [(name, requests[name]) for name in (CPU, MEMORY, EPHEMERAL) if requests.get(name, 0) > 0]
         return basic + [
@@ -146,7 +149,7 @@ def _shape(source: Mapping[str, Any], path: str) -> tuple[tuple[int, int], ...]:
     rising = all(left < right for (left, _), (right, _) in zip(points, points[1:]))
     if not points or not rising or any(not 0 <= x <= 100 or not 0 <= y <= 100 for x, y in points):
         raise InputError(
-            f"{where}: expected at least one point, with utilization from 0 to 100 in strictly rising order and score from 0 to 10",
+            f"{where}: expected at least one point, with utilization (0 to 100) strictly rising and score from 0 to 10",
             field=where,
         )
     return points

@@ -25,7 +25,10 @@ Shape = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Load:
-    """One resource over the rows: `before` and `after` the pod, and what is allocatable. Zeros where the resource is left out."""
+    """One resource over the rows: `before` and `after` the pod, and what is allocatable.
+
+    Zeros where the resource is left out.
+    """
 
     before: IntColumn
     after: IntColumn
@@ -80,7 +83,10 @@ def _weighted(loads: Sequence[Load], weights: Weights, rows: int, rate: Callable
 
 
 def requested_to_capacity(loads: Sequence[Load], weights: Weights, shape: Shape, rows: int) -> IntColumn:
-    """Return the weighted mean of a piecewise linear function of utilization; resources that score 0 are left out of the mean."""
+    """Return the weighted mean of a piecewise linear function of utilization.
+
+    Resources that score 0 are left out of the mean.
+    """
     total, weight_sum = ints(rows), ints(rows)
     for one, (_name, weight) in zip(loads, weights):
         used = np.where(one.after > one.allocatable, MAX_SCORE, one.after * MAX_SCORE // np.maximum(one.allocatable, 1))
@@ -94,7 +100,10 @@ def requested_to_capacity(loads: Sequence[Load], weights: Weights, shape: Shape,
 
 
 def broken_line(shape: Shape, at: IntColumn) -> IntColumn:
-    """Evaluate the line through the points (utilization, score), flat outside; integer division truncates toward zero."""
+    """Evaluate the line through the points (utilization, score), flat outside.
+
+    Integer division truncates toward zero.
+    """
     value = ints(len(at), shape[-1][1])
     for index in range(len(shape) - 1, 0, -1):
         (left, low), (right, high) = shape[index - 1], shape[index]
@@ -106,21 +115,30 @@ def broken_line(shape: Shape, at: IntColumn) -> IntColumn:
 
 
 def round_half_away(values: FloatColumn) -> IntColumn:
-    """Round numbers of at least 0 to the nearest whole, halves up, exactly (adding 0.5 would round 0.49999999999999994 to 1)."""
+    """Round numbers of at least 0 to the nearest whole, halves up.
+
+    Exactly: adding 0.5 would round 0.49999999999999994 to 1.
+    """
     whole = np.floor(values)
     rounded: IntColumn = (whole + (values - whole >= 0.5)).astype(np.int64)
     return rounded
 
 
 def balanced(loads: Sequence[Load], rows: int) -> IntColumn:
-    """Return how much the pod brings the used shares of the resources together: 75 no change, 100 at best, 50 at worst."""
+    """Return how much the pod brings the used shares of the resources together.
+
+    75 no change, 100 at best, 50 at worst.
+    """
     with_pod = _balance([one.after for one in loads], loads, rows)
     without = _balance([one.before for one in loads], loads, rows)
     return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
 
 
 def _balance(used: Sequence[IntColumn], loads: Sequence[Load], rows: int) -> IntColumn:
-    """Return 100 * (1 - standard deviation of the used shares), truncated; half the difference where there are just two."""
+    """Return 100 * (1 - standard deviation of the used shares), truncated.
+
+    Half the difference where there are just two.
+    """
     count, total = ints(rows), np.zeros(rows)
     first, second = np.zeros(rows), np.zeros(rows)
     shares = []

@@ -57,14 +57,20 @@ def affinity_matches(snapshot: Snapshot, pod: PodInfo, rows: IntColumn) -> BoolC
 
 
 def untolerated_rows(snapshot: Snapshot, tolerations: tuple[Toleration, ...], rows: IntColumn) -> BoolColumn:
-    """Return which rows have a NoSchedule or NoExecute taint that is not tolerated; judged once per distinct set of taints."""
+    """Return which rows have a NoSchedule or NoExecute taint that is not tolerated.
+
+    Judged once per distinct set of taints.
+    """
     verdicts = [untolerated(taints, tolerations) for taints in snapshot.nodes.taint_sets]
     found: BoolColumn = np.array(verdicts, dtype=np.bool_)[snapshot.nodes.taint_set[rows]]
     return found
 
 
 def pods_match(snapshot: Snapshot, namespace: str, selector: LabelSelector | None) -> IntColumn:
-    """Return per node how many pods a spread constraint counts: none for no selector, and none for one that selects everything."""
+    """Return per node how many pods a spread constraint counts.
+
+    None for no selector, and none for one that selects everything.
+    """
     if selector is None or not selector.requirements:
         return ints(len(snapshot.nodes))
     return snapshot.count_pods(namespace, selector)
@@ -77,7 +83,10 @@ def one_reason(passed: BoolColumn, refusal: Status) -> Verdict:
 
 
 def default_normalize(scores: IntColumn, reverse: bool = False) -> IntColumn:
-    """Scale so that the highest score becomes 100; `reverse`: the highest becomes 0 (kube-scheduler's DefaultNormalizeScore)."""
+    """Scale so that the highest score becomes 100.
+
+    `reverse`: the highest becomes 0 (kube-scheduler's DefaultNormalizeScore).
+    """
     highest = int(scores.max()) if len(scores) else 0
     if highest <= 0:
         return ints(len(scores), MAX_SCORE) if reverse else scores.copy()

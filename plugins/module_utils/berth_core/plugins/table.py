@@ -24,7 +24,9 @@ from .node_name import NodeName
 from .node_ports import NodePorts
 from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
+from .pod_topology_spread import PodTopologySpread
 from .taint_toleration import TaintToleration
+from .volume_binding import VolumeBinding
 
 
 def _without_args(make: Callable[[], Plugin]) -> Factory:
@@ -33,6 +35,12 @@ def _without_args(make: Callable[[], Plugin]) -> Factory:
         return make()
 
     return factory
+
+
+def _volume_binding(args: Mapping[str, Any], path: str) -> Plugin:
+    # bindTimeoutSeconds is for who writes the binding; deciding takes no time to wait for.
+    known_only(args, ("bindTimeoutSeconds",), path)
+    return VolumeBinding()
 
 
 TABLE = Registry(
@@ -45,7 +53,9 @@ TABLE = Registry(
         ("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocation.from_args),
         ("NodeResourcesFit", NodeResourcesFit.from_args),
         ("NodeUnschedulable", _without_args(NodeUnschedulable)),
+        ("PodTopologySpread", PodTopologySpread.from_args),
         ("TaintToleration", _without_args(TaintToleration)),
+        ("VolumeBinding", _volume_binding),
     )
 )
 
@@ -56,6 +66,8 @@ DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = (
     ("NodeAffinity", 2),
     ("NodePorts", 0),
     ("NodeResourcesFit", 1),
+    ("VolumeBinding", 0),
+    ("PodTopologySpread", 2),
     ("NodeResourcesBalancedAllocation", 1),
     # A disk that is too large for its replica is lost to others for good, a full node is not: hence the weight.
     ("LocalDiskFit", 3),

@@ -1,0 +1,221 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PodTopologySpread: keep an app's pods spread over zones, hosts or other domains, as a must (hard) or as a wish
+(soft).
+
+Pods are counted per domain over all nodes, not only those that passed other filters; a constraint's policies say
+which nodes count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
+from ..cluster.labels import ABSENT
+from ..cluster.snapshot import Snapshot
+from ..errors import InputError
+from ..framework.contract import (
+    MAX_SCORE,
+    SKIPPED,
+    SUCCESS,
+    Code,
+    Dirt,
+    Narrowing,
+    Status,
+    Verdict,
+    unresolvable,
+    unschedulable,
+)
+from ..framework.state import Cycle
+from ..model.fields import objects, string
+from ..model.pod import PodInfo, SpreadConstraint, parse_spread
+from .args import known_only
+from .resource_scores import round_half_away
+from .rows import affinity_matches, pods_match, untolerated_rows
+
+HOSTNAME = "kubernetes.io/hostname"
+TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
+NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+SYSTEM_DEFAULTS = (
+    SpreadConstraint(3, HOSTNAME, hard=False, selector=None),
+    SpreadConstraint(5, "topology.kubernetes.io/zone", hard=False, selector=None),
+)
+
+
+@dataclass(frozen=True)
+class PodTopologySpread:
+    """Filter and score on topologySpreadConstraints.
+
+    `defaults` apply to pods without constraints of their own, with the selector that the request brings along for it.
+    They are empty unless the profile asks for them, other than kube-scheduler's: who places a replica says how it is
+    to be spread.
+    """
+
+    defaults: tuple[SpreadConstraint, ...] = ()
+    system: bool = False
+    name: str = "PodTopologySpread"
+    filter_dirt: Dirt = Dirt.TOPOLOGY
+    score_dirt: Dirt = Dirt.ALL
+
+    @classmethod
+    def from_args(cls, args: Mapping[str, Any], path: str) -> PodTopologySpread:
+        """Read defaultConstraints and defaultingType (List or System). Raises InputError with the path."""
+        known_only(args, ("defaultConstraints", "defaultingType"), path)
+        kind = string(args, "defaultingType", f"{path}.defaultingType", "List")
+        listed = objects(args, "defaultConstraints", f"{path}.defaultConstraints")
+        if kind not in ("List", "System") or (kind == "System" and listed):
+            raise InputError(
+                f"{path}.defaultingType: expected List, or System without defaultConstraints; got {kind!r}",
+                field=f"{path}.defaultingType",
+            )
+        if kind == "System":
+            return cls(SYSTEM_DEFAULTS, system=True)
+        for index, one in enumerate(listed):
+            if one.get("labelSelector") is not None:
+                where = f"{path}.defaultConstraints[{index}].labelSelector"
+                raise InputError(
+                    f"{where}: a default constraint takes the selector of the workload, not one of its own", field=where
+                )
+        return cls(tuple(parse_spread(one, f"{path}.defaultConstraints[{i}]", {}) for i, one in enumerate(listed)))
+
+    def _constraints(self, cycle: Cycle, hard: bool) -> tuple[SpreadConstraint, ...]:
+        own, request = cycle.request.pod.spread, cycle.request
+        if own:
+            return tuple(one for one in own if one.hard == hard)
+        if request.default_spread is None or not request.default_spread.requirements:
+            return ()
+        return tuple(replace(one, selector=request.default_spread) for one in self.defaults if one.hard == hard)
+
+    def pre_filter(self, cycle: Cycle) -> Narrowing:
+        """Skip a pod without hard constraints."""
+        return Narrowing() if self._constraints(cycle, hard=True) else Narrowing(SKIPPED)
+
+    def filter_key(self, cycle: Cycle) -> Hashable:
+        """Return the constraints and what decides which nodes and pods count."""
+        pod = cycle.request.pod
+        constraints = self._constraints(cycle, hard=True)
+        return (pod.namespace, pod.labels, constraints, pod.node_selector, pod.required_affinity, pod.tolerations)
+
+    def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
+        """Refuse rows without a topology label, and rows on which the pod would skew a domain too far.
+
+        The first such decides.
+        """
+        constraints, labels = self._constraints(cycle, hard=True), dict(cycle.request.pod.labels)
+        complete = _has_all_labels(cycle.snapshot, constraints)
+        codes = ints(len(rows))
+        for one in constraints:
+            ids = cycle.snapshot.labels.ids(one.topology_key)
+            counted = complete & _included(cycle.snapshot, cycle.request.pod, one)
+            counts, present = _domains(cycle.snapshot, cycle.request.pod.namespace, one, ids, counted)
+            lowest = int(counts[present].min()) if int(present.sum()) >= max(one.min_domains, 1) else 0
+            itself = 1 if one.selector is not None and one.selector.matches(labels) else 0
+            here = ids[rows]
+            skew = np.append(counts, 0)[here] + itself - lowest
+            found = np.where(here == ABSENT, 2, np.where(skew > one.max_skew, 1, 0))
+            codes = np.where(codes == 0, found, codes)
+        return Verdict(codes.astype(np.int64), (SUCCESS, TOO_SKEWED, NO_LABEL))
+
+    def fix(self, cycle: Cycle, row: int) -> str:
+        """Return the way out for a missing label; a skew is lifted by other pods, not by this node."""
+        nodes = cycle.snapshot.nodes
+        have = dict(nodes.infos[row].labels)
+        missing = [one.topology_key for one in self._constraints(cycle, hard=True) if one.topology_key not in have]
+        return f"label {', '.join(missing)} on {{node}}" if missing else ""
+
+    def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
+        """Skip a pod without soft constraints; else count pods per domain of the rows that passed."""
+        constraints = self._constraints(cycle, hard=False)
+        if not constraints:
+            return Status(Code.SKIP)
+        need_all = bool(cycle.request.pod.spread) or not self.system
+        complete = _has_all_labels(cycle.snapshot, constraints) if need_all else bools(len(cycle.snapshot.nodes), True)
+        cycle.data["PodTopologySpread/complete"] = complete
+        scored = rows[complete[rows]]
+        cycle.data["PodTopologySpread/terms"] = [
+            _score_term(cycle.snapshot, cycle.request.pod, one, scored, complete) for one in constraints
+        ]
+        return SUCCESS
+
+    def score_key(self, cycle: Cycle) -> Hashable:
+        """Return nothing: scores depend on which rows passed, and are never kept."""
+        return None
+
+    def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
+        """Add up, per constraint, the pods of the row's domain times a weight that grows with the number of domains."""
+        total = np.zeros(len(cycle.snapshot.nodes))
+        for term in cycle.data["PodTopologySpread/terms"]:
+            total = total + term
+        scores: IntColumn = np.where(cycle.data["PodTopologySpread/complete"], round_half_away(total), 0)[rows]
+        return scores
+
+    def normalize(self, cycle: Cycle, rows: IntColumn, scores: IntColumn) -> IntColumn:
+        """Give the emptiest domains 100; rows without the labels 0."""
+        complete: BoolColumn = cycle.data["PodTopologySpread/complete"][rows]
+        counted = scores[complete]
+        if not len(counted):
+            return ints(len(rows))
+        highest, lowest = int(counted.max()), int(counted.min())
+        if highest == 0:
+            return np.where(complete, MAX_SCORE, 0).astype(np.int64)
+        scaled: IntColumn = np.where(complete, MAX_SCORE * (highest + lowest - scores) // highest, 0)
+        return scaled
+
+
+def _has_all_labels(snapshot: Snapshot, constraints: tuple[SpreadConstraint, ...]) -> BoolColumn:
+    found = bools(len(snapshot.nodes), True)
+    for one in constraints:
+        found &= snapshot.labels.ids(one.topology_key) != ABSENT
+    return found
+
+
+def _included(snapshot: Snapshot, pod: PodInfo, constraint: SpreadConstraint) -> BoolColumn:
+    """Return the nodes whose pods count, by the constraint's nodeAffinityPolicy and nodeTaintsPolicy."""
+    every = every_row(len(snapshot.nodes))
+    found = bools(len(every), True)
+    if constraint.honor_affinity:
+        found &= affinity_matches(snapshot, pod, every)
+    if constraint.honor_taints:
+        found &= ~untolerated_rows(snapshot, pod.tolerations, every)
+    return found
+
+
+def _domains(
+    snapshot: Snapshot, namespace: str, constraint: SpreadConstraint, ids: IntColumn, counted: BoolColumn
+) -> tuple[IntColumn, BoolColumn]:
+    """Return per domain the number of matching pods on the counted nodes, and whether it has such a node at all."""
+    size = len(snapshot.labels.values(constraint.topology_key))
+    counts, present = ints(size), bools(size)
+    np.add.at(counts, ids[counted], pods_match(snapshot, namespace, constraint.selector)[counted])
+    present[ids[counted]] = True
+    return counts, present
+
+
+def _score_term(
+    snapshot: Snapshot, pod: PodInfo, constraint: SpreadConstraint, scored: IntColumn, complete: BoolColumn
+) -> Any:
+    """Return per node: pods of its domain * ln(domains + 2) + (maxSkew - 1); 0 for a node without the label."""
+    ids = snapshot.labels.ids(constraint.topology_key)
+    if constraint.topology_key == HOSTNAME:
+        # A host is its own domain: counted by itself, whatever the policies say, as kube-scheduler does.
+        pods, size = pods_match(snapshot, pod.namespace, constraint.selector), len(scored)
+    else:
+        domains = _with_missing_as_empty(snapshot, constraint.topology_key, ids)
+        size = len(np.unique(domains[scored]))
+        counts, _present = _domains(
+            snapshot, pod.namespace, constraint, ids, complete & _included(snapshot, pod, constraint) & (ids != ABSENT)
+        )
+        pods = np.append(counts, 0)[ids]
+    return np.where(ids != ABSENT, pods * math.log(size + 2) + float(constraint.max_skew - 1), 0.0)
+
+
+def _with_missing_as_empty(snapshot: Snapshot, key: str, ids: IntColumn) -> IntColumn:
+    """Return the domains, where a missing label is the same domain as the empty value."""
+    values = snapshot.labels.values(key)
+    domains: IntColumn = np.where(ids == ABSENT, values.index("") if "" in values else ABSENT, ids)
+    return domains
