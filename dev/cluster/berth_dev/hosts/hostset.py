@@ -94,6 +94,8 @@ class HostSet:
         slot = slots.held(self.cluster.path)
         if slot is not None:
             ssh.close_connections(self._keys().control_folder(slot))
+            for host in self._hosts():
+                net.unplug_cable(host)
             net.bridge_down(slot)
             self._remove_loops(slot)
         self._remove_files()
@@ -228,7 +230,8 @@ class HostSet:
             raise HostError("\n".join(messages))
 
     def _remove_loops(self, slot: Slot) -> None:
-        for number in loops.existing(slot.loops):
+        # Downwards: a spare of a raw block volume has a disk of the same host behind it, and comes after it.
+        for number in reversed(loops.existing(slot.loops)):
             if loops.is_foreign(number, self.cluster.path, slot.loops):
                 raise HostError(f"loop{number}: {loops.backing(number)} is in use there and is none of ours; detach it")
             loops.remove(number)

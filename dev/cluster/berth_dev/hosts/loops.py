@@ -13,6 +13,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import struct
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +22,7 @@ from ..errors import HostError
 from .commands import run
 
 LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81
-LOOP_CLR_FD = 0x4C01
+LOOP_CLR_FD, LOOP_GET_STATUS64 = 0x4C01, 0x4C05
 BLKFLSBUF = 0x1261
 SYSFS = Path("/sys/block")
 
@@ -113,12 +114,31 @@ def existing(numbers: Iterable[int]) -> list[int]:
 def is_foreign(number: int, folder: Path, own: range) -> bool:
     """True when a file of somebody else is behind the device (who took a free one of ours with losetup -f).
 
-    Ours are files under `folder`, our own devices, and paths that exist only inside a host.
+    Ours are files under `folder`, our own devices, and files that only a host sees: there the kernel's path leads to
+    nothing on this machine, or to another file than the one behind the device.
     """
     path = backing(number)
-    if path is None or path.startswith(f"{folder}/") or not os.path.exists(path):
+    if path is None or path.startswith(f"{folder}/"):
         return False
-    return not (path.startswith("/dev/loop") and path[9:].isdigit() and int(path[9:]) in own)
+    if path.startswith("/dev/loop") and path[9:].isdigit() and int(path[9:]) in own:
+        return False
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return False
+    return _behind(number) == (seen.st_dev, seen.st_ino)
+
+
+def _behind(number: int) -> tuple[int, int]:
+    """Filesystem and inode of the file behind the device (struct loop_info64 begins with the two)."""
+    info = bytearray(232)
+    fd = os.open(device(number), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, LOOP_GET_STATUS64, info)
+    finally:
+        os.close(fd)
+    found: tuple[int, int] = struct.unpack_from("QQ", info)
+    return found
 
 
 def detach_ours(number: int, folder: Path, own: range) -> None:

@@ -22,8 +22,8 @@ LOOPS_PER_HOST = 32
 FIRST_LOOP, LAST_LOOP = 64, 2047  # of all slots together; a host's device cgroup denies this range but its own part
 MAX_HOSTS = 20
 MIB = 1 << 20
-_DISK_NAME = re.compile(r"^[a-z0-9][-a-z0-9]{0,30}$")
-_SIZE = re.compile(r"^([0-9]+)(Ki|Mi|Gi)?$")
+_DISK_NAME = re.compile(r"[a-z0-9][-a-z0-9]{0,30}")
+_SIZE = re.compile(r"([0-9]{1,15})(Ki|Mi|Gi)?")
 _UNITS = {None: 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
@@ -153,7 +153,7 @@ def default_disks(index: int) -> dict[str, int]:
 
 def parse_size(text: str | int) -> int:
     """Bytes of '256Mi', '1Gi' or a plain number. HostError for anything else, for less than 1 MiB or over 1 TiB."""
-    match = _SIZE.match(str(text))
+    match = _SIZE.fullmatch(str(text))
     if not match:
         raise HostError(f"disk size {text!r}: expected a whole number with Ki, Mi or Gi, such as 512Mi")
     size = int(match[1]) * _UNITS[match[2]]
@@ -171,6 +171,6 @@ def checked_host_names(count: int) -> list[str]:
 
 def checked_disk_name(name: str) -> str:
     """The name itself, when it can be part of a serial number and of a file name."""
-    if not _DISK_NAME.match(name) or name == "system":
+    if not _DISK_NAME.fullmatch(name) or name == "system":
         raise HostError(f"disk name {name!r}: expected lower-case letters, digits and '-', at most 31, not 'system'")
     return name

@@ -151,10 +151,9 @@ def watch() -> None:
                 watched[key] = name
         ready, _, _ = select.select([descriptor], [], [], 1.0)
         for name in _events(descriptor, watched) if ready else ():
-            try:
-                refresh(name)
-            except FileNotFoundError:
-                continue  # pulled out at this moment
+            with exclusive():  # a disk that is being pulled out must not get its links back
+                if (DISKS / name).exists():
+                    refresh(name)
 
 
 def _events(descriptor: int, watched: dict[int, str]) -> set[str]:

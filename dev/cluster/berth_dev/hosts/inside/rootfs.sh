@@ -45,8 +45,12 @@ mount -t sysfs sysfs sys
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
 mkdir -p run/lock run/sshd run/berth run/udev/data
-mount --bind "$BIN" opt/k && mount -o remount,bind,ro opt/k
-mount --bind "$IMAGES" opt/images && mount -o remount,bind,ro opt/images
+lend() {  # the machine's folder $1 at $2, not to be changed; an overlay, so that its disk is not named in /proc/mounts
+    mount -t overlay overlay -o "lowerdir=$(echo "$1" | sed 's/[\\:,]/\\&/g'):.layers/empty" "$2"
+}
+mkdir -p .layers/empty
+lend "$BIN" opt/k
+lend "$IMAGES" opt/images
 cp -R "$SEED/." .   # configuration, certificates, init.py: current at every start
 
 # --- own /dev

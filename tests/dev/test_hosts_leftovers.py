@@ -1,0 +1,171 @@
+"""After `down` the machine is as it was: also after SIGKILL of anything, half-way, twice, and with two clusters.
+
+Every cluster of this file is its own; others on the machine are not looked at, only what belongs to ours.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth_dev import processes
+from berth_dev.cluster import Cluster
+from berth_dev.errors import HostError
+from berth_dev.hosts import slots
+from berth_dev.hosts.model import LOOPS_PER_HOST, Slot
+
+from .hosts_help import node_ready, out
+
+
+def belongings(cluster: Cluster, tag: str, slot: Slot | None) -> dict[str, Any]:
+    """Everything on the machine that is the cluster's. All empty: nothing is left."""
+    where, token = str(cluster.folder.path), tag.partition("=")[2][:8]
+    links = os.listdir("/sys/class/net")
+    return {
+        "processes": [who.pid for who in processes.tagged(tag)],
+        "cgroups": [str(path) for path in Path("/sys/fs/cgroup").rglob(f"berth-{token}-*")],
+        "mounts": [line for line in Path("/proc/mounts").read_text().splitlines() if where in line],
+        "loops": [n for n in slots.loops_in_use() if slot and n in slot.loops],
+        "files behind loops": [line for line in _run("losetup", "-a").splitlines() if where in line],
+        "links": [name for name in links if slot and (name == slot.bridge or name.startswith(f"{slot.bridge}h"))],
+        "routes": [line for line in _run("ip", "route").splitlines() if slot and f"10.{slot.octet}." in line],
+        "slot": [slot] if slots.held(cluster.folder.path) else [],
+        "folder": [where] if cluster.folder.path.exists() else [],
+    }
+
+
+def _run(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def assert_nothing_left(cluster: Cluster, tag: str, slot: Slot | None) -> None:
+    left = belongings(cluster, tag, slot)
+    assert not any(left.values()), {kind: things for kind, things in left.items() if things}
+    if not slots.REGISTER.exists():  # no cluster at all on this machine: its own settings are back
+        assert int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) < 8192
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster that is not up."""
+    made = Cluster(tmp_path / "c")
+    yield made
+    made.down()
+
+
+def begin(cluster: Cluster, *command: str) -> subprocess.Popen[bytes]:
+    """berth-dev in a process of its own that can be killed."""
+    argv = [sys.executable, "-m", "berth_dev", "--dir", str(cluster.folder.path), *command]
+    return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_down_leaves_nothing_and_twice_is_fine(cluster: Cluster) -> None:
+    cluster.up(hosts=2)
+    tag, slot = cluster.folder.tag, slots.held(cluster.folder.path)
+    assert slot is not None
+    present = belongings(cluster, tag, slot)
+    missing = {kind for kind, things in present.items() if not things}
+    assert missing == {"mounts"}, "nothing of ours is ever in the machine's own mount table"
+    # A control connection that Ansible would have kept.
+    inventory = cluster.hosts.inventory()["berth_hosts"]
+    folder = Path(inventory["vars"]["ansible_control_path_dir"])
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    known = inventory["vars"]["ansible_ssh_common_args"].split()
+    options = ["-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o", f"ControlPath={folder}/x"]
+    key = inventory["vars"]["ansible_ssh_private_key_file"]
+    _run("ssh", *known, *options, "-i", key, f"root@{inventory['hosts']['h1']['ansible_host']}", "true")
+    assert (folder / "x").exists()
+    assert cluster.down() is True
+    assert_nothing_left(cluster, tag, slot)
+    assert not folder.exists()
+    assert not _run("ps", "-eo", "args").count(f"{folder}/x")
+    assert cluster.down() is False
+
+
+@pytest.mark.parametrize("seconds", [0.4, 1.0, 3.2, 3.6, 4.0, 5.0])
+def test_down_after_up_was_killed_half_way(cluster: Cluster, seconds: float) -> None:
+    started = begin(cluster, "up", "--hosts", "2")
+    time.sleep(seconds)
+    started.kill()
+    started.wait()
+    tag = cluster.folder.tag if cluster.folder.exists() else "BERTH_DEV_CLUSTER=none-yet"
+    slot = slots.held(cluster.folder.path)
+    cluster.down()
+    assert_nothing_left(cluster, tag, slot)
+
+
+def test_up_again_after_up_was_killed_half_way(cluster: Cluster) -> None:
+    started = begin(cluster, "up", "--hosts", "1")
+    time.sleep(3.4)
+    started.kill()
+    started.wait()
+    cluster.up(hosts=1)
+    assert node_ready(cluster, "h1") == "True"
+    tag, slot = cluster.folder.tag, slots.held(cluster.folder.path)
+    cluster.down()
+    assert_nothing_left(cluster, tag, slot)
+
+
+def test_down_after_everything_was_killed_and_down_killed_too(cluster: Cluster) -> None:
+    cluster.up(hosts=2)
+    tag, slot = cluster.folder.tag, slots.held(cluster.folder.path)
+    cluster.hosts.disk_break("h1", "d0")  # its file is immutable now
+    for who in list(processes.tagged(tag)):
+        processes.end(who, 0)
+    for delay in (0.3, 0.5):
+        ending = begin(cluster, "down")
+        time.sleep(delay)
+        ending.kill()
+        ending.wait()
+    cluster.down()
+    assert_nothing_left(cluster, tag, slot)
+
+
+def test_a_host_whose_processes_were_all_killed_is_mended_by_up(cluster: Cluster) -> None:
+    cluster.up(hosts=1)
+    serial = cluster.hosts.disks("h1")[0]["serial"]
+    pid = cluster.folder.pid("host-h1")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    while cluster.folder.alive("host-h1"):
+        time.sleep(0.05)
+    cluster.up(hosts=1)
+    assert serial in out(cluster, "h1", "lsblk -no SERIAL")
+
+
+def test_two_clusters_side_by_side(cluster: Cluster, tmp_path: Path) -> None:
+    other = Cluster(tmp_path / "other")
+    try:
+        cluster.up(hosts=1)
+        other.up(hosts=1)
+        ours, theirs = slots.held(cluster.folder.path), slots.held(other.folder.path)
+        assert ours is not None
+        assert theirs is not None
+        assert ours.octet != theirs.octet
+        assert not set(ours.loops) & set(theirs.loops)
+        assert len(ours.loops) == LOOPS_PER_HOST
+        foreign = other.hosts.disks("h1")[0]
+        probe = f"mknod /tmp/n b 7 {foreign['loop']}; head -c1 /tmp/n 2>&1 || true"
+        assert "Operation not permitted" in out(cluster, "h1", probe)
+        tag, slot = other.folder.tag, theirs
+        other.down()
+        assert_nothing_left(other, tag, slot)
+        assert node_ready(cluster, "h1") == "True"
+        assert int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) >= 8192, "still needed"
+    finally:
+        other.down()
+
+
+def test_a_cluster_cannot_silently_grow_beyond_its_slot(cluster: Cluster) -> None:
+    cluster.up(hosts=1)
+    with pytest.raises(HostError, match=r"was made for 1 hosts, not 2; run down, then up again"):
+        cluster.hosts.plan(2)
+    assert len(cluster.hosts.status()) == 1
