@@ -53,6 +53,13 @@ class Machine:
         except OSError:
             return ""
 
+    def read_whole(self, name: str) -> str:
+        """The text of a file as it is; empty where there is none. What cannot be read is an error."""
+        if not self.exists(name):
+            return ""
+        with open(self.path(name), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+
     def number(self, name: str) -> int:
         """The number in a file, 0 where there is none."""
         text = self.read(name)

@@ -1,0 +1,161 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be done on a host so that a held LocalDisk is a mounted filesystem; above all, what must not be done.
+
+Called by disk_filesystem (and by the node agent) with a fresh look at the host. Formatting is allowed in one case
+alone: the disk of that identity is blank, nobody uses it, and its lock says that no data has ever been put on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import DataError, LockError, StateError
+from .disk_plan import DEFAULT_FS_TYPE
+from .fsid import DEFAULT_MOUNT_ROOT, filesystem_uuid, mount_point, volume_path
+from .identity import Device, describe, describe_all, from_spec, match
+
+#: In /etc/fstab: which line is ours. mount(8) and systemd ignore options that begin with x-.
+MARK = "x-berth.localdisk="
+
+
+class FilesystemPlan(NamedTuple):
+    """``device``: the kernel's name now; ``path``: what the PersistentVolume names. Block volumes have no more."""
+
+    name: str
+    device: str
+    number: str
+    uuid: str
+    fs_type: str
+    point: str
+    options: tuple[str, ...]
+    format: bool
+    mount: bool
+    path: str
+
+
+def plan_prepared(
+    disk: Mapping[str, Any], devices: Sequence[Device], mount_root: str = DEFAULT_MOUNT_ROOT
+) -> FilesystemPlan:
+    """The plan for a LocalDisk as the API server has it now and the host's block devices as they are now.
+
+    Raises LockError when nobody holds the disk, IdentityError when the identity names no single disk, StateError when
+    it is not in the host, DataError whenever something could be lost.
+    """
+    name, spec = disk["metadata"]["name"], disk["spec"]
+    lock = spec.get("claimRef")
+    if not lock:
+        raise LockError(f"LocalDisk {name} is held by no berth: nothing is made ready on it", disk=name)
+    device = find_device(disk, devices)
+    block = spec.get("volumeMode", "Filesystem") == "Block"
+    point = "" if block else mount_point(name, mount_root)
+    _check_unused(name, device, point)
+    if block:
+        seen = {**disk, "status": {"observed": {"byId": _by_id(disk, device)}}}
+        return FilesystemPlan(
+            name,
+            str(device["path"]),
+            str(device["number"]),
+            "",
+            "",
+            "",
+            (),
+            False,
+            False,
+            volume_path(seen, mount_root),
+        )
+    uuid = filesystem_uuid(lock["dataUID"], name)
+    blank = _check_content(name, device, uuid, lock)
+    return FilesystemPlan(
+        name=name,
+        device=str(device["path"]),
+        number=str(device["number"]),
+        uuid=uuid,
+        fs_type=str(spec.get("fsType") or DEFAULT_FS_TYPE) if blank else str(device["fstype"]),
+        point=point,
+        options=tuple(str(option) for option in spec.get("mountOptions") or ()),
+        format=blank,
+        mount=point not in device["mounts"],
+        path=volume_path(disk, mount_root),
+    )
+
+
+def find_device(disk: Mapping[str, Any], devices: Sequence[Device]) -> Device:
+    """The one device that the LocalDisk's identity names. Raises IdentityError, StateError."""
+    name, identity = disk["metadata"]["name"], from_spec(disk["spec"]["identity"])
+    whole = [device for device in devices if device.get("type") != "part"]
+    device = match(identity, whole)
+    if device is None:
+        raise StateError(
+            f"LocalDisk {name}: no disk of this host is {identity.describe()}. Its disks: {describe_all(whole)}",
+            disk=name,
+        )
+    return device
+
+
+def fstab_line(plan: FilesystemPlan) -> str:
+    """The line that brings the mount back after a reboot; a disk that is gone must not keep the host from booting."""
+    options = [*(option for option in plan.options if option != "nofail"), "nofail", f"{MARK}{plan.name}"]
+    check = 0 if plan.fs_type == "xfs" else 2
+    return f"UUID={plan.uuid} {plan.point} {plan.fs_type} {','.join(options)} 0 {check}"
+
+
+def _check_unused(name: str, device: Device, point: str) -> None:
+    where = f"LocalDisk {name}: {describe(device)}"
+    if device.get("is_system"):
+        raise DataError(f"{where} carries the running system and is not touched", disk=name)
+    if device.get("health") == "Faulted":
+        raise StateError(f"{where} is faulted: {device.get('problem')}", disk=name)
+    elsewhere = [each for each in device.get("mounts") or () if each != point]
+    if elsewhere:
+        raise DataError(f"{where} is mounted at {', '.join(elsewhere)}; expected {point or 'nowhere'}", disk=name)
+    for fact, text in (
+        ("swap", "used as swap"),
+        ("holders", "held by"),
+        ("read_only", "read-only"),
+        ("slaves", "built on"),
+    ):
+        if device.get(fact):
+            names = f" {', '.join(device[fact])}" if isinstance(device[fact], list) else ""
+            raise DataError(f"{where} is {text}{names}, and is not touched", disk=name)
+    if device.get("problem"):
+        raise DataError(f"{where}: what is on it is not known ({device['problem']}), so it is not touched", disk=name)
+
+
+def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any]) -> bool:
+    """Whether the disk is blank and may be formatted; False when the filesystem that belongs there is there."""
+    where = f"LocalDisk {name}: {describe(device)}"
+    if device.get("partitions") or device.get("pttype"):
+        raise DataError(
+            f"{where} carries a partition table ({device.get('pttype') or 'type unknown'}) and is never formatted; "
+            "if nobody needs what is on it, remove it by hand (wipefs)",
+            disk=name,
+        )
+    if device.get("fstype"):
+        if str(device.get("fsuuid")).lower() == uuid:
+            return False
+        raise DataError(
+            f"{where} carries {device['fstype']} {device.get('fsuuid') or 'without UUID'}, expected filesystem {uuid} "
+            "or nothing: it is never formatted; if nobody needs what is on it, remove it by hand (wipefs)",
+            disk=name,
+        )
+    if lock["dataUID"] != lock["uid"]:
+        raise DataError(
+            f"{where} is blank, and should carry the data of {lock['namespace']}/{lock['app']}-{lock['ordinal']} "
+            f"(claim {lock['claim']}, filesystem {uuid}): it is not formatted, for that would hide the loss",
+            disk=name,
+        )
+    return True
+
+
+def _by_id(disk: Mapping[str, Any], device: Device) -> str:
+    """The link that the PersistentVolume names, as the API server knows it; the host must still have it."""
+    known = str(((disk.get("status") or {}).get("observed") or {}).get("byId") or "")
+    if known and known not in (device.get("by_id") or ()):
+        raise StateError(
+            f"LocalDisk {disk['metadata']['name']}: {describe(device)} has lost its link /dev/disk/by-id/{known}",
+            disk=disk["metadata"]["name"],
+        )
+    return known
