@@ -87,7 +87,7 @@ def _add_cluster_commands(commands: Any) -> None:
     up.add_argument("--hosts", type=int, help="number of real hosts (default: 3 as root, else 0)")
     up.add_argument("--fake-nodes", type=int, default=0, help="at least so many fake nodes (default: %(default)s)")
     up.add_argument("--version", help=f"Kubernetes version (default: {build.DEFAULT_VERSION})")
-    up.add_argument("--node-grace", type=int, help="seconds of silence until a node is NotReady (default: 20)")
+    up.add_argument("--node-grace", type=int, help="seconds of silence until a node is NotReady (default: 30)")
     _command(commands, "down", _down, "remove the cluster and everything that it put on the machine")
     status = _command(commands, "status", _status, "what is there and what runs")
     status.add_argument("--json", action="store_true", help="as JSON")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from . import build, kwok, spec
-from .control_plane import ADMIN, ControlPlane, choose_ports
+from .control_plane import ADMIN, GRACEFUL, ControlPlane, choose_ports
 from .errors import KubeError, StateError
 from .kwok import Shape
 from .pki import Pki
@@ -213,7 +213,7 @@ class Cluster:
     def stop_component(self, name: str, *, kill: bool = False) -> bool:
         """Stop one process of the control plane. False when it did not run."""
         with self.folder.lock():
-            return self._control_plane().stop(name, 0 if kill else 20.0)
+            return self._control_plane().stop(name, 0 if kill else GRACEFUL)
 
     def start_component(self, name: str) -> bool:
         """Start one process of the control plane. False when it ran."""

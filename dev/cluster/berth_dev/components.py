@@ -34,7 +34,7 @@ class Settings:
 
     ports: Mapping[str, int]
     gateway: str | None = None
-    node_grace: int = 20
+    node_grace: int = 30
 
     @property
     def api_url(self) -> str:
@@ -159,6 +159,7 @@ def kwok(at: Context) -> list[str]:
     flags = {
         "kubeconfig": at.pki.kubeconfig("kwok", [], at.settings.api_url),
         "config": at.data / "kwok.yaml",
+        "v": "WARN",  # INFO is a line for every pod
         "manage-all-nodes": False,
         "manage-nodes-with-label-selector": "type=kwok",
         "node-lease-duration-seconds": 40,

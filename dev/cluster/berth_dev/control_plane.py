@@ -30,6 +30,9 @@ ADMIN = ("berth-dev:admin", ("system:masters",))
 # Below the kernel's ephemeral ports (32768) and the NodePorts (30000): nothing else takes one by chance.
 PORTS = range(20000, 29900)
 
+# Seconds. An API server ends the short requests that it has within this; it would then wait for watches, for a minute.
+GRACEFUL = 5.0
+
 Progress = Callable[[str], None]
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -72,6 +75,9 @@ class ControlPlane:
     def start(self, progress: Progress, timeout: float = 60.0) -> None:
         """All of the control plane, ready. Raises ComponentError with the end of the log of what is not."""
         began = time.monotonic()
+        for name in reversed(CORE):  # clients first: an API server without etcd would take long to end
+            if self._stale(name):
+                self.stop(name)
         changed = [name for name in ("etcd", "kube-apiserver") if self.ensure(name)]
         self.wait_ready(timeout)
         if changed:
@@ -86,23 +92,33 @@ class ControlPlane:
 
     def ensure(self, name: str) -> bool:
         """Start the component, or restart it when its command line has changed. False when nothing was to be done."""
-        argv = COMPONENTS[checked(name)](self._context)
-        remembered = self.folder.path / "data" / f"{name}.argv.json"
-        if self.folder.alive(name):
-            if remembered.exists() and json.loads(remembered.read_text(encoding="utf-8")) == argv:
-                return False
+        if self._stale(checked(name)):
             self.stop(name)
-        write_atomically(remembered, json.dumps(argv))
+        if self.folder.alive(name):
+            return False
+        argv = COMPONENTS[name](self._context)
+        write_atomically(self._remembered(name), json.dumps(argv))
         self.folder.spawn(name, argv, cwd=self.folder.path / "data")
         return True
 
-    def stop(self, name: str, timeout: float = 20.0) -> bool:
+    def _stale(self, name: str) -> bool:
+        """True when the component runs, but with another command line than is asked for now."""
+        if not self.folder.alive(name):
+            return False
+        remembered = self._remembered(name)
+        text = remembered.read_text(encoding="utf-8") if remembered.exists() else "null"
+        return bool(json.loads(text) != COMPONENTS[name](self._context))
+
+    def _remembered(self, name: str) -> Path:
+        return self.folder.path / "data" / f"{name}.argv.json"
+
+    def stop(self, name: str, timeout: float = GRACEFUL) -> bool:
         """TERM and wait: the API server ends the requests that it has. KILL after `timeout` seconds, at once with 0."""
         return self.folder.stop(checked(name), timeout)
 
     def restart(self, name: str, *, kill: bool = False, timeout: float = 60.0) -> None:
         """Stop (with `kill`: as a crash would), start, and wait until the API server is ready again."""
-        self.stop(name, 0 if kill else 20.0)
+        self.stop(name, 0 if kill else GRACEFUL)
         self.ensure(name)
         self.wait_ready(timeout)
 
@@ -122,12 +138,13 @@ class ControlPlane:
         while not ready():
             for process in (*needs, name):
                 if not self.folder.alive(process):
-                    raise self._failure(process, "ended instead of becoming ready")
+                    raise self.failure(process, "ended instead of becoming ready")
             if time.monotonic() > until:
-                raise self._failure(name, f"is not ready after {timeout:.0f} s")
+                raise self.failure(name, f"is not ready after {timeout:.0f} s")
             time.sleep(0.05)
 
-    def _failure(self, name: str, what: str) -> ComponentError:
+    def failure(self, name: str, what: str) -> ComponentError:
+        """The error for a component, with the end of its log."""
         log = self.folder.log_path(name)
         return ComponentError(f"{name}: {what}. The end of {log}:\n{self.folder.log_tail(name)}")
 

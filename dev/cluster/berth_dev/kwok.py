@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from .control_plane import ControlPlane
 from .errors import KubeError
 from .state import write_atomically
@@ -27,6 +29,12 @@ _NODES = "/api/v1/nodes"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # Enough to keep the API server busy; more threads only wait for each other here.
 _WORKERS = 8
+# kwok does 4 of each at once by default, which is what a thousand nodes then wait for.
+CONFIGURATION = {
+    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+    "kind": "KwokConfiguration",
+    "options": {"nodePlayStageParallelism": 16, "nodeLeaseParallelism": 16, "podPlayStageParallelism": 16},
+}
 _QUANTITY = re.compile(r"^\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
 
 
@@ -102,7 +110,8 @@ def ensure_running(plane: ControlPlane, bin_dir: Path) -> bool:
     config = plane.folder.path / "data" / "kwok.yaml"
     if not config.exists():
         argv = [str(bin_dir / "berth-kube"), "kwok-stages"]
-        write_atomically(config, subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+        stages = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        write_atomically(config, f"{yaml.safe_dump(CONFIGURATION)}---\n{stages}")
     with plane.api() as api:
         api.create(f"{_RBAC}/clusterroles", role())
         api.create(f"{_RBAC}/clusterrolebindings", role_binding())
@@ -138,6 +147,8 @@ def wait_ready(plane: ControlPlane, timeout: float = 120.0) -> None:
     until = time.monotonic() + timeout
     with plane.api() as api:
         while waiting := [item["metadata"]["name"] for item in _list(api) if not _ready(item)]:
+            if not plane.folder.alive("kwok"):
+                raise plane.failure("kwok", "ended; it keeps the fake nodes Ready")
             if time.monotonic() > until:
                 few = ", ".join(waiting[:5])
                 raise KubeError(

@@ -17,7 +17,7 @@ from .state import ClusterDir, write_atomically
 DEFAULT_HOSTS = 3
 MOST_HOSTS = 20
 # Kubernetes waits 50 s. A kubelet or kwok renews every 10 s; two missed renewals are told from a busy machine by this.
-DEFAULT_GRACE = 20
+DEFAULT_GRACE = 30
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,9 @@ import (
 // runKwok keeps fake nodes Ready and runs their pods. kwok reads --config before its command exists, with a flag set
 // that lets everything else pass.
 func runKwok() int {
+	// cobra adds the global flags to every command; those that Kubernetes' packages have put there (--version, of a type
+	// of their own) are not kwok's.
+	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ExitOnError)
 	early := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	early.ParseErrorsAllowlist.UnknownFlags = true
 	early.Usage = func() {}

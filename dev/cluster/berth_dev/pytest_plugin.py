@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The development cluster as pytest fixtures. pytest calls me (tests/conftest.py names me in `pytest_plugins`).
+
+    control_plane   a real control plane without hosts, one for the session
+    dev_cluster     one with three real hosts, one for the session; needs root
+
+Each is started when the first test asks for it and removed at the end of the session, whatever the tests did. With
+BERTH_KUBECONFIG in the environment `control_plane` is that existing cluster; tests that want hosts are skipped by name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from .cluster import Cluster, Existing
+
+EXISTING = "BERTH_KUBECONFIG"
+
+
+def say(line: str) -> None:
+    """Progress, past pytest's capture: a first build takes minutes and must not look like a hang."""
+    stream = sys.__stderr__
+    if stream is not None:
+        print(f"berth-dev: {line}", file=stream, flush=True)
+
+
+@contextmanager
+def temporary_cluster(hosts: int, fake_nodes: int = 0) -> Iterator[Cluster]:
+    """A cluster in a folder of its own under the system's temporary folder; removed on the way out."""
+    parent = Path(tempfile.mkdtemp(prefix="berth-"))
+    # The folder's name is the cluster's name, which disks and links of its hosts carry: short and its own.
+    cluster = Cluster(parent / f"t{parent.name.removeprefix('berth-')}")
+    try:
+        cluster.up(hosts=hosts, fake_nodes=fake_nodes, progress=say)
+        yield cluster
+    finally:
+        cluster.down()
+        shutil.rmtree(parent)
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[Cluster | Existing]:
+    """A real control plane: `.kubeconfig`, `.kubectl(...)`, `.api_url`; ours also `.restart_apiserver()` and more."""
+    existing = os.environ.get(EXISTING)
+    if existing:
+        yield Existing(Path(existing))
+        return
+    with temporary_cluster(hosts=0) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def dev_cluster() -> Iterator[Cluster]:
+    """A cluster with three real hosts."""
+    if os.environ.get(EXISTING):
+        pytest.skip(f"{EXISTING} names an existing cluster, whose hosts are not ours to break")
+    if os.geteuid() != 0:
+        pytest.skip("real hosts need root")
+    with temporary_cluster(hosts=3) as cluster:
+        yield cluster
