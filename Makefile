@@ -109,13 +109,23 @@ molecule: venv venv-lint ## molecule's default scenario on the development clust
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
 
 # --- everything --------------------------------------------------------------------------------------------------------
-.PHONY: test bench demo demo-down
+.PHONY: test bench demo demo-play demo-down
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
 		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go dev apiserver integration molecule
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))
+
+demo: ## from nothing to a three-replica app on real disks: environment, cluster, playbooks/quickstart.yml
+	@python3 tools/stages.py deps venv cluster demo-play
+
+# What a user runs, with the environment's own Ansible.
+demo-play: venv
+	$(BIN)/ansible-playbook playbooks/quickstart.yml
+
+demo-down: venv ## remove the demo's cluster and everything that it put on the machine
+	$(BIN)/ansible-playbook playbooks/quickstart_down.yml
 
 .PHONY: clean
 clean: ## remove what make made (not the development cluster: make demo-down)
