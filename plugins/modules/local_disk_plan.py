@@ -217,6 +217,11 @@ held:
   returned: success
   type: list
   elements: str
+free:
+  description: The others of RV(extra), as O(berth.stateful.local_disk#module:disks) takes them.
+  returned: success
+  type: list
+  elements: dict
 refusals:
   description: Why entries are refused.
   returned: when entries are refused, which fails the task

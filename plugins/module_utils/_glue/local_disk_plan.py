@@ -46,13 +46,15 @@ def run(context: Context) -> dict[str, Any]:
     if plan.errors:
         told = "; ".join(plan.errors)
         raise InputError(f"the disks of {node}: {told}", refusals=plan.errors, table=table, plan=_rows(plan))
+    held = _held(plan.extra, existing)
     return {
         "changed": False,
         "disks": plan.disks,
         "plan": _rows(plan),
         "table": table,
         "extra": plan.extra,
-        "held": _held(plan.extra, existing),
+        "held": held,
+        "free": [{"name": name} for name in plan.extra if name not in held],
         "declared": [disk for disk in plan.disks if disk["name"] not in plan.extra],
     }
 
