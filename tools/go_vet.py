@@ -16,9 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def modules() -> list[Path]:
-    """Folders with a go.mod among the files of a commit."""
+    """Folders with a go.mod among the files of a commit; one that only names what is built has no program of ours."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "*go.mod"]
-    return [ROOT / Path(name).parent for name in sorted(set(subprocess.check_output(command, text=True).split()))]
+    folders = [ROOT / Path(name).parent for name in subprocess.check_output(command, text=True).split()]
+    return sorted({folder for folder in folders if any(folder.rglob("*.go"))})
 
 
 def needed(folders: list[Path]) -> tuple[int, ...]:
