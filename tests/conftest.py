@@ -23,8 +23,11 @@ hypothesis.settings.load_profile(os.environ.get("BERTH_HYPOTHESIS", "fixed"))
 pytest_plugins = ["berth_dev.pytest_plugin"] if importlib.util.find_spec("berth_dev.pytest_plugin") else []
 
 
-def pytest_configure() -> None:
-    """Let `ansible_collections.berth.stateful` be found as Ansible finds it, here and in processes that tests start."""
+def _find_collection() -> None:
+    """Let `ansible_collections.berth.stateful` be found as Ansible finds it, here and in processes that tests start.
+
+    When this file is imported, not in a hook: the conftest.py of a folder below imports from the collection too.
+    """
     if not (COLLECTIONS / "ansible_collections" / "berth" / "stateful").is_dir():
         pytest.exit(
             "the collection is not linked into this environment: run `make venv`, then .venv/bin/pytest", returncode=4
@@ -35,6 +38,9 @@ def pytest_configure() -> None:
     from ansible.plugins.loader import init_plugin_loader
 
     init_plugin_loader([str(COLLECTIONS)])
+
+
+_find_collection()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..berth_core.app import report, states
-from ..berth_core.app.choose import Choice, explanation
-from ..berth_core.app.observed import Observed, phase
+from ..berth_core.app.choose import Choice
+from ..berth_core.app.choose import explain as explain_outcome
+from ..berth_core.app.observed import Observed, phase, recorded
 from ..berth_core.app.plan import Plan, make_plan, removal_plan
 from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import InputError, StateError
@@ -97,12 +98,10 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     choices = flow.select(explain)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": report.diff(app, observed, plan, choices, until)}
     if explain:
-        result["explanation"] = explanation(
-            choices, {choice.ordinal: app.berth_name(choice.ordinal) for choice in choices}
-        )
+        result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if not context.check_mode:
-        _carry_out(context, app, observed, plan, flow, choices)
-        if not plan.empty or context.params["wait"]:
+        if not plan.empty or _awaited(context, app, observed):
+            _carry_out(context, app, observed, plan, flow, choices)
             observed = _observe(context, app)
         choices = []
     rows = report.rows(observed, app.workload)
@@ -112,6 +111,16 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
         key=lambda row: int(row["ordinal"]),
     )
     return result
+
+
+def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
+    """Whether anything is left to wait for: a finished app costs no more than one look."""
+    running = states.RUNNING
+    done = [
+        phase(ordinal, observed, app.workload) == recorded(record) == running
+        for ordinal, record in observed.berths.items()
+    ]
+    return bool(context.params["wait"]) and not all(done)
 
 
 def _carry_out(

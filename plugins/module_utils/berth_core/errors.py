@@ -21,7 +21,8 @@ BerthError                       the only class that front ends need to catch
 |   `-- UnavailableError         cannot be reached, or 429/5xx that outlasted the retries
 `-- TimeoutExpired               waited as long as was allowed; carries what was still missing
 
-A class exists only where somebody catches it. The message names the object, what was wrong, what was expected, and what to do.
+A class exists only where somebody catches it. The message names the object, what was wrong, what was expected, and
+what to do.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any
 class BerthError(Exception):
     """Root of all errors that a front end shows to a person.
 
-    ``details`` is a JSON-able mapping for machines: ``fail_json(msg, **details)`` of a module, fields of a log line of a daemon.
+    ``details`` is a JSON-able mapping for machines: ``fail_json(msg, **details)`` of a module, fields of a daemon's log line.
     """
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -80,7 +81,12 @@ class ApiError(BerthError):
     """
 
     def __init__(
-        self, message: str, status: int = 0, reason: str = "", causes: list[dict[str, Any]] | None = None, **details: Any
+        self,
+        message: str,
+        status: int = 0,
+        reason: str = "",
+        causes: list[dict[str, Any]] | None = None,
+        **details: Any,
     ) -> None:
         super().__init__(message, status=status, reason=reason, causes=causes or [], **details)
         self.status = status

@@ -89,7 +89,7 @@ def test_absent_keeps_the_data_and_no_other_app_gets_it(world, kubeconfig):
     assert run({**options, "state": "absent"})["changed"] is False
     other = run(params("web", kubeconfig, replicas=1))
     assert other["failed"] is True
-    assert "data of default/db-" in other["msg"], other["msg"]
+    assert "data of another replica (fake-0-d0 of default/db-0" in other["msg"], other["msg"]
     assert world.holders() == {}
     back = run(options)
     assert places(back) == places(there)

@@ -20,7 +20,7 @@ STORAGE_CLASS = {
 MI = 2**20
 
 
-def params(name, kubeconfig, **values):
+def params(app, kubeconfig, **values):
     """The options of a small app: one disk for each replica."""
     container = {
         "name": "main",
@@ -28,7 +28,7 @@ def params(name, kubeconfig, **values):
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     base = {
-        "name": name,
+        "name": app,
         "kubeconfig": str(kubeconfig),
         "replicas": 2,
         "disks": [{"name": "data", "size": "100Mi", "storage_class": "berth-test"}],

@@ -52,7 +52,7 @@ class Progress:
     cannot go on."""
 
     records: dict[int, Object] = field(default_factory=dict)
-    disks: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    disks: dict[int, dict[str, Object]] = field(default_factory=dict)
     made: list[int] = field(default_factory=list)
     lost: dict[int, str] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class Flow:
             known = ", ".join(sorted(item["metadata"]["name"] for item in self._world.storage_classes)) or "none"
             raise InputError(f"StorageClass {', '.join(unknown)} does not exist; the cluster has: {known}")
         self._check_namespace()
-        self._check_grown()
+        self._check_grown(self._world)
         return choose.choose(self._app, self._world, self._plan.select, explain) if self._plan.select else []
 
     def _unsettled(self) -> list[int]:
@@ -116,15 +116,11 @@ class Flow:
         """Existing berths whose replica will ask for something else than is written down."""
         return [ordinal for ordinal in self._plan.refresh if recorded(self._hand.records[ordinal]) != states.SELECTED]
 
-    def _check_grown(self) -> None:
+    def _check_grown(self, world: World) -> None:
         for ordinal in self._grown():
             record = self._hand.records[ordinal]
-            others = (
-                [other for other in self._world.berths if other["metadata"]["uid"] != record["metadata"]["uid"]]
-                if self._world
-                else []
-            )
-            outcome = choose.still_fits(self._app, replace(self._world, berths=others), record)
+            others = [other for other in world.berths if other["metadata"]["uid"] != record["metadata"]["uid"]]
+            outcome = choose.still_fits(self._app, replace(world, berths=others), record)
             if outcome.placement is None:
                 name, node = record["metadata"]["name"], record["spec"]["nodeName"]
                 raise UnschedulableError(
@@ -132,7 +128,7 @@ class Flow:
                     f"{outcome.diagnosis.message()}; "
                     "its data is there, so it is not moved",
                     ordinal=ordinal,
-                    explanation=outcome.diagnosis.to_dict(),
+                    explanation=choose.explain(outcome),
                 )
 
     # -- reserve ---------------------------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ from typing import Any
 
 from ..cluster.snapshot import Snapshot
 from ..errors import UnschedulableError
-from ..framework.cycle import DEFAULT_PROFILE, Outcome, place
+from ..framework.cycle import Outcome, place
 from ..model.labels import LabelSelector
-from ..model.placement import DeviceClaim, DiskClaim, Holder, PlacementRequest
+from ..model.placement import DeviceClaim, DiskClaim, Holder, Placement, PlacementRequest
+from ..plugins.table import DEFAULT_PROFILE
 from . import manifests, states
 from .lock import unlock_device, unlock_disk
 from .observed import Object, recorded
@@ -100,14 +101,14 @@ def choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool 
 
 def _choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool) -> list[Choice]:
     snapshot = _snapshot(world)
-    choices = []
+    choices: list[Choice] = []
     for ordinal in ordinals:
         wanted = request(app, ordinal)
         outcome = place(DEFAULT_PROFILE, snapshot, wanted, explain=explain)
         if outcome.placement is None:
             raise _unschedulable(app, ordinal, outcome, choices)
         snapshot.assume(wanted, outcome.placement)
-        choices.append(_choice(ordinal, outcome))
+        choices.append(_choice(ordinal, outcome, outcome.placement))
     return choices
 
 
@@ -124,8 +125,7 @@ def _snapshot(world: World) -> Snapshot:
     )
 
 
-def _choice(ordinal: int, outcome: Outcome) -> Choice:
-    placement = outcome.placement
+def _choice(ordinal: int, outcome: Outcome, placement: Placement) -> Choice:
     devices = tuple(
         (claim, name, shares) for claim, given in sorted(placement.devices.items()) for name, shares in given
     )
@@ -133,15 +133,12 @@ def _choice(ordinal: int, outcome: Outcome) -> Choice:
 
 
 def _unschedulable(app: AppWanted, ordinal: int, outcome: Outcome, placed: Sequence[Choice]) -> UnschedulableError:
-    diagnosis = outcome.diagnosis
-    hints = diagnosis.hints()
-    text = f"replica {app.namespace}/{app.berth_name(ordinal)} does not fit: {diagnosis.message()}"
+    text = f"replica {app.namespace}/{app.berth_name(ordinal)} does not fit: {outcome.diagnosis.message()}"
     if placed:
         already = ", ".join(f"{app.berth_name(choice.ordinal)} on {choice.node}" for choice in placed)
-        text += f" (after {already} of the same app)"
-    if hints:
-        text += ". What would make it fit: " + "; ".join(hints)
-    return UnschedulableError(text, ordinal=ordinal, explanation=diagnosis.to_dict(), hints=hints)
+        text += f" (Before it, of the same app: {already}.)"
+    hints = list(outcome.diagnosis.hints())
+    return UnschedulableError(text, ordinal=ordinal, explanation=explain(outcome), hints=hints)
 
 
 def still_fits(app: AppWanted, world: World, record: Object) -> Outcome:
@@ -184,6 +181,34 @@ def unknown_storage_classes(app: AppWanted, world: World) -> list[str]:
     return sorted({disk.storage_class for disk in app.disks if disk.storage_class} - known)
 
 
-def explanation(choices: Sequence[Choice], names: Mapping[int, str]) -> dict[str, Any]:
-    """Every verdict and score of a successful choice, for ``explain: true``: berth name -> diagnosis."""
-    return {names[choice.ordinal]: choice.outcome.diagnosis.to_dict() for choice in choices}
+def explain(outcome: Outcome) -> dict[str, Any]:
+    """Every verdict and score of one choice, as JSON: nodes, disks and devices by claim, and what it cost."""
+    nodes: dict[str, Any] = {name: {"fits": True} for name in outcome.feasible}
+    for name, verdict in outcome.diagnosis.nodes.items():
+        nodes[name] = {"fits": False, "plugin": verdict.plugin, "reasons": list(verdict.reasons)}
+    for name, score in outcome.scores.items():
+        nodes[name].update(
+            score=int(score.total), scores={plugin: int(value) for plugin, value in score.plugins.items()}
+        )
+    counts = {"filter_calls": outcome.counts.filter_calls, "score_calls": outcome.counts.score_calls}
+    return {
+        "node": outcome.placement.node if outcome.placement else None,
+        "nodes": dict(sorted(nodes.items())),
+        "disks": _objects(outcome.diagnosis.disks),
+        "devices": _objects(outcome.diagnosis.devices),
+        "counts": counts,
+    }
+
+
+def _objects(verdicts: Sequence[Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "claim": one.claim,
+            "name": one.name,
+            "node": one.node,
+            "fits": one.fits,
+            "reason": one.reason,
+            "detail": one.detail,
+        }
+        for one in verdicts
+    ]

@@ -112,8 +112,7 @@ def _object_changes(
                 before[key] = prune(live, desired)
             after[key] = desired
     for ordinal in plan.release:
-        for key, shown in _released(app.namespace, observed, ordinal).items():
-            before[key] = shown
+        before.update(_released(app.namespace, observed, ordinal))
     if states.reached(goal, states.BOUND):
         fresh = {**{choice.ordinal: dict(choice.disks) for choice in choices}, **_unbound(observed, plan)}
         for ordinal, disks in sorted(fresh.items()):
@@ -138,8 +137,9 @@ def _unbound(observed: Observed, plan: Plan) -> dict[int, dict[str, str]]:
 def _released(namespace: str, observed: Observed, ordinal: int) -> dict[str, str]:
     record = observed.berths[ordinal]
     spec = record["spec"]
+    prefix = f"PersistentVolumeClaim {namespace}"
     return {
-        f"PersistentVolumeClaim {namespace}/{disk['claim']}-{spec['app']}-{ordinal}": f"bound to LocalDisk {disk['name']} (its data is kept)"
+        f"{prefix}/{disk['claim']}-{spec['app']}-{ordinal}": f"bound to LocalDisk {disk['name']} (its data is kept)"
         for disk in spec.get("disks") or ()
     }
 

@@ -1,0 +1,149 @@
+"""The lock as a pure change: who may take it, and what giving it up leaves behind."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth_core.app.lock import Holder, lock_device, lock_disk, unlock_device, unlock_disk
+from berth_core.errors import LockError
+
+
+def disk(**spec):
+    return {
+        "metadata": {"name": "h1-d0", "resourceVersion": "7"},
+        "spec": {"nodeName": "h1", "identity": {"serial": "A", "size": 10}, **spec},
+    }
+
+
+def holder(uid="u1", app="db", ordinal=0, claim="data"):
+    return Holder("default", f"{app}-{ordinal}", uid, app, ordinal, claim)
+
+
+def test_a_free_disk_is_locked_for_the_first_time():
+    before = disk()
+    after = lock_disk(before, holder())
+    assert after["spec"]["claimRef"] == {
+        "namespace": "default",
+        "name": "db-0",
+        "uid": "u1",
+        "app": "db",
+        "ordinal": 0,
+        "claim": "data",
+        "dataUID": "u1",
+    }
+    assert "claimRef" not in before["spec"], "the object that was read is never changed"
+    assert after["metadata"]["resourceVersion"] == "7", "the compare-and-swap needs the version that was read"
+
+
+def test_taking_a_lock_again_changes_nothing():
+    assert lock_disk(lock_disk(disk(), holder()), holder()) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (holder("u2", "web"), "held by default/db-0"),
+        (holder("u1", claim="wal"), "held by default/db-0"),
+        (holder("u2"), "held by default/db-0"),
+    ],
+)
+def test_a_held_disk_is_refused_with_its_holder(other, message):
+    with pytest.raises(LockError, match=message):
+        lock_disk(lock_disk(disk(), holder()), other)
+
+
+def test_a_reserved_disk_is_refused():
+    with pytest.raises(LockError, match="reserved"):
+        lock_disk(disk(reserved=True), holder())
+
+
+def test_an_undone_first_lock_leaves_no_trace():
+    free = disk()
+    assert unlock_disk(lock_disk(free, holder()), "u1", keep_data=False) == free
+
+
+def test_data_is_kept_for_the_same_replica_alone():
+    kept = unlock_disk(lock_disk(disk(), holder()), "u1", keep_data=True)
+    assert kept["spec"]["retainedFor"] == {
+        "namespace": "default",
+        "app": "db",
+        "ordinal": 0,
+        "claim": "data",
+        "dataUID": "u1",
+    }
+    for other in (holder("u2", "web"), holder("u2", ordinal=1), holder("u2", claim="wal")):
+        with pytest.raises(LockError, match="keeps the data of default/db-0"):
+            lock_disk(kept, other)
+    again = lock_disk(kept, holder("u2"))
+    assert again["spec"]["claimRef"]["uid"] == "u2"
+    assert again["spec"]["claimRef"]["dataUID"] == "u1", "the filesystem was made under the first lock"
+    assert "retainedFor" not in again["spec"]
+
+
+def test_undoing_a_second_lock_keeps_the_data_of_the_first():
+    kept = unlock_disk(lock_disk(disk(), holder()), "u1", keep_data=True)
+    assert unlock_disk(lock_disk(kept, holder("u2")), "u2", keep_data=False) == kept
+
+
+def test_only_the_holder_gives_a_lock_up():
+    assert unlock_disk(lock_disk(disk(), holder()), "u2", keep_data=False) is None
+    assert unlock_disk(disk(), "u1", keep_data=True) is None
+
+
+HOLDERS = st.builds(
+    holder, uid=st.sampled_from(["u1", "u2", "u3"]), app=st.sampled_from(["db", "web"]), ordinal=st.integers(0, 1)
+)
+MOVES = st.lists(st.tuples(st.booleans(), HOLDERS, st.booleans()), max_size=12)
+
+
+@given(MOVES)
+def test_no_sequence_of_moves_hands_a_disk_or_its_data_over(moves):
+    now = disk()
+    for take, who, keep in moves:
+        before = copy.deepcopy(now["spec"])
+        try:
+            changed = lock_disk(now, who) if take else unlock_disk(now, who.uid, keep)
+        except LockError:
+            continue
+        if changed is None:
+            continue
+        now = changed
+        held, was = now["spec"].get("claimRef"), before.get("claimRef")
+        assert not (held and was), "handed over in one write"
+        kept = before.get("retainedFor")
+        if kept and held:
+            assert (held["app"], held["ordinal"], held["dataUID"]) == (kept["app"], kept["ordinal"], kept["dataUID"])
+        assert not (held and now["spec"].get("retainedFor"))
+
+
+def device(shares=1000):
+    return {
+        "metadata": {"name": "h1-gpu0"},
+        "spec": {"nodeName": "h1", "deviceClass": "gpu", "uuid": "G", "capacity": {"shares": shares}},
+    }
+
+
+def test_shares_of_a_device_are_given_out_until_there_are_none():
+    one = lock_device(device(), holder("u1"), 600)
+    with pytest.raises(LockError, match=r"400 of 1000 shares free, 500 are asked for \(held by default/db-0: 600\)"):
+        lock_device(one, holder("u2", "web"), 500)
+    two = lock_device(one, holder("u2", "web"), 400)
+    assert lock_device(two, holder("u1"), 600) is None
+    assert unlock_device(unlock_device(two, "u1"), "u2") == device()
+    assert unlock_device(one, "u2") is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["u1", "u2", "u3", "u4"]), st.integers(1, 1000), st.booleans()), max_size=12))
+def test_a_device_never_gives_out_more_than_it_has(moves):
+    now = device()
+    for uid, shares, take in moves:
+        try:
+            changed = lock_device(now, holder(uid, uid), shares) if take else unlock_device(now, uid)
+        except LockError:
+            continue
+        now = changed or now
+        assert sum(ref["shares"] for ref in now["spec"].get("claimRefs", [])) <= 1000

@@ -1,0 +1,51 @@
+"""The state table is whole: every phase is reached, every step has a way back, and the words in it are the schema's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from berth_core.app import states
+
+CRDS = Path(__file__).parents[3] / "deploy" / "crds"
+
+
+def test_forward_passes_every_phase_once():
+    assert [step.source for step in states.FORWARD] == [states.ABSENT, *states.PHASES[:-1]]
+    assert [step.target for step in states.FORWARD] == list(states.PHASES)
+
+
+def test_backward_ends_where_nothing_is_left():
+    assert states.BACKWARD[0].source == states.CREATED
+    for step, following in zip(states.BACKWARD, states.BACKWARD[1:], strict=False):
+        assert step.target == following.source
+    assert states.BACKWARD[-1].target == states.ABSENT
+
+
+def test_the_record_is_made_first_and_goes_last():
+    assert states.FORWARD[0].writes == (states.Write("create", "Berth", "berth"),)
+    assert states.BACKWARD[-1].writes == (states.Write("delete", "Berth", "berth"),)
+
+
+def test_the_phases_are_those_of_the_schema():
+    crd = yaml.safe_load((CRDS / "berths.berth.dev.yaml").read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert tuple(schema["properties"]["status"]["properties"]["phase"]["enum"]) == states.PHASES
+
+
+def test_reached_orders_the_phases():
+    assert states.reached(states.BOUND, states.RESERVED)
+    assert not states.reached(states.SELECTED, states.RESERVED)
+    assert not states.reached(states.ABSENT, states.SELECTED)
+
+
+def test_forward_from_names_what_is_left():
+    assert [step.name for step in states.forward_from(states.RESERVED)] == ["prebind", "create", "run"]
+    assert states.forward_from(states.RUNNING) == ()
+
+
+def test_the_diagram_shows_every_transition():
+    text = states.diagram()
+    for step in (*states.FORWARD, *states.BACKWARD):
+        assert f": {step.name}\n" in text
