@@ -26,6 +26,7 @@ from ..berth_core.app.disk_status import disk_status
 from ..berth_core.errors import BerthError, ConflictError, InputError
 from .base import Context, Operation
 from .client import ApiClient
+from .local_disk_list import list_disks
 from .resources import LOCAL_DISK
 
 #: How often a lost compare-and-swap is decided again; each time somebody else has got on.
@@ -80,7 +81,7 @@ Decide = Callable[["dict[str, Any] | None"], Step]
 def run(context: Context) -> dict[str, Any]:
     """Decide on every disk, and only when none is refused write anything."""
     items = read_items(context.params)
-    live = _read(context.client, items)
+    live = _read(context, items)
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     absent, force = context.params["state"] == "absent", bool(context.params["force_retained"])
 
@@ -113,7 +114,7 @@ def read_items(params: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return items
 
 
-def _read(client: ApiClient, items: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _read(context: Context, items: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """One LIST, as narrow as the items allow."""
     if not items:
         return {}
@@ -123,7 +124,7 @@ def _read(client: ApiClient, items: Mapping[str, Mapping[str, Any]]) -> dict[str
         fields = f"spec.nodeName={node}"
     else:
         fields = f"metadata.name={next(iter(items))}" if len(items) == 1 else ""
-    found = client.list(LOCAL_DISK, fields=fields or None)
+    found = list_disks(context, fields=fields or None)
     return {disk["metadata"]["name"]: disk for disk in found}
 
 

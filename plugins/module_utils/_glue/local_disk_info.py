@@ -17,14 +17,14 @@ from ..berth_core.app.phase import PHASES
 from ..berth_core.errors import StateError
 from .base import Context, Operation
 from .local_disk import DISK_OPTIONS, readable
+from .local_disk_list import list_disks
 from .query import evaluate
-from .resources import LOCAL_DISK
 
 
 def run(context: Context) -> dict[str, Any]:
     """List, filter, compare."""
     params = context.params
-    disks = context.client.list(LOCAL_DISK, labels=_labels(params["label_selectors"]), fields=_fields(params))
+    disks = list_disks(context, labels=_labels(params["label_selectors"]), fields=_fields(params))
     disks = sorted(
         (readable(disk) for disk in disks if _wanted(disk, params)), key=lambda disk: disk["metadata"]["name"]
     )

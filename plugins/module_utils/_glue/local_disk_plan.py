@@ -15,8 +15,8 @@ from ..berth_core.app.disk_plan import Plan, Row, plan_disks
 from ..berth_core.errors import InputError
 from ..berth_core.model.quantity import format_bytes
 from .base import Context, Operation
+from .local_disk_list import list_disks
 from .query import evaluate
-from .resources import LOCAL_DISK
 
 _SETTINGS: dict[str, dict[str, Any]] = {
     "storage_class": {"type": "str"},
@@ -38,7 +38,7 @@ def run(context: Context) -> dict[str, Any]:
     """Make the plan; entries that are refused fail the module, all at once."""
     params = context.params
     node = params["node_name"]
-    existing = context.client.list(LOCAL_DISK, fields=f"spec.nodeName={node}")
+    existing = list_disks(context, fields=f"spec.nodeName={node}")
     plan = plan_disks(
         node, params["disks"] or [], params["selectors"] or [], params["block_devices"], existing, evaluate
     )
