@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from . import build
-from .cluster import Cluster
+from .cluster import Cluster, kubectl_environment
 from .errors import DevError
 from .kwok import Shape
 
@@ -193,8 +193,8 @@ def _build(cluster: Cluster, arguments: argparse.Namespace) -> None:  # noqa: AR
 def _kubectl(cluster: Cluster, arguments: argparse.Namespace) -> None:
     """Become kubectl: exec and logs -f need the terminal itself."""
     kubeconfig, kubectl = cluster.existing_kubeconfig(), cluster.bin_dir / "kubectl"
-    # Arguments are a list and the program is our own.
-    os.execve(kubectl, ["kubectl", *arguments.arguments], {**os.environ, "KUBECONFIG": str(kubeconfig)})  # noqa: S606
+    # S606: arguments are a list and the program is our own.
+    os.execve(kubectl, ["kubectl", *arguments.arguments], kubectl_environment(kubeconfig))  # noqa: S606
 
 
 def _nodes_add(cluster: Cluster, arguments: argparse.Namespace) -> None:

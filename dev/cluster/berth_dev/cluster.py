@@ -68,9 +68,14 @@ class Existing:
         return run_kubectl(self._kubectl, self.kubeconfig, args, stdin)
 
 
+def kubectl_environment(kubeconfig: Path) -> dict[str, str]:
+    """Our environment with that kubeconfig; kubectl's discovery cache stays beside it, and nothing in a home."""
+    return {**os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(kubeconfig.parent / ".kube-cache")}
+
+
 def run_kubectl(kubectl: Path, kubeconfig: Path, args: Sequence[str], stdin: str | None) -> str:
-    """Run kubectl with that kubeconfig; its discovery cache stays beside it."""
-    env = {**os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(kubeconfig.parent / ".kube-cache")}
+    """Run kubectl with that kubeconfig."""
+    env = kubectl_environment(kubeconfig)
     done = subprocess.run([str(kubectl), *args], input=stdin, capture_output=True, text=True, env=env, check=False)
     if done.returncode != 0:
         raise KubeError(f"kubectl {' '.join(args)}: {done.stderr.strip() or f'status {done.returncode}'}")
