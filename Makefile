@@ -122,7 +122,8 @@ demo: ## from nothing to a three-replica app on real disks: environment, cluster
 
 # What a user runs, with the environment's own Ansible.
 demo-play: venv
-	$(BIN)/ansible-playbook playbooks/quickstart.yml
+	ANSIBLE_CALLBACK_PLUGINS=tools/callback_plugins ANSIBLE_CALLBACKS_ENABLED=play_times \
+		$(BIN)/ansible-playbook playbooks/quickstart.yml
 
 demo-down: venv ## remove the demo's cluster and everything that it put on the machine
 	$(BIN)/ansible-playbook playbooks/quickstart_down.yml
