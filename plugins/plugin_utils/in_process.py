@@ -17,11 +17,14 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
+from ansible.module_utils.errors import UnsupportedError
+from ansible.parsing.vault import is_encrypted_file
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils._glue.auth import kubeconfig_secrets
+from ..module_utils._glue.auth import KUBERNETES_ERROR, kubeconfig_secrets, with_absolute_paths
 from ..module_utils._glue.base import Context, Operation, execute
+from ..module_utils.berth_core.errors import BerthError
 
 display = Display()
 _LOCAL = ("local", "ansible.builtin.local")
@@ -37,7 +40,6 @@ class InProcessAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible calls me once per host and task."""
-        task_vars = task_vars or {}
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
         arguments = dict(self._task.args)
@@ -45,42 +47,80 @@ class InProcessAction(ActionBase):
             arguments = self._controller_files(arguments)
             if self.operation.prepare:
                 arguments = self.operation.prepare(arguments)
+            if self._in_process():
+                return {**result, **self._run_here(arguments)}
+            return {**result, **self._run_module(arguments, task_vars or {})}
+        except BerthError as exc:
+            return {**result, "failed": True, "msg": exc.message, **exc.details}
         except (AnsibleError, OSError, ValueError) as exc:
-            return {**result, "failed": True, "msg": str(exc)}
-        if not self._in_process():
-            module = f"berth.stateful.{self.operation.name}"
-            answer = self._execute_module(
-                module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
-            )
-            return {**result, **answer}
-        return {**result, **self._run_here(arguments)}
+            return {**result, "failed": True, "msg": f"{self.operation.name}: {exc}"}
+        finally:
+            for option in self.operation.controller_files:
+                self._loader.cleanup_tmp_file(arguments.get(option))
+
+    def _run_module(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = self._execute_module(
+            module_name=f"berth.stateful.{self.operation.name}",
+            module_args=arguments,
+            task_vars=task_vars,
+            wrap_async=self._task.async_val,
+        )
+        return answer
+
+    def _is_local(self) -> bool:
+        return self._connection.transport in _LOCAL
 
     def _in_process(self) -> bool:
-        play = self._play_context
-        return self._connection.transport in _LOCAL and not self._task.async_val and not getattr(play, "become", False)
+        """Whether here is where it was asked for; what has no kubernetes library here may have it in another Python."""
+        become = self._connection.become is not None
+        return self._is_local() and not self._task.async_val and not become and KUBERNETES_ERROR is None
 
     def _controller_files(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Find the files that options name (files/ of role and play), and decrypt them when they are vaulted."""
         found = dict(arguments)
-        for option in ("kubeconfig", *self.operation.controller_files):
-            value = found.get(option)
-            if not isinstance(value, str) or os.pathsep in value:
-                continue
-            path = os.path.expanduser(value)
-            if not os.path.isabs(path):
-                with contextlib.suppress(AnsibleError):  # not found there: the option's own reader says so
-                    path = self._find_needle("files", path)
-            if os.path.exists(path) and (self._in_process() or option != "kubeconfig"):
-                path = self._loader.get_real_file(path)
-            found[option] = path
+        for option in self.operation.controller_files:
+            path = self._found(found.get(option))
+            if path is not None:
+                found[option] = self._loader.get_real_file(path) if os.path.exists(path) else path
+        path = self._found(found.get("kubeconfig")) if self._is_local() else None
+        if path is not None:
+            found["kubeconfig"] = self._decrypted(path)
         return found
+
+    def _found(self, value: Any) -> str | None:
+        """The path that a file option means; None where it is not a single path."""
+        if not isinstance(value, str) or os.pathsep in value:
+            return None
+        path = os.path.expanduser(value)
+        if not os.path.isabs(path):
+            with contextlib.suppress(AnsibleError):  # not found there: the option's own reader says so
+                path = str(self._find_needle("files", path))
+        return path
+
+    def _decrypted(self, path: str) -> Any:
+        """A vaulted kubeconfig becomes a mapping: its secrets are never written to a file in the clear."""
+        try:
+            with open(path, "rb") as stream:
+                vaulted = is_encrypted_file(stream)
+        except OSError:  # not there, or not ours to read: the kubeconfig's own reader says so
+            return path
+        if not vaulted:
+            return path
+        try:
+            content = self._loader.load_from_file(path)
+        except AnsibleError as exc:
+            raise AnsibleError(f"the vault-encrypted kubeconfig {path} cannot be read: {exc}") from exc
+        return with_absolute_paths(content, os.path.dirname(os.path.abspath(path)))
 
     def _run_here(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         validator = ArgumentSpecValidator(self.operation.argument_spec(), **self.operation.rules())
         checked = validator.validate(dict(arguments))
         secrets = set(checked._no_log_values) | kubeconfig_secrets(checked.validated_parameters.get("kubeconfig"))
         if checked.error_messages:
-            text = "; ".join(checked.error_messages)
+            text = "; ".join(
+                f"Unsupported parameters: {error.msg}" if isinstance(error, UnsupportedError) else error.msg
+                for error in checked.errors.errors
+            )
             return remove_values({"failed": True, "changed": False, "msg": f"{self.operation.name}: {text}"}, secrets)
         warnings = [
             f"Both option {both['option']} and its alias {both['alias']} are set." for both in checked._warnings

@@ -92,6 +92,7 @@ def environment(record: Path, env: dict[str, str] | None = None) -> dict[str, st
         "ANSIBLE_COLLECTIONS_PATH": collections,
         "ANSIBLE_CONFIG": str(HERE / "ansible.cfg"),  # the user's own must not change what is tested
         "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callbacks"),
+        "ANSIBLE_CONNECTION_PLUGINS": str(HERE / "connection"),
         "ANSIBLE_CALLBACKS_ENABLED": "berth_record",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_HOST_KEY_CHECKING": "True",

@@ -13,6 +13,7 @@ refresh are the kubernetes library's work.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,10 +23,11 @@ from ..berth_core.errors import InputError, UnauthorizedError
 try:
     import kubernetes.client as _client
     import kubernetes.config as _config
+    import kubernetes.config.kube_config as _kube_config
 
     KUBERNETES_ERROR: str | None = None
 except ImportError as exc:  # reported when first needed, with the interpreter's name
-    _client = _config = None
+    _client = _config = _kube_config = None
     KUBERNETES_ERROR = str(exc)
 
 #: option name -> (client library's name, argument spec)
@@ -70,6 +72,7 @@ _SECRET_KEYS = (
     "refresh-token",
     "client-secret",
 )
+_PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _FALSE = ("0", "false", "no", "off", "n", "f")
 
 
@@ -125,6 +128,30 @@ def kubeconfig_secrets(kubeconfig: Any) -> set[str]:
     return found
 
 
+def with_absolute_paths(kubeconfig: Any, folder: str) -> Any:
+    """A kubeconfig's content with the files that it names relative to its own folder named in full."""
+    if isinstance(kubeconfig, Mapping):
+        return {
+            key: os.path.join(folder, value)
+            if key in _PATH_KEYS and isinstance(value, str) and value
+            else with_absolute_paths(value, folder)
+            for key, value in kubeconfig.items()
+        }
+    if isinstance(kubeconfig, (list, tuple)):
+        return [with_absolute_paths(value, folder) for value in kubeconfig]
+    return kubeconfig
+
+
+def forget_temporary_files() -> None:
+    """Remove the temporary files into which the library has put the certificates and keys of a kubeconfig.
+
+    It does so itself when Python ends, but Ansible's workers end without that.
+    """
+    cleanup = getattr(_kube_config, "_cleanup_temp_files", None)
+    if cleanup is not None:
+        cleanup()
+
+
 def load_auth(params: Mapping[str, Any], environ: Mapping[str, str]) -> Auth:
     """Resolve the options to an Auth.
 
@@ -178,8 +205,11 @@ def _load_config(configuration: Any, options: Mapping[str, Any], environ: Mappin
     kubeconfig, context = options["kubeconfig"], options["context"]
     persist = bool(options["persist_config"])
     if isinstance(kubeconfig, Mapping):
+        plain = json.loads(
+            json.dumps(kubeconfig, default=str)
+        )  # Ansible's own kinds of text and mapping become plain ones
         _config.load_kube_config_from_dict(
-            dict(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+            plain, context=context, client_configuration=configuration, persist_config=False
         )
         return "the kubeconfig given as a mapping"
     if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
@@ -208,17 +238,22 @@ def _override(configuration: Any, options: Mapping[str, Any]) -> None:
     ):
         if options[option] is not None:
             setattr(configuration, attribute, options[option])
-    if options["api_key"]:
-        configuration.api_key = {
-            "authorization": f"Bearer {options['api_key']}",
-            "BearerToken": f"Bearer {options['api_key']}",
-        }
-        configuration.api_key_prefix = {}
-        configuration.refresh_api_key_hook = None
+    _prefer_named_credentials(configuration, options)
     for option in ("ca_cert", "client_cert", "client_key"):
         path = options[option]
         if path and not os.path.exists(path):
             raise InputError(f"{option}: the file {path} does not exist")
+
+
+def _prefer_named_credentials(configuration: Any, options: Mapping[str, Any]) -> None:
+    """An identity that the user names replaces the kubeconfig's: of two, the API server would silently take one."""
+    if options["api_key"] or options["client_cert"] or options["username"]:
+        configuration.api_key, configuration.api_key_prefix = {}, {}
+        configuration.refresh_api_key_hook = None
+    if options["api_key"]:
+        configuration.api_key = {"BearerToken": f"Bearer {options['api_key']}"}
+    if (options["api_key"] or options["username"]) and not options["client_cert"]:
+        configuration.cert_file = configuration.key_file = None
 
 
 def _proxy_headers(headers: Mapping[str, Any]) -> dict[str, str]:

@@ -4,8 +4,7 @@
 """The synchronous API client of the modules: JSON in, JSON out, every refusal an error of berth_core.
 
 Plain requests to known paths over urllib3 (kubernetes' own transport): no discovery, no typed models. Counts its
-requests by
-verb, so that a test can hold the cost of a module. Never decides anything.
+requests by verb, so that a test can hold the cost of a module. Never decides anything.
 """
 
 from __future__ import annotations
@@ -15,20 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-from ..berth_core.errors import (
-    ApiError,
-    ConflictError,
-    ForbiddenError,
-    InputError,
-    InvalidError,
-    NotFoundError,
-    UnauthorizedError,
-    UnavailableError,
-)
+from ..berth_core.errors import NotFoundError, UnavailableError
+from .api_errors import Request, api_error, warnings
 from .auth import Auth
 from .resources import Resource
+from .transport import NEVER_MENDS, connection_pool, unreachable
 
 try:
     import urllib3
@@ -37,15 +29,10 @@ except ImportError:  # load_auth has already refused: kubernetes brings urllib3
 
 FIELD_MANAGER = "berth"
 WRITES = ("create", "replace", "apply", "patch", "delete")
-#: How long an API server that is restarting is waited for (a restart takes seconds; a dead one should not take
-#: minutes).
+#: How long an API server that restarts is waited for: a restart takes seconds, a dead one should not take minutes.
 RETRY_SECONDS = 30.0
 #: How long one that has never answered is waited for: a wrong address should be told soon.
 FIRST_CONTACT_SECONDS = 3.0
-_ERRORS = {401: UnauthorizedError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError, 422: InvalidError}
-_LATER = (429, 500, 502, 503, 504)
-#: Failures of the transport that no patience mends: a certificate that does not verify, a name that does not resolve.
-_NEVER_MENDS = ("SSLError", "SSLCertVerificationError", "NameResolutionError", "LocationParseError", "InvalidHeader")
 
 
 class ApiClient:
@@ -59,7 +46,7 @@ class ApiClient:
         self._timeout = timeout
         self._retry_seconds = retry_seconds
         self._host = str(auth.configuration.host).rstrip("/")
-        self._pool = _pool(auth, self._host, timeout)
+        self._pool = connection_pool(auth, self._host, timeout)
         self._reached = False
         self.requests: Counter[str] = Counter()
         #: writes that the API server carried out (not those of a dry run): whoever fails later has changed something
@@ -111,10 +98,11 @@ class ApiClient:
                 "GET", url, headers=self._headers(), preload_content=False, retries=False, timeout=timeout
             )
         except urllib3.exceptions.HTTPError as exc:
-            raise _unreachable(self._host, self._auth.source, exc) from exc
+            raise unreachable(self._host, self._auth.source, exc) from exc
         try:
             if response.status >= 300:
-                raise _api_error(response.status, response.read(), "watch", resource, None, namespace)
+                asked = Request("watch", resource, None, namespace, source=self._auth.source)
+                raise api_error(response.status, response.read(), asked)
             yield from _events(response)
         finally:
             response.close()
@@ -262,130 +250,37 @@ class ApiClient:
         url = self._url(resource.path(name, namespace, subresource), asked)
         payload = None if body is None else json.dumps(body).encode()
         headers = self._headers(content_type if payload is not None else None)
+        request = Request(verb, resource, label or name, namespace, subresource, self._auth.source)
         started, pause = time.monotonic(), 0.1
         while True:
             self.requests[verb] += 1
             try:
-                answer = self._once(verb, method, url, headers, payload, resource, label or name, namespace)
+                answer = self._once(method, url, headers, payload, request)
                 self.written += verb in WRITES and not dry_run
                 return answer
             except UnavailableError as exc:
                 # A write whose answer was lost is sent again too: its name, its resourceVersion or its idempotence
                 # tells the caller (409) that the first one had arrived.
                 patience = self._retry_seconds if self._reached else min(FIRST_CONTACT_SECONDS, self._retry_seconds)
-                if exc.reason in _NEVER_MENDS or time.monotonic() + pause > started + patience:
+                if exc.reason in NEVER_MENDS or time.monotonic() + pause > started + patience:
                     raise
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
 
     def _once(
-        self,
-        verb: str,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        payload: bytes | None,
-        resource: Resource,
-        name: str | None,
-        namespace: str | None,
+        self, method: str, url: str, headers: Mapping[str, str], payload: bytes | None, request: Request
     ) -> dict[str, Any]:
         try:
             response = self._pool.request(method, url, body=payload, headers=headers, retries=False)
         except urllib3.exceptions.HTTPError as exc:
-            raise _unreachable(self._host, self._auth.source, exc) from exc
+            raise unreachable(self._host, self._auth.source, exc) from exc
         self._reached = True
-        for warning in _warnings(response.headers.getlist("warning")):
+        for warning in warnings(response.headers.getlist("warning")):
             self._warn(warning)
         if response.status >= 300:
-            raise _api_error(response.status, response.data, verb, resource, name, namespace)
+            raise api_error(response.status, response.data, request)
         answer = json.loads(response.data) if response.data else {}
         return answer if isinstance(answer, dict) else {}
-
-
-def _pool(auth: Auth, host: str, timeout: float) -> Any:
-    configuration = auth.configuration
-    if urlsplit(host).scheme not in ("http", "https"):
-        raise InputError(f"host {host!r} is not a URL: expected https://NAME:PORT")
-    options: dict[str, Any] = {"maxsize": 4, "timeout": urllib3.Timeout(connect=min(timeout, 10.0), read=timeout)}
-    if host.startswith("https"):
-        options["cert_reqs"] = "CERT_REQUIRED" if configuration.verify_ssl else "CERT_NONE"
-        options["ca_certs"] = configuration.ssl_ca_cert
-        options["cert_file"] = configuration.cert_file
-        options["key_file"] = configuration.key_file
-        if configuration.assert_hostname is not None:
-            options["assert_hostname"] = configuration.assert_hostname
-        if getattr(configuration, "tls_server_name", None):
-            options["server_hostname"] = configuration.tls_server_name
-        if not configuration.verify_ssl:
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    if configuration.proxy and not _bypasses(host, auth.no_proxy or configuration.no_proxy):
-        proxy_headers = {key: value for key, value in auth.proxy_headers.items() if key == "proxy-authorization"}
-        return urllib3.ProxyManager(
-            configuration.proxy, proxy_headers=proxy_headers or configuration.proxy_headers, **options
-        )
-    return urllib3.PoolManager(**options)
-
-
-def _bypasses(host: str, no_proxy: str | None) -> bool:
-    name = urlsplit(host).hostname or ""
-    parts = [part.strip().lstrip(".") for part in (no_proxy or "").split(",") if part.strip()]
-    return any(part == "*" or name == part or name.endswith("." + part) for part in parts)
-
-
-def _unreachable(host: str, source: str, exc: Exception) -> UnavailableError:
-    cause = exc.reason if isinstance(getattr(exc, "reason", None), Exception) else exc
-    return UnavailableError(
-        f"the API server {host} (from {source}) cannot be reached: {type(cause).__name__}: {cause}",
-        reason=type(cause).__name__,
-    )
-
-
-def _api_error(
-    status: int, data: bytes, verb: str, resource: Resource, name: str | None, namespace: str | None
-) -> ApiError:
-    """The API's Status object, as an error that names the object and keeps status, reason and causes."""
-    try:
-        body = json.loads(data)
-        if not isinstance(body, dict):
-            raise ValueError
-    except ValueError:
-        body = {"message": data[:300].decode(errors="replace").strip()}
-    causes = (body.get("details") or {}).get("causes") or []
-    what = resource.describe(name, namespace)
-    text = body.get("message") or body.get("reason") or f"HTTP {status}"
-    if status in _LATER:
-        return UnavailableError(
-            f"cannot {verb} {what}: the API server answers {status}: {text}", status, body.get("reason", ""), causes
-        )
-    if status == 404 and ((not name and verb == "list") or text.strip() == "404 page not found"):
-        hint = f"the API server does not serve {resource.plural}.{resource.group or 'core'}/{resource.version}"
-        if resource.group == "berth.dev":
-            hint += ": the CRDs are not installed; run berth.stateful.crds first"
-        return NotFoundError(f"cannot {verb} {what}: {hint}", status, body.get("reason", "NotFound"), causes)
-    if status == 403 and body.get("reason") == "Forbidden":
-        where = f" in namespace {namespace}" if resource.namespaced and namespace else ""
-        group = f".{resource.group}" if resource.group else ""
-        text = f"RBAC does not allow it (verb {_RBAC[verb]} on {resource.plural}{group}{where}): {text}"
-    return _ERRORS.get(status, ApiError)(f"cannot {verb} {what}: {text}", status, body.get("reason", ""), causes)
-
-
-_RBAC = {
-    "get": "get",
-    "list": "list",
-    "watch": "watch",
-    "create": "create",
-    "replace": "update",
-    "apply": "patch",
-    "patch": "patch",
-    "delete": "delete",
-}
-
-
-def _warnings(headers: Iterable[str]) -> list[str]:
-    """The texts of RFC 7234 Warning headers: ``299 - "text"``."""
-    return [
-        header.split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"') if '"' in header else header for header in headers
-    ]
 
 
 def _events(response: Any) -> Iterable[dict[str, Any]]:

@@ -38,9 +38,19 @@ def text_map(option: str, value: Mapping[Any, Any] | None) -> dict[str, str]:
     for key, item in (value or {}).items():
         if not isinstance(item, str) or not isinstance(key, str):
             raise InputError(
-                f"{option}: {key!r} has the value {item!r} ({type(item).__name__}); expected text, put it in quotes"
+                f"{option}: {key!r} has the value {item!r} ({_kind(item)}); expected text, put it in quotes"
             )
     return {str(key): str(item) for key, item in (value or {}).items()}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return {str: "text", list: "a list", dict: "a mapping", type(None): "nothing"}.get(
+        type(value), type(value).__name__
+    )
 
 
 def poll(probe: Callable[[], _T | None], seconds: float, first: float = 0.05, most: float = 1.0) -> _T | None:

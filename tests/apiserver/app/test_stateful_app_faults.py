@@ -88,7 +88,8 @@ def test_32_apps_at_once_over_20_disks(app_world, kubeconfig, tmp_path):
         assert len(results) - len(losers) == 20, [loser["msg"] for loser in losers]
         for loser in losers:
             assert "does not fit" in loser["msg"]
-            assert "held by default/app" in loser["msg"], loser["msg"]
+            assert "20 held (" in loser["msg"], loser["msg"]
+            assert "by default/app" in loser["msg"], loser["msg"]
         app_world.check()
         holders = app_world.holders()
         assert len(holders) == 20

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the API server's refusals mean, as errors of berth_core. client.py alone calls me; I am pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..berth_core.errors import (
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from .resources import Resource
+
+_ERRORS = {401: UnauthorizedError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError, 422: InvalidError}
+_LATER = (429, 500, 502, 503, 504)
+#: our verb -> the verb of an RBAC rule
+_RBAC = {"replace": "update", "apply": "patch"}
+
+
+class Request(NamedTuple):
+    """What was asked, as far as a message needs it. ``source`` says where the credentials came from."""
+
+    verb: str
+    resource: Resource
+    name: str | None
+    namespace: str | None
+    subresource: str | None = None
+    source: str = ""
+
+
+def api_error(status: int, data: bytes, asked: Request) -> ApiError:
+    """The API's Status object, as an error that names the object and keeps status, reason and causes."""
+    body = _status(data)
+    causes, reason = (body.get("details") or {}).get("causes") or [], str(body.get("reason") or "")
+    text = str(body.get("message") or reason or f"HTTP {status}")
+    kind = UnavailableError if status in _LATER else _ERRORS.get(status, ApiError)
+    if status in _LATER:
+        text = f"the API server answers {status}: {text}"
+    elif status == 401:
+        text = (
+            f"the API server does not accept the credentials of {asked.source}: they are wrong or have expired ({text})"
+        )
+    elif status == 403 and reason == "Forbidden":
+        text = f"RBAC does not allow it ({_rule(asked)}): {text}"
+    elif status == 404 and ((not asked.name and asked.verb == "list") or text.strip() == "404 page not found"):
+        text, reason = _not_served(asked.resource), reason or "NotFound"
+    return kind(
+        f"cannot {asked.verb} {asked.resource.describe(asked.name, asked.namespace)}: {text}", status, reason, causes
+    )
+
+
+def warnings(headers: Iterable[str]) -> list[str]:
+    """The texts of RFC 7234 Warning headers: ``299 - "text"``."""
+    return [
+        header.split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"') if '"' in header else header for header in headers
+    ]
+
+
+def _status(data: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(data)
+    except ValueError:
+        body = None
+    return body if isinstance(body, dict) else {"message": data[:300].decode(errors="replace").strip()}
+
+
+def _rule(asked: Request) -> str:
+    """The RBAC rule that is missing: ``verb update on localdisks/status.berth.dev in namespace x``."""
+    resource = asked.resource
+    what = (
+        resource.plural
+        + (f"/{asked.subresource}" if asked.subresource else "")
+        + (f".{resource.group}" if resource.group else "")
+    )
+    where = f" in namespace {asked.namespace}" if resource.namespaced and asked.namespace else ""
+    return f"verb {_RBAC.get(asked.verb, asked.verb)} on {what}{where}"
+
+
+def _not_served(resource: Resource) -> str:
+    hint = f"the API server does not serve {resource.plural}.{resource.group or 'core'}/{resource.version}"
+    if resource.group == "berth.dev":
+        hint += ": the CRDs are not installed; run berth.stateful.crds first"
+    return hint
