@@ -139,6 +139,11 @@ def test_a_host_whose_processes_were_all_killed_is_mended_by_up(cluster: Cluster
         time.sleep(0.05)
     cluster.up(hosts=1)
     assert serial in out(cluster, "h1", "lsblk -no SERIAL")
+    slot = slots.held(cluster.folder.path)
+    assert slot is not None
+    _run("ip", "link", "delete", slot.bridge)
+    cluster.up(hosts=1)
+    assert serial in out(cluster, "h1", "lsblk -no SERIAL"), "the bridge is back and the cable is on it"
 
 
 def test_two_clusters_side_by_side(cluster: Cluster, tmp_path: Path) -> None:

@@ -110,6 +110,11 @@ class Drawer:
         if disk.broken:
             raise HostError(f"host {self.host.name}: disk {name} is broken already")
         file = self._file(disk)
+        if not _immutable_is_enforced(file.parent):
+            raise HostError(
+                f"host {self.host.name}: disk {name} cannot be broken here: the filesystem of {file.parent} lets open "
+                "immutable files be written (ext4 does not); keep the cluster's folder elsewhere"
+            )
         if disk.plugged:
             loops.flush(disk.loop)
         _immutable(file, True)  # from here on nothing is written that the copy would not have
@@ -176,6 +181,21 @@ class Drawer:
 
 def _immutable(file: Path, on: bool) -> None:
     run("chattr", "+i" if on else "-i", str(file))
+
+
+def _immutable_is_enforced(folder: Path) -> bool:
+    """True when a file that was open for writing (as a loop device's is) refuses writes once it is immutable."""
+    trial = folder / ".immutable"
+    with open(trial, "wb", buffering=0) as stream:
+        _immutable(trial, True)
+        try:
+            stream.write(b"x")
+        except PermissionError:
+            return True
+        finally:
+            _immutable(trial, False)
+            trial.unlink()
+    return False
 
 
 @contextmanager

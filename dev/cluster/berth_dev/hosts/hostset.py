@@ -94,7 +94,7 @@ class HostSet:
         slot = slots.held(self.cluster.path)
         if slot is not None:
             ssh.close_connections(self._keys().control_folder(slot))
-            for host in self._hosts():
+            for host in self._hosts():  # the kernel does it too, but some time after the host's last process
                 net.unplug_cable(host)
             net.bridge_down(slot)
             self._remove_loops(slot)
@@ -181,11 +181,19 @@ class HostSet:
         """Run a program inside a host as root, without ssh. Returns what it prints."""
         return power.enter(self._rack(), self._host(host), *argv)
 
-    def load_image(self, host: str, archive: Path) -> None:
-        """Give a running host an image (docker-archive tar) beside those that it has."""
-        rack, machine = self._rack(), self._host(host)
-        with open(archive, "rb") as stream:
-            power.enter_with_input(rack, machine, stream, "/opt/k/ctr", "-n", "k8s.io", "images", "import", "-")
+    def load_image(self, name: str) -> Path:
+        """Give every host that has power an image by its short name (see `images.recipes`), made now if need be.
+
+        Returns the archive. HostError names the host that refused it; a host without power does not get it.
+        """
+        archive, rack = images.ensure(name, self.bin_dir), self._rack()
+
+        def load(host: Host) -> None:
+            with open(archive, "rb") as stream:
+                power.enter_with_input(rack, host, stream, "/opt/k/ctr", "-n", "k8s.io", "images", "import", "-")
+
+        self._each([host for host in rack.hosts if power.running(rack, host)], load)
+        return archive
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -217,7 +225,7 @@ class HostSet:
     def _each(self, hosts: Iterable[Host], work: Callable[[Host], None]) -> None:
         """Do the work for all hosts at the same time; one HostError for all that failed."""
         hosts = list(hosts)
-        with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
+        with ThreadPoolExecutor(max_workers=max(1, len(hosts))) as pool:
             futures = [(host, pool.submit(work, host)) for host in hosts]
         failures = [(host, future.exception()) for host, future in futures]
         messages = []
@@ -238,7 +246,8 @@ class HostSet:
 
     def _remove_files(self) -> None:
         folder = self.cluster.path / "data" / "hosts"
-        for name in folder.glob("*/disks/*.img"):
-            commands.run("chattr", "-f", "-i", str(name))
+        for file in folder.glob("*/disks/*"):  # those of broken disks cannot be deleted yet
+            if file.is_file():
+                commands.run("chattr", "-f", "-i", str(file))
         if folder.exists():
             shutil.rmtree(folder)

@@ -48,6 +48,13 @@ def plug_cable(host: Host, pid: int) -> None:
     _wait_for_own_namespace(host, pid)
     unplug_cable(host)
     run("ip", "link", "add", host.veth, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    fasten_cable(host)
+
+
+def fasten_cable(host: Host) -> None:
+    """Fix the machine's end to the bridge, again if the bridge was made anew. No cable: nothing happens."""
+    if not link_exists(host.veth):
+        return
     run("ip", "link", "set", host.veth, "master", host.slot.bridge, "up")
     run("ip", "route", "replace", host.pod_subnet, "via", host.address, "dev", host.slot.bridge)
 

@@ -95,6 +95,7 @@ def blockdev(rack: Rack, host: Host, command: str, argument: str) -> None:
 def power_on(rack: Rack, host: Host) -> None:
     """Start the host. It has power already: nothing happens."""
     if running(rack, host):
+        net.fasten_cable(host)
         return
     power_off(rack, host)  # what an earlier life has left
     trees = cgroups.hierarchies()

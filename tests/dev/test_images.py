@@ -1,0 +1,91 @@
+"""Images are made on this machine, without a registry, and run on the hosts."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth_dev import build, images
+from berth_dev.cluster import Cluster
+from berth_dev.errors import BuildError
+from berth_dev.images import catalog, debian
+
+from .hosts_help import apply, eventually, logs, pod, running, ssh
+
+
+def test_the_default_set_is_made_once(tmp_path: Path, monkeypatch: Any) -> None:
+    programs = build.ensure_binaries()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = images.default_set(programs)
+    names = sorted(path.name.split("-")[0] for path in folder.iterdir())
+    assert names == ["busybox", "pause"]
+    stamps = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert images.default_set(programs) == folder
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == stamps
+    assert not [path for path in (tmp_path / "berth-dev/images").iterdir() if path.name.startswith((".making", ".set"))]
+
+
+def test_an_archive_holds_what_its_configuration_says(tmp_path: Path) -> None:
+    archive = images.ensure("busybox", build.ensure_binaries())
+    with tarfile.open(archive) as tar:
+        (entry,) = json.load(tar.extractfile("manifest.json") or io.BytesIO())
+        assert entry["RepoTags"] == ["berth.local/busybox:1"]
+        with tarfile.open(fileobj=tar.extractfile(entry["Layers"][0])) as layer:
+            assert layer.getmember("bin/sh").linkname == "busybox"
+            assert layer.getmember("bin/busybox").mode & 0o111
+
+
+def test_an_unknown_image_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(BuildError, match=r"image 'redis': expected one of pause, busybox, postgresql, berth"):
+        images.ensure("redis", build.ensure_binaries())
+
+
+def test_a_failed_making_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def fail(layer: tarfile.TarFile, scratch: Path) -> None:
+        (scratch / "half").write_text("half")
+        raise BuildError("the package archive does not answer")
+
+    recipe = catalog.Recipe(catalog.archive.Image("berth.local/x:1"), lambda: b"", fail)
+    monkeypatch.setattr(catalog, "recipes", lambda _: {"x": recipe})
+    with pytest.raises(BuildError, match="does not answer"):
+        images.ensure("x", tmp_path)
+    assert [path.name for path in (tmp_path / "berth-dev/images").iterdir()] == [".lock"]
+
+
+def test_the_package_archive_is_the_machine_s_own() -> None:
+    assert debian.mirror().startswith("http")
+
+
+@pytest.mark.slow
+def test_postgresql_runs_and_keeps_its_rows(dev_cluster: Cluster) -> None:
+    dev_cluster.hosts.load_image("postgresql")
+    ssh(dev_cluster, "h1", "mkdir -p /var/lib/berth/pg && chmod 777 /var/lib/berth/pg")
+    volumes = [{"name": "data", "hostPath": {"path": "/var/lib/berth/pg"}}]
+
+    def database(name: str) -> dict[str, Any]:
+        body = pod(name, "h1", "", volumes=volumes, mounts=[{"name": "data", "mountPath": "/data"}])
+        container = body["spec"]["containers"][0]
+        container["image"] = "berth.local/postgresql:15"
+        del container["command"]
+        return body
+
+    def sql(name: str, text: str) -> str:
+        argv = ("exec", name, "--", "psql", "-h", "/tmp", "-U", "postgres", "-Atc", text)
+        return str(eventually(lambda: dev_cluster.kubectl(*argv), 30, text)).strip()
+
+    apply(dev_cluster, database("pg-1"))
+    running(dev_cluster, "pg-1")
+    eventually(lambda: "ready to accept connections" in logs(dev_cluster, "pg-1"), 30, "the database is up")
+    assert sql("pg-1", "create table t as select 42 as x") == "SELECT 1"
+    dev_cluster.kubectl("delete", "pod", "pg-1", "--grace-period=5", "--wait=true")
+    apply(dev_cluster, database("pg-2"))
+    running(dev_cluster, "pg-2")
+    assert sql("pg-2", "select x from t") == "42"
+    dev_cluster.kubectl("delete", "pod", "pg-2", "--wait=true")
