@@ -34,7 +34,7 @@ def run(context: Context) -> dict[str, Any]:
         result["drift"] = find_drift(declared, _same_nodes(disks, params))
         if result["drift"]["any"] and params["fail_on_drift"]:
             told = "; ".join(result["drift"]["text"])
-            raise StateError(f"declared and observed disks differ: {told}", drift=result["drift"], local_disks=disks)
+            raise StateError(f"declared and observed disks differ: {told}", drift=result["drift"])
     if params["query"]:
         result["result"] = evaluate(params["query"], disks)
     return result

@@ -89,6 +89,7 @@ class Planner:
         self.taken: dict[str, str] = {}  # device path -> the entry that took it
         self.device_of: dict[str, Device] = {}  # LocalDisk -> device
         self.known: dict[str, str] = {}  # device path -> LocalDisk
+        self.has_selectors = False
         for name, disk in self.existing.items():
             self._recognise(name, disk)
 
@@ -193,6 +194,7 @@ class Planner:
 
     def selector(self, index: int, selector: Mapping[str, Any], evaluate: Evaluate) -> None:
         """One entry of berth_disk_selectors: every free disk that its query finds."""
+        self.has_selectors = True
         where = f"berth_disk_selectors[{index}]"
         try:
             check_settings(selector, where)
@@ -272,22 +274,20 @@ class Planner:
 
     def plan(self) -> Plan:
         """The whole, sorted by name; LocalDisks that nobody declares any more are observed and left as they are."""
-        extra = sorted(name for name in self.existing if name not in self.disks)
-        for name in extra:
-            device = self.device_of.get(name)
-            disk = self.existing[name]
-            self.rows.append(
-                Row(
-                    "extra",
-                    name,
-                    str(device["path"]) if device else "",
-                    int(disk["spec"]["identity"]["size"]),
-                    "",
-                    "; ".join(part for part in ("in no inventory entry", _holder(disk)) if part),
-                )
-            )
+        undeclared = sorted(name for name in self.existing if name not in self.disks)
+        extra = []
+        for name in undeclared:
+            # A selector cannot find a disk that is not there: whether it still means it, nobody can tell.
+            lost = self.has_selectors and name not in self.device_of
+            why = "not found on this host; a selector may mean it" if lost else "in no inventory entry"
+            path, size = self.device_of.get(name, {}).get("path", ""), self.existing[name]["spec"]["identity"]["size"]
+            why = "; ".join(part for part in (why, _holder(self.existing[name])) if part)
+            self.rows.append(Row("missing" if lost else "extra", name, str(path), int(size), "", why))
+            if not lost:
+                extra.append(name)
         seen = [
-            {"name": name, "node_name": self.node, "observed": dict(self.device_of.get(name, {}))} for name in extra
+            {"name": name, "node_name": self.node, "observed": dict(self.device_of.get(name, {}))}
+            for name in undeclared
         ]
         wanted = [{key: value for key, value in disk.items() if key != "source"} for disk in self.disks.values()]
         disks = sorted([*wanted, *seen], key=lambda disk: str(disk["name"]))

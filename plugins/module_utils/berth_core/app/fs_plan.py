@@ -141,6 +141,8 @@ def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any]
             "or nothing: it is never formatted; if nobody needs what is on it, remove it by hand (wipefs)",
             disk=name,
         )
+    if device.get("mounts"):
+        raise DataError(f"{where} is mounted, and yet nothing is seen on it: it is not touched", disk=name)
     if lock["dataUID"] != lock["uid"]:
         raise DataError(
             f"{where} is blank, and should carry the data of {lock['namespace']}/{lock['app']}-{lock['ordinal']} "

@@ -1,0 +1,94 @@
+"""Where declaration and cluster differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth_core.app.disk_status import disk_status
+from berth_core.app.drift import find_drift
+from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
+
+NOW = "2026-01-01T00:00:00Z"
+DECLARED = {
+    "name": "h1-d0",
+    "node_name": "h1",
+    "identity": {"serial": "SERIAL-sdb"},
+    "storage_class": "",
+    "fs_type": "ext4",
+}
+
+
+def seen(found=None, **spec):
+    disk = local_disk(**spec)
+    return {**disk, "status": disk_status(disk, device() if found is None else found, NOW)}
+
+
+def what(drift, kind):
+    return [sentence for finding in drift[kind] for sentence in finding["what"]]
+
+
+def test_no_drift():
+    drift = find_drift([DECLARED], [seen()])
+    assert drift == {"missing": [], "extra": [], "changed": [], "text": [], "any": False}
+
+
+def test_a_declared_disk_without_a_localdisk_is_missing():
+    drift = find_drift([DECLARED], [])
+    assert (drift["any"], what(drift, "missing")) == (True, ["it is declared, and there is no such LocalDisk"])
+
+
+@pytest.mark.parametrize("declared", [{**DECLARED, "observed": {}}, DECLARED])
+def test_a_disk_that_is_not_in_its_node_is_missing(declared):
+    drift = find_drift([declared], [seen({})])
+    assert "is not in the node" in what(drift, "missing")[0]
+    assert drift["text"][0].startswith("missing: LocalDisk h1-d0 (h1): its disk")
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [({}, "free"), ({"claimRef": held()}, "held by default/db-0"), ({"retainedFor": kept()}, "keeps the data")],
+)
+def test_a_disk_that_nobody_declares_is_extra(spec, word):
+    assert word in what(find_drift([], [seen(**spec)]), "extra")[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"storageClassName": "slow"}, "storage_class is slow, declared not set"),
+        ({"fsType": "xfs"}, "fs_type is xfs, declared ext4"),
+        ({"nodeName": "h2"}, "it is in node h2, declared in h1"),
+        ({"identity": {"serial": "T", "size": 1}}, "its identity is serial T, size 1, declared serial SERIAL-sdb"),
+    ],
+)
+def test_settings_that_differ(spec, sentence):
+    assert sentence in what(find_drift([DECLARED], [seen(**spec)]), "changed")
+
+
+def test_a_label_that_differs():
+    drift = find_drift([{**DECLARED, "labels": {"rack": 1}}], [seen()])
+    assert what(drift, "changed") == ["label rack is not set, declared 1"]
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (formatted(uuid="77"), "it carries ext4 77, expected nothing"),
+        (device(health="Faulted", problem="no answer"), "it is faulted: no answer"),
+        (device(holders=["dm-0"]), "it is held on the host by dm-0"),
+        (device(mounts=["/srv"]), "it is mounted at /srv, and no berth holds it"),
+    ],
+)
+def test_a_fresh_look_at_the_host_counts_before_the_status(found, sentence):
+    assert sentence in what(find_drift([{**DECLARED, "observed": found}], [seen()]), "changed")
+    assert what(find_drift([{**DECLARED, "observed": device()}], [seen(found)]), "changed") == []
+
+
+def test_a_faulted_disk_is_drift_by_its_status_too():
+    assert what(find_drift([DECLARED], [seen(device(health="Faulted"))]), "changed") == ["it is faulted"]
+
+
+def test_a_held_disk_with_another_filesystem_says_which_belongs_there():
+    drift = find_drift([DECLARED], [seen(formatted(uuid="77"), claimRef=held())])
+    (sentence,) = what(drift, "changed")
+    assert sentence.startswith("it carries ext4 77, expected filesystem ")

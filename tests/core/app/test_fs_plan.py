@@ -1,0 +1,123 @@
+"""When a disk is formatted (once, blank, by name), when it is mounted, and everything else: refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth_core.app.fs_plan import fstab_line, plan_prepared
+from berth_core.app.fsid import filesystem_uuid
+from berth_core.errors import BerthError, DataError, IdentityError, LockError, StateError
+from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
+
+OURS = filesystem_uuid("u1", "h1-d0")
+POINT = "/var/lib/berth/disks/h1-d0"
+
+
+def test_a_blank_disk_of_a_first_holder_is_formatted_and_mounted():
+    plan = plan_prepared(local_disk(claimRef=held(), fsType="xfs", mountOptions=["noatime"]), [device(), device("sdc")])
+    assert (plan.device, plan.uuid, plan.fs_type, plan.format, plan.mount) == ("/dev/sdb", OURS, "xfs", True, True)
+    assert (plan.point, plan.path) == (POINT, f"{POINT}/data")
+    assert fstab_line(plan) == f"UUID={OURS} {POINT} xfs noatime,nofail,x-berth.localdisk=h1-d0 0 0"
+
+
+@pytest.mark.parametrize("lock", [held(), held("u2", "u1")])
+def test_the_filesystem_that_belongs_there_is_mounted_and_never_formatted(lock):
+    plan = plan_prepared(local_disk(claimRef=lock), [formatted(uuid=OURS.upper())])
+    assert (plan.format, plan.mount) == (False, True)
+    mounted = formatted(uuid=OURS, mounts=[POINT])
+    assert plan_prepared(local_disk(claimRef=lock), [mounted]).mount is False
+
+
+def test_nothing_is_made_without_a_lock():
+    for spec in ({}, {"retainedFor": kept()}):
+        with pytest.raises(LockError, match="held by no berth"):
+            plan_prepared(local_disk(**spec), [device()])
+
+
+def test_a_blank_disk_that_should_carry_data_is_refused():
+    with pytest.raises(DataError, match="hide the loss"):
+        plan_prepared(local_disk(claimRef=held("u2", "u1")), [device()])
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"fstype": "ext4", "fsuuid": "foreign"},
+        {"fstype": "LVM2_member"},
+        {"fstype": "ambivalent"},
+        {"pttype": "gpt"},
+        {"partitions": ["sdb1"]},
+        {"mounts": ["/srv"]},
+        {"mounts": [POINT, "/srv"], "fstype": "ext4", "fsuuid": OURS},
+        {"holders": ["dm-0"]},
+        {"slaves": ["sdc"]},
+        {"swap": True},
+        {"read_only": True},
+        {"is_system": True},
+        {"problem": "not allowed to look", "health": "Unknown"},
+        {"mounts": [POINT]},
+    ],
+)
+def test_everything_else_is_refused(facts):
+    with pytest.raises(DataError, match="LocalDisk h1-d0"):
+        plan_prepared(local_disk(claimRef=held()), [device(**facts)])
+
+
+def test_a_broken_disk_is_refused():
+    with pytest.raises(StateError, match="input/output error"):
+        plan_prepared(local_disk(claimRef=held()), [device(health="Faulted", problem="input/output error")])
+
+
+def test_the_disk_is_found_by_identity_or_not_at_all():
+    disk = local_disk(claimRef=held())
+    with pytest.raises(StateError, match="no disk of this host"):
+        plan_prepared(disk, [device("sdc")])
+    with pytest.raises(StateError, match="no disk of this host"):
+        plan_prepared(disk, [device(size=1)])
+    with pytest.raises(IdentityError, match="2 disks carry it"):
+        plan_prepared(disk, [device(), device()])
+
+
+def test_a_block_volume_is_checked_and_left_alone():
+    block = local_disk(claimRef=held("u2", "u1"), volumeMode="Block")
+    block["status"] = {"observed": {"byId": "ata-Disk_SERIAL-sdb"}}
+    plan = plan_prepared(block, [formatted()])
+    assert (plan.format, plan.mount, plan.path) == (False, False, "/dev/disk/by-id/ata-Disk_SERIAL-sdb")
+    with pytest.raises(DataError, match="mounted at /srv"):
+        plan_prepared(block, [formatted(mounts=["/srv"])])
+    with pytest.raises(StateError, match="lost its link"):
+        plan_prepared(block, [formatted(by_id=["wwn-1"])])
+
+
+FACT = st.fixed_dictionaries(
+    {},
+    optional={
+        "fstype": st.sampled_from(["ext4", "xfs"]),
+        "fsuuid": st.sampled_from([OURS, "x"]),
+        "pttype": st.just("dos"),
+        "mounts": st.sampled_from([[POINT], ["/srv"]]),
+        "holders": st.just(["dm-0"]),
+        "serial": st.sampled_from(["SERIAL-sdb", "other"]),
+        "size": st.sampled_from([1, 4 << 30]),
+        "problem": st.just("?"),
+    },
+)
+
+
+@given(FACT, st.sampled_from([None, held(), held("u2", "u1")]))
+def test_format_means_blank_unused_held_new_and_that_very_disk(facts, lock):
+    found = device(**facts)
+    spec = {"claimRef": lock} if lock else {}
+    try:
+        plan = plan_prepared(local_disk(**spec), [found])
+    except BerthError:
+        return
+    if plan.format:
+        assert lock == held()
+        assert not any(found[key] for key in ("fstype", "pttype", "holders", "problem"))
+        assert found["mounts"] == []
+        assert (found["serial"], found["size"]) == ("SERIAL-sdb", 4 << 30)
+    else:
+        assert (found["fstype"] != "", found["fsuuid"]) == (True, OURS)
