@@ -14,12 +14,15 @@ from ..berth_core.app import report, states
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.observed import Observed, phase, recorded
-from ..berth_core.app.plan import Plan, make_plan, removal_plan
+from ..berth_core.app.plan import make_plan, removal_plan
 from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import InputError, StateError
-from .app.flow import Flow
+from .app.building import Builder
+from .app.hand import Hand
 from .app.observe import observe
 from .app.release import Release
+from .app.reserving import Reservation
+from .app.selecting import Selector
 from .app.sources import load_template
 from .base import Context, Operation
 
@@ -94,14 +97,15 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     observed = _observe(context, app)
     _refuse_other_workload(app, observed)
     plan = make_plan(app, observed, until)
-    flow = Flow(context, app, observed, plan, context.params["wait_timeout"])
-    choices = flow.select(explain)
+    hand = Hand.of(context, app, observed, plan)
+    selector = Selector(hand)
+    choices = selector.select(explain)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": report.diff(app, observed, plan, choices, until)}
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if not context.check_mode:
         if not plan.empty or _awaited(context, app, observed):
-            _carry_out(context, app, observed, plan, flow, choices)
+            _carry_out(hand, selector, choices)
             observed = _observe(context, app)
         choices = []
     rows = report.rows(observed, app.workload)
@@ -123,22 +127,23 @@ def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
     return bool(context.params["wait"]) and not all(done)
 
 
-def _carry_out(
-    context: Context, app: AppWanted, observed: Observed, plan: Plan, flow: Flow, choices: list[Choice]
-) -> None:
-    until = context.params["until"]
+def _carry_out(hand: Hand, selector: Selector, choices: list[Choice]) -> None:
+    """The state table, forward; what has to go goes first."""
+    until, plan = hand.context.params["until"], hand.plan
     if not plan.empty:
-        release = Release(context, observed, app.workload, context.params["wait_timeout"])
+        release = Release(hand.context, hand.seen, hand.app.workload, hand.timeout)
         release.clear_stale()
-        release.scale_down(plan.release, app.replicas)
-        flow.discard()
-        flow.reserve(choices)
-        if states.reached(until, states.BOUND):
-            flow.prebind()
-        if states.reached(until, states.CREATED):
-            flow.create()
-    if context.params["wait"]:
-        flow.run()
+        release.scale_down(plan.release, hand.app.replicas)
+        reservation = Reservation(hand, selector)
+        reservation.discard()
+        reservation.reserve(choices)
+    builder = Builder(hand, selector.world)
+    if not plan.empty and states.reached(until, states.BOUND):
+        builder.prebind()
+    if not plan.empty and states.reached(until, states.CREATED):
+        builder.create()
+    if hand.context.params["wait"]:
+        builder.run()
 
 
 def _refuse_other_workload(app: AppWanted, observed: Observed) -> None:

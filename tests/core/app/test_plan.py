@@ -161,5 +161,16 @@ def test_a_lock_whose_berth_is_gone_is_stale():
     seen = observed(app(), states.RUNNING)
     orphaned = Observed(**{**seen.__dict__, "berths": {o: r for o, r in seen.berths.items() if o != 1}})
     plan = make_plan(app(), orphaned)
-    assert plan.stale == ("h1-d0",)
+    assert [disk["metadata"]["name"] for disk in orphaned.stale_disks()] == ["h1-d0"]
+    assert "LocalDisk h1-d0" in plan.stale
     assert plan.select == (1,)
+
+
+def test_claims_of_a_berth_that_is_gone_go_unless_a_pod_uses_them():
+    seen = observed(app(), states.BOUND)
+    orphaned = Observed(**{**seen.__dict__, "berths": {o: r for o, r in seen.berths.items() if o != 1}})
+    claims, volumes = orphaned.stale_claims()
+    assert [claim["metadata"]["name"] for claim in claims] == ["data-db-1"]
+    assert [volume["metadata"]["labels"]["berth.dev/ordinal"] for volume in volumes] == ["1"]
+    used = Observed(**{**orphaned.__dict__, "pods": {"db-1": {"metadata": {"name": "db-1"}, "spec": {}}}})
+    assert used.stale_claims() == ([], [])

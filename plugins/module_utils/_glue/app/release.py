@@ -57,6 +57,12 @@ class Release:
             steps.unlock_disk(self._client, disk["metadata"]["name"], disk["spec"]["claimRef"]["uid"], keep_data=True)
         for device, uid in self._seen.stale_devices():
             steps.unlock_device(self._client, device["metadata"]["name"], uid)
+        claims, volumes = self._seen.stale_claims()
+        for claim in claims:
+            meta = claim["metadata"]
+            self._client.delete(PVC, meta["name"], meta["namespace"], uid=meta["uid"])
+        for volume in volumes:
+            self._client.delete(PV, volume["metadata"]["name"], uid=volume["metadata"]["uid"])
 
     def _stop(self, ordinals: Sequence[int], keep: int) -> None:
         workload = self._seen.stateful_set

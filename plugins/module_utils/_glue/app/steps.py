@@ -119,17 +119,51 @@ def unreserve(client: ApiClient, record: Mapping[str, Any], keep_data: bool) -> 
 
 
 def record_phase(client: ApiClient, record: Object, phase: str, pod: str | None = None) -> None:
-    """Write the phase into the berth that we mean (its uid is a precondition), unless it says so already.
+    """Write the phase into the berth that we mean, unless it has come that far already: a record never goes back.
 
-    Raises NotFoundError or ConflictError when that berth is gone: its locks must not outlive it.
+    ``record`` is brought up to date. Raises NotFoundError when that berth is gone: its locks must not outlive it.
     """
-    status = record.setdefault("status", {})
     wanted = {"phase": phase, **({"podName": pod} if pod else {})}
-    if all(status.get(key) == value for key, value in wanted.items()):
-        return
-    meta = record["metadata"]
-    answer = client.patch(
-        BERTH, meta["name"], meta["namespace"], {"metadata": {"uid": meta["uid"]}, "status": wanted}, "status"
+    for _attempt in range(SWAPS):
+        status, meta = record.get("status") or {}, record["metadata"]
+        if states.reached(status.get("phase", ""), phase) and (not pod or status.get("podName") == pod):
+            return
+        seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        body = {"metadata": seen, "status": {**wanted, "phase": states.later(status.get("phase", ""), phase)}}
+        try:
+            record.update(client.patch(BERTH, meta["name"], meta["namespace"], body, "status"))
+            return
+        except ConflictError:
+            record.update(_same_berth(client.get(BERTH, meta["name"], meta["namespace"]), meta))
+    raise ConflictError(
+        f"Berth {meta['namespace']}/{meta['name']} changed under our hands {SWAPS} times in a row", 409, "Conflict"
     )
-    record["status"] = answer.get("status") or wanted
-    record["metadata"] = answer["metadata"]
+
+
+def _same_berth(now: Object, meta: Mapping[str, Any]) -> Object:
+    if now["metadata"]["uid"] != meta["uid"]:
+        raise NotFoundError(
+            f"Berth {meta['namespace']}/{meta['name']} was given up and made anew by somebody else", 404, "NotFound"
+        )
+    return now
+
+
+def take_back(client: ApiClient, record: Mapping[str, Any]) -> bool:
+    """Undo a berth that this run does not carry further: its locks, then its record.
+
+    False, and nothing done, where another run of the same app has changed it since we read it: it is theirs to carry
+    on.
+    """
+    meta = record["metadata"]
+    back = {
+        "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+        "status": {"phase": states.SELECTED},
+    }
+    try:
+        client.patch(BERTH, meta["name"], meta["namespace"], back, "status")
+    except ConflictError:
+        return False
+    except NotFoundError:
+        pass  # gone already: what it had locked must go too
+    unreserve(client, record, keep_data=False)
+    return True

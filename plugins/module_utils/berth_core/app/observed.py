@@ -17,7 +17,7 @@ from typing import Any
 from . import states
 from .lock import holds_device, holds_disk
 from .manifests import BERTH_ANNOTATION, volume_name
-from .wanted import STATEFUL_SET
+from .wanted import ORDINAL_LABEL, STATEFUL_SET
 
 Object = Mapping[str, Any]
 
@@ -70,6 +70,19 @@ class Observed:
             for ref in device["spec"].get("claimRefs") or ()
             if self.owns(ref) and ref["uid"] not in alive
         ]
+
+    def stale_claims(self) -> tuple[list[Object], list[Object]]:
+        """(claims, volumes) that were made for a berth that is gone, of ordinals without a pod. They hold no data
+        themselves."""
+        alive = {record["metadata"]["uid"] for record in self.berths.values()}
+
+        def stale(thing: Object) -> bool:
+            meta = thing["metadata"]
+            uid = (meta.get("annotations") or {}).get(BERTH_ANNOTATION)
+            ordinal = (meta.get("labels") or {}).get(ORDINAL_LABEL, "")
+            return uid is not None and uid not in alive and f"{self.name}-{ordinal}" not in self.pods
+
+        return [one for one in self.claims.values() if stale(one)], [one for one in self.volumes.values() if stale(one)]
 
     def owns(self, ref: Mapping[str, Any]) -> bool:
         """Whether a lock's holder is a berth of this app."""

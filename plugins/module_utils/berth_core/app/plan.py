@@ -28,7 +28,8 @@ class Plan:
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
     give up,
     highest first. ``refresh``: berths whose recorded facts (requests, labels, revision) differ from the template.
-    ``replace_pods``: bare pods of another revision, highest ordinal first. ``service``/``stateful_set``: manifests
+    ``replace_pods``: bare pods of another revision, highest ordinal first. ``stale``: leftovers of berths that are
+    gone. ``service``/``stateful_set``: manifests
     to apply.
     """
 
@@ -75,8 +76,6 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
                 advance[ordinal] = now
             if _facts(app, ordinal) != _recorded_facts(record):
                 refresh.append(ordinal)
-    stale = [disk["metadata"]["name"] for disk in observed.stale_disks()]
-    stale += [device["metadata"]["name"] for device, _uid in observed.stale_devices()]
     build = until == states.CREATED
     return Plan(
         tuple(select),
@@ -87,15 +86,23 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         _outdated_pods(app, observed) if build else (),
         _service_change(app, observed) if build else None,
         _stateful_set_change(app, observed) if build else None,
-        tuple(sorted(stale)),
+        _stale(observed),
     )
 
 
 def removal_plan(observed: Observed) -> Plan:
     """The plan for state absent: every berth, highest ordinal first."""
-    stale = [disk["metadata"]["name"] for disk in observed.stale_disks()]
-    stale += [device["metadata"]["name"] for device, _uid in observed.stale_devices()]
-    return Plan(release=tuple(sorted(observed.berths, reverse=True)), stale=tuple(sorted(stale)))
+    return Plan(release=tuple(sorted(observed.berths, reverse=True)), stale=_stale(observed))
+
+
+def _stale(observed: Observed) -> tuple[str, ...]:
+    """What is left of berths that are gone, as people name it."""
+    claims, volumes = observed.stale_claims()
+    left = [f"LocalDisk {disk['metadata']['name']}" for disk in observed.stale_disks()]
+    left += [f"LocalDevice {device['metadata']['name']}" for device, _uid in observed.stale_devices()]
+    left += [f"PersistentVolumeClaim {claim['metadata']['name']}" for claim in claims]
+    left += [f"PersistentVolume {volume['metadata']['name']}" for volume in volumes]
+    return tuple(sorted(left))
 
 
 def _suits(app: AppWanted, record: Object) -> bool:

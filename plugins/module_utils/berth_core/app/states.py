@@ -136,6 +136,11 @@ def reached(phase: str, goal: str) -> bool:
     return phase in PHASES and PHASES.index(phase) >= PHASES.index(goal)
 
 
+def later(one: str, other: str) -> str:
+    """The further of two phases; anything unknown counts as the very beginning."""
+    return one if reached(one, other) else other
+
+
 def forward_from(phase: str) -> tuple[Transition, ...]:
     """What is still to do for a berth in ``phase``, in order."""
     start = (

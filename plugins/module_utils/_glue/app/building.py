@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reserved -> Bound -> Created -> Running: volumes and claims, then the workload, then the wait for its pods.
+
+Every object is created once and found again by whoever comes next; what is there and is not ours is never touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ...berth_core.app import manifests, states
+from ...berth_core.app.choose import World
+from ...berth_core.app.compare import differences
+from ...berth_core.app.observed import recorded
+from ...berth_core.app.wanted import APP_LABEL
+from ...berth_core.app.wanted import POD as POD_WORKLOAD
+from ...berth_core.errors import ConflictError
+from ..resources import BERTH, NODE, POD, PV, PVC, SERVICE, STATEFUL_SET, Resource
+from . import steps, wait
+from .hand import Hand, Object
+
+
+class Builder:
+    """``world``, where one was read, spares a GET for each node."""
+
+    def __init__(self, hand: Hand, world: World | None) -> None:
+        self._hand = hand
+        self._world = world
+
+    def prebind(self) -> None:
+        """Volumes and claims of every berth that lacks them."""
+        for ordinal in range(self._hand.app.replicas):
+            record = self._hand.records[ordinal]
+            if states.reached(
+                (self._hand.plan.advance or {}).get(ordinal, states.SELECTED), states.BOUND
+            ) or self._is_bound(ordinal):
+                continue
+            for disk in record["spec"].get("disks") or ():
+                self._bind_disk(ordinal, record, disk)
+            steps.record_phase(self._hand.client, record, states.BOUND)
+
+    def _is_bound(self, ordinal: int) -> bool:
+        """Neither selected nor advanced in this run: the plan found it complete."""
+        return ordinal not in (self._hand.plan.advance or {}) and ordinal not in self._hand.plan.select
+
+    def _bind_disk(self, ordinal: int, record: Object, entry: Mapping[str, Any]) -> None:
+        claim = entry["claim"]
+        disk = self._hand.disks.get(ordinal, {}).get(claim) or self._hand.seen.disks[entry["name"]]
+        volume = manifests.volume(self._hand.app, record, claim, disk, self._hostname(record["spec"]["nodeName"]))
+        if volume["metadata"]["name"] not in self._hand.seen.volumes:
+            self._create_same(PV, volume)
+        body = manifests.claim(self._hand.app, record, claim, disk)
+        there = self._hand.seen.claims.get(body["metadata"]["name"])
+        if there is None or differences(body["metadata"], there["metadata"]):  # missing, or of a berth that is gone
+            self._create_same(PVC, body)
+
+    def _hostname(self, node: str) -> str:
+        found = [item for item in self._world.nodes if item["metadata"]["name"] == node] if self._world else []
+        live = found[0] if found else self._hand.client.get(NODE, node)
+        return str((live["metadata"].get("labels") or {}).get(manifests.HOSTNAME_LABEL) or node)
+
+    def _create_same(
+        self, resource: Resource, body: Mapping[str, Any], telling: Mapping[str, Any] | None = None
+    ) -> None:
+        """Create it, or find that it is already just so (an earlier run's, or our own whose answer was lost).
+
+        ``telling``: the part that tells ours from another's, where admission adds to the lists of the whole.
+        """
+        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
+        deadline = time.monotonic() + self._hand.timeout
+        while True:
+            try:
+                self._hand.client.create(resource, body)
+                return
+            except ConflictError:
+                live = self._hand.client.find(resource, name, namespace)
+            if live is None:
+                continue
+            if not live["metadata"].get("deletionTimestamp"):
+                wrong = differences(body if telling is None else telling, live)
+                if not wrong:
+                    return
+                raise ConflictError(
+                    f"{resource.describe(name, namespace)} is there already and is not what this berth needs (it "
+                    f"differs in {', '.join(wrong)}): "
+                    "delete it or give the app another name; its data was not touched",
+                    409,
+                    "AlreadyExists",
+                )
+            if time.monotonic() > deadline:
+                raise ConflictError(
+                    f"{resource.describe(name, namespace)} is being deleted and does not go; its finalizers hold it",
+                    409,
+                    "AlreadyExists",
+                )
+            time.sleep(0.1)
+
+    def create(self) -> None:
+        """Service and workload, then the records: the StatefulSet is told of its new size when all its berths are
+        Bound."""
+        if self._hand.plan.service:
+            self._hand.client.apply(SERVICE, self._hand.plan.service)
+        for ordinal in self._hand.plan.refresh:
+            self._refresh(ordinal)
+        if self._hand.plan.stateful_set:
+            self._hand.client.apply(STATEFUL_SET, self._hand.plan.stateful_set)
+        if self._hand.app.workload == POD_WORKLOAD:
+            self._create_pods()
+        for ordinal in (*(self._hand.plan.advance or {}), *self._hand.plan.select):
+            record = self._hand.records[ordinal]
+            if not states.reached(recorded(record), states.CREATED):
+                steps.record_phase(self._hand.client, record, states.CREATED, self._hand.app.berth_name(ordinal))
+
+    def _refresh(self, ordinal: int) -> None:
+        """Write the template's new facts (requests, labels, ports, revision) into the berth."""
+        record = self._hand.records[ordinal]
+        facts = manifests.berth_facts(self._hand.app, manifests.scheduling_pod(self._hand.app, ordinal))
+        fields = {"podLabels": None, "requests": None, "hostPorts": None, **facts}
+        spec = {key: value for key, value in record["spec"].items() if key not in fields}
+        spec.update({key: value for key, value in fields.items() if value is not None})
+        self._hand.records[ordinal] = self._hand.client.replace(BERTH, {**record, "spec": spec})
+
+    def _create_pods(self) -> None:
+        replaced = self._hand.plan.replace_pods
+        for ordinal in range(self._hand.app.replicas):
+            if self._hand.seen.pod(ordinal) is None:
+                self._create_pod(ordinal)
+        for ordinal in replaced:
+            self._replace_pod(ordinal)
+
+    def _create_pod(self, ordinal: int) -> None:
+        body = manifests.pod(self._hand.app, ordinal, self._hand.records[ordinal]["spec"]["nodeName"])
+        self._create_same(POD, body, telling={"metadata": body["metadata"]})
+
+    def _replace_pod(self, ordinal: int) -> None:
+        """The pod of an old revision goes and comes back to its own node: nothing is scheduled, its berth is kept
+        all the while."""
+        name = self._hand.app.berth_name(ordinal)
+        self._hand.client.delete(POD, name, self._hand.app.namespace, uid=self._hand.seen.pods[name]["metadata"]["uid"])
+        self.wait_pods(wait.pods_gone([name]), f"pod {name} to stop")
+        self._create_pod(ordinal)
+        self.wait_pods(wait.pods_ready([name]), f"pod {name} to be Ready again")
+
+    def run(self) -> None:
+        """Wait until every pod is Ready, and record it."""
+        names = [self._hand.app.berth_name(ordinal) for ordinal in range(self._hand.app.replicas)]
+        self.wait_pods(wait.pods_ready(names), "all pods to be Ready")
+        for ordinal in range(self._hand.app.replicas):
+            steps.record_phase(
+                self._hand.client, self._hand.records[ordinal], states.RUNNING, self._hand.app.berth_name(ordinal)
+            )
+
+    def wait_pods(self, missing: wait.Missing, goal: str) -> None:
+        labels = f"{APP_LABEL}={self._hand.app.name}"
+        wait.until(
+            self._hand.client,
+            POD,
+            self._hand.app.namespace,
+            labels,
+            self._hand.timeout,
+            missing,
+            goal,
+            self._hand.context.progress,
+        )

@@ -1,0 +1,102 @@
+"""stateful_app as a user runs it: a playbook, ssh to three real hosts, real disks, real pods, and data that survives."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from tests.support.hosts import run_plays
+
+pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+
+CONTAINER = {
+    "name": "main",
+    "image": "berth.local/busybox:1",
+    "imagePullPolicy": "Never",
+    "command": ["sh", "-c", "echo $HOSTNAME >> /data/starts; sync; exec sleep 1000000"],
+    "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+}
+APP = {
+    "stateful_app_name": "journal",
+    "stateful_app_replicas": 3,
+    "stateful_app_disks": [{"name": "data", "size": "200Mi", "storage_class": "berth-hosts"}],
+    "stateful_app_template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [CONTAINER]}},
+    "stateful_app_topology_spread_constraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"berth.dev/app": "journal"}},
+        }
+    ],
+    "local_disks_become": False,
+}
+
+
+def base(kubeconfig):
+    here = {"hosts": "localhost", "connection": "local", "gather_facts": False}
+    defaults = {"group/berth.stateful.k8s": {"kubeconfig": kubeconfig}}
+    tasks = [
+        {"name": "crds", "berth.stateful.crds": {}},
+        {"name": "class", "berth.stateful.storage_class": {"name": "berth-hosts"}},
+    ]
+    disks = {
+        "hosts": "berth_hosts",
+        "gather_facts": False,
+        "vars": {
+            "local_disks_kubeconfig": kubeconfig,
+            "local_disks_become": False,
+            "berth_disk_selectors": [{"query": "[?usable]", "storage_class": "berth-hosts", "fs_type": "ext4"}],
+        },
+        "roles": ["berth.stateful.local_disks"],
+    }
+    return [{**here, "module_defaults": defaults, "tasks": tasks}, disks]
+
+
+def app_play(kubeconfig, **changes):
+    values = {**copy.deepcopy(APP), "stateful_app_kubeconfig": kubeconfig, **changes}
+    return {"hosts": "berth_hosts", "gather_facts": False, "vars": values, "roles": ["berth.stateful.stateful_app"]}
+
+
+def starts(cluster, ordinal):
+    return cluster.kubectl("exec", f"journal-{ordinal}", "--", "cat", "/data/starts").split()
+
+
+def last(run, module="Create the workload and wait until it is Ready, or take it away"):
+    return next(task.result for task in reversed(run.tasks) if task.name.endswith(module))
+
+
+def places(result):
+    return {row["name"]: (row["node"], row["disks"][0]["name"]) for row in result["berths"]}
+
+
+def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
+    kubeconfig = str(dev_cluster.kubeconfig)
+    run_plays(dev_cluster, base(kubeconfig), tmp_path).ok()
+    seen = run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path, "--check", "--diff").ok()
+    assert "journal-2" in seen.output
+    assert json.loads(dev_cluster.kubectl("get", "berths", "-o", "json"))["items"] == []
+    first = last(run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok())
+    assert {row["phase"] for row in first["berths"]} == {"Running"}
+    assert {node for node, _disk in places(first).values()} == {"h1", "h2", "h3"}
+
+    again = run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok()
+    assert not any(task.result.get("changed") for task in again.tasks), again.output
+
+    dev_cluster.kubectl("delete", "pod", "journal-1", "--wait=true")
+    second = last(run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok())
+    assert places(second) == places(first)
+    assert starts(dev_cluster, 1) == ["journal-1", "journal-1"], "the data outlived the pod"
+
+    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent")], tmp_path).ok()
+    left = json.loads(dev_cluster.kubectl("get", "localdisks", "-o", "json"))["items"]
+    kept = {disk["metadata"]["name"]: disk["spec"].get("retainedFor", {}).get("ordinal") for disk in left}
+    assert {name: kept[disk] for name, (_node, disk) in places(first).items()} == {f"journal-{o}": o for o in range(3)}
+
+    third = last(run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok())
+    assert places(third) == places(first)
+    assert starts(dev_cluster, 0) == ["journal-0", "journal-0"], "the data outlived the app"
+    assert starts(dev_cluster, 1) == ["journal-1", "journal-1", "journal-1"]
+    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent")], tmp_path).ok()
