@@ -45,7 +45,7 @@ def require_numpy() -> None:
     """Say plainly what is missing, instead of a traceback at the first column."""
     if NUMPY_ERROR is not None:
         raise InputError(
-            "the Python library numpy (1.22 or newer) is needed on the host that runs this task, and cannot be imported "
+            "the Python library numpy (1.22 or newer) is needed on the host that runs this task and cannot be imported "
             f"({NUMPY_ERROR}): install it for the interpreter in use, for example with python3 -m pip install numpy"
         )
 

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who takes room on the nodes: pods, berths whose pod is not there yet, and placements that were chosen but not
-written yet.
+"""Who takes room on the nodes: pods, berths whose pod is not there yet, placements that are not written yet.
 
 Owned by the snapshot. One replica is known under one key (namespace, pod name) from up to three sources; only the
 strongest counts: a pod that has a node, else a berth, else an assumption. So a replica is never counted twice, and

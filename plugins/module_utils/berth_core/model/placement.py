@@ -79,8 +79,10 @@ class DeviceClaim:
 
     def __str__(self) -> str:
         """Return what is asked for, in the words of a hint."""
-        what = "whole" if self.shares == WHOLE else f"{self.shares}/1000 of"
-        return f"{what} {self.count} device{'s' if self.count > 1 else ''} of class {self.device_class}"
+        plural = "s" if self.count > 1 else ""
+        if self.shares == WHOLE:
+            return f"{self.count} whole device{plural} of class {self.device_class}"
+        return f"{self.shares}/{WHOLE} of {self.count} device{plural} of class {self.device_class}"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""LocalDiskFit: every disk claim of the pod gets a free local disk of the node, the smallest that fits, never one
-disk twice.
+"""LocalDiskFit: every disk claim of the pod gets a free local disk of its own, the smallest that fits.
 
 All claims are decided together, so an assignment is found whenever there is one. A replica that has left its data on
 disks is sent to their node and nowhere else. Score: the share of the taken disks that was asked for (least waste).
@@ -133,10 +132,10 @@ def _status(lacking: int, claims: tuple[DiskClaim, ...]) -> Status:
 
 
 def _taken(cycle: Cycle, rows: IntColumn) -> tuple[IntColumn, IntColumn]:
-    """Return per node row the bytes of the disks that would be taken (NO_WAY: none can), and the claims without any
-    disk, as bits.
+    """Return per node row the bytes that would be taken, and as bits the claims without any disk.
 
-    Only the asked rows are filled. The numbers found by the filter are found again by the score in the same cycle.
+    NO_WAY stands for rows without an assignment. Only the asked rows are filled; the numbers found by the filter are found
+    again by the score in the same cycle.
     """
     known = cycle.once(
         "LocalDiskFit/taken", lambda: (ints(len(cycle.snapshot.nodes), NO_WAY - 1), ints(len(cycle.snapshot.nodes)))

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PodTopologySpread: keep an app's pods spread over zones, hosts or other domains, as a must (hard) or as a wish
-(soft).
+"""PodTopologySpread: keep an app's pods spread over zones, hosts or other domains, as a must or as a wish.
 
 Pods are counted per domain over all nodes, not only those that passed other filters; a constraint's policies say
 which nodes count.

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""VolumeBinding: a bound claim keeps the pod at its volume; an unbound one that waits for its pod gets the smallest
-volume of the node.
+"""VolumeBinding: a bound claim keeps the pod at its volume; one that waits gets the smallest volume of the node.
 
 Made for local volumes. Claims that the request's local disks are going to fill are not looked at: their volumes do
 not exist yet. Volumes made on demand are taken to fit where the class's topology allows; capacity that a CSI driver

@@ -1,0 +1,214 @@
+"""The tables: what counts on a node, and that a snapshot carried along by changes is the one read anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth_core.cluster.snapshot import Snapshot
+from berth_core.errors import InputError
+from berth_core.framework.cycle import place
+from berth_core.model.labels import LabelSelector
+from berth_core.model.placement import Placement
+from berth_core.plugins.table import DEFAULT_PROFILE
+from tests.core.cluster.objects import GI, MI, berth, container, disk, node, pod, request
+from tests.core.cluster.strategies import Cluster, changes, wanted
+
+
+def used(snapshot, name="h1"):
+    nodes = snapshot.nodes
+    row = nodes.row_of[name]
+    return {key: int(column[row]) for key, column in nodes.requested.items() if column[row]}
+
+
+def test_rows_stand_by_name_whatever_the_order_of_arrival():
+    snapshot = Snapshot.from_objects(nodes=[node("h3"), node("h1")])
+    snapshot.upsert_node(node("h2", cpu="2"))
+    assert snapshot.nodes.names == ["h1", "h2", "h3"]
+    assert list(snapshot.nodes.allocatable["cpu"]) == [4000, 2000, 4000]
+    snapshot.remove_node("h1")
+    assert list(snapshot.nodes.allocatable["cpu"]) == [2000, 4000]
+
+
+def test_pods_count_while_they_run_and_also_while_they_end():
+    going = pod("b", [container("1")], node_name="h1")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    pods = [
+        pod("a", [container("1", "1Gi")], node_name="h1", phase="Running"),
+        going,
+        pod("c", [container("1")], node_name="h1", phase="Succeeded"),
+        pod("d", [container("1")], node_name="h1", phase="Failed"),
+        pod("e", [container("1")]),
+    ]
+    assert used(Snapshot.from_objects(nodes=[node("h1")], pods=pods)) == {"cpu": 2000, "memory": GI, "pods": 2}
+
+
+def test_a_berth_counts_until_its_pod_does():
+    snapshot = Snapshot.from_objects(nodes=[node("h1"), node("h2")], berths=[berth("web", 0, "h1", {"cpu": "1"})])
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}
+    snapshot.upsert_pod(pod("web-0", [container("2")]))
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}, "a pod without a node does not count yet"
+    snapshot.upsert_pod(pod("web-0", [container("2")], node_name="h1"))
+    assert used(snapshot) == {"cpu": 2000, "pods": 1}, "the pod instead of its berth, not beside it"
+    snapshot.remove_pod("default", "web-0")
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}
+    snapshot.remove_berth("default", "web-0")
+    assert used(snapshot) == {}
+
+
+def test_a_berth_whose_pod_has_ended_counts_again():
+    snapshot = Snapshot.from_objects(
+        nodes=[node("h1")],
+        berths=[berth("web", 0, "h1", {"cpu": "1"})],
+        pods=[pod("web-0", [container("2")], node_name="h1", phase="Failed")],
+    )
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}
+
+
+def test_a_pod_of_the_same_name_in_another_namespace_is_another():
+    snapshot = Snapshot.from_objects(
+        nodes=[node("h1")],
+        berths=[berth("web", 0, "h1", {"cpu": "1"})],
+        pods=[pod("web-0", [container("2")], namespace="other", node_name="h1")],
+    )
+    assert used(snapshot) == {"cpu": 3000, "pods": 2}
+
+
+def test_an_assumption_counts_and_is_taken_back():
+    snapshot = Snapshot.from_objects(nodes=[node("h1")], disks=[disk("d", "h1")])
+    asked = request(pod("web-0", [container("1")]), [("data", GI)])
+    snapshot.assume(asked, Placement("h1", {"data": "d"}))
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}
+    assert place(DEFAULT_PROFILE, snapshot, request(disks=[("data", GI)], ordinal=1)).placement is None
+    snapshot.upsert_berth(berth("web", 0, "h1", {"cpu": "1"}))
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}, "its berth was written: the same replica, counted once"
+    snapshot.forget(asked)
+    snapshot.forget(asked)
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}
+    assert place(DEFAULT_PROFILE, snapshot, request(disks=[("data", GI)], ordinal=1)).placement is not None
+
+
+def test_what_runs_on_a_node_is_known_before_the_node_is():
+    snapshot = Snapshot.from_objects(pods=[pod("a", [container("1")], node_name="h1")])
+    snapshot.upsert_node(node("h1"))
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}
+    snapshot.remove_node("h1")
+    snapshot.upsert_node(node("h1"))
+    assert used(snapshot) == {"cpu": 1000, "pods": 1}
+
+
+def test_scoring_counts_a_berth_without_requests():
+    snapshot = Snapshot.from_objects(nodes=[node("h1")], berths=[berth("web", 0, "h1")])
+    assert {key: int(column[0]) for key, column in snapshot.nodes.nonzero.items()} == {"cpu": 100, "memory": 200 * MI}
+
+
+def test_replicas_are_counted_by_selector_also_when_they_have_no_pod_yet():
+    snapshot = Snapshot.from_objects(
+        nodes=[node("h1"), node("h2")],
+        pods=[
+            pod("a", node_name="h1", labels={"app": "web"}),
+            pod("b", node_name="h1", labels={"app": "web"}, namespace="x"),
+        ],
+        berths=[berth("web", 0, "h2", labels={"app": "web"})],
+    )
+    selector = LabelSelector.from_labels({"app": "web"})
+    assert list(snapshot.count_pods("default", selector)) == [1, 1]
+    snapshot.upsert_pod(pod("c", node_name="h2", labels={"app": "web"}))
+    snapshot.upsert_pod(pod("a", node_name="h1", labels={"app": "other"}))
+    assert list(snapshot.count_pods("default", selector)) == [0, 2]
+
+
+def test_only_the_touched_row_is_stamped():
+    snapshot = Snapshot.from_objects(nodes=[node("h1"), node("h2")])
+    before = snapshot.nodes.generation.copy()
+    snapshot.upsert_disk(disk("d", "h2"))
+    assert list(snapshot.nodes.generation > before) == [False, True]
+    stamped = snapshot.generation
+    snapshot.upsert_node(node("h1"))
+    assert snapshot.generation == stamped, "a node that says what it said before changes nothing"
+
+
+def test_a_disk_that_moves_stamps_both_nodes():
+    snapshot = Snapshot.from_objects(nodes=[node("h1"), node("h2"), node("h3")], disks=[disk("d", "h1")])
+    before = snapshot.nodes.generation.copy()
+    snapshot.upsert_disk(disk("d", "h2"))
+    assert list(snapshot.nodes.generation > before) == [True, True, False]
+
+
+def test_a_bad_object_is_refused_before_anything_changes():
+    snapshot = Snapshot.from_objects(nodes=[node("h1")])
+    before = snapshot.generation
+    with pytest.raises(InputError, match="LocalDisk d"):
+        snapshot.upsert_disk(disk("d", "h1", -1))
+    assert (snapshot.generation, len(snapshot.disks)) == (before, 0)
+
+
+def columns(snapshot):
+    nodes = snapshot.nodes
+    rows = np.arange(len(nodes))
+    tables = {
+        f"{label}/{name}": column.tolist()
+        for label, table in (
+            ("allocatable", nodes.allocatable),
+            ("requested", nodes.requested),
+            ("nonzero", nodes.nonzero),
+        )
+        for name, column in table.items()
+        if column.any()
+    }
+    ports = sorted((port, name) for port in (80, 81) for name in snapshot.nodes_with_port(host_port(port)))
+    taints = [nodes.taint_sets[int(nodes.taint_set[row])] for row in rows]
+    spread = {
+        app: snapshot.count_pods("default", LabelSelector.from_labels({"app": app})).tolist() for app in ("web", "db")
+    }
+    return nodes.names, nodes.infos, tables, ports, taints, nodes.unschedulable.tolist(), spread
+
+
+def host_port(port):
+    return request(pod("x", [container(ports=[{"containerPort": 1, "hostPort": port}])])).pod.host_ports[0]
+
+
+@given(st.lists(changes(), max_size=30))
+def test_carried_along_is_read_anew(listed):
+    cluster = Cluster()
+    for index, change in enumerate(listed):
+        cluster.apply(change)
+        if index % 5 == 0:
+            columns(cluster.snapshot)  # selectors that are counted from here on are kept up to date from here on
+    assert columns(cluster.snapshot) == columns(cluster.rebuilt())
+
+
+@given(st.lists(st.one_of(changes(), wanted()), max_size=25), wanted())
+def test_kept_verdicts_are_those_of_a_full_evaluation(steps, last):
+    cluster = Cluster()
+    for step in [*steps, last, last]:
+        if isinstance(step, tuple):
+            cluster.apply(step)
+            continue
+        kept, anew = (place(DEFAULT_PROFILE, one, step, explain=True) for one in (cluster.snapshot, cluster.rebuilt()))
+        assert kept.placement == anew.placement
+        assert kept.feasible == anew.feasible
+        assert kept.scores == anew.scores
+        assert kept.diagnosis.nodes == anew.diagnosis.nodes
+        assert kept.diagnosis.message() == anew.diagnosis.message()
+
+
+@given(st.lists(changes(), max_size=25), st.lists(wanted(), min_size=1, max_size=6))
+def test_assuming_and_forgetting_leaves_no_trace(listed, requests):
+    cluster = Cluster()
+    for change in listed:
+        cluster.apply(change)
+    for one in requests:
+        outcome = place(DEFAULT_PROFILE, cluster.snapshot, one)
+        if outcome.placement is not None:
+            cluster.snapshot.assume(one, outcome.placement)
+    for one in requests:
+        cluster.snapshot.forget(one)
+    assert columns(cluster.snapshot) == columns(cluster.rebuilt())
+    for one in requests:
+        assert (
+            place(DEFAULT_PROFILE, cluster.snapshot, one).placement
+            == place(DEFAULT_PROFILE, cluster.rebuilt(), one).placement
+        )
