@@ -42,10 +42,9 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status."""
     arguments = parser().parse_args(argv)
-    cluster = Cluster(Path(arguments.dir) if arguments.dir else arguments.name)
     run: Callable[[Cluster, argparse.Namespace], None] = arguments.run
     try:
-        run(cluster, arguments)
+        run(Cluster(Path(arguments.dir) if arguments.dir else arguments.name), arguments)
     except DevError as error:
         print(f"berth-dev: {error}", file=sys.stderr)
         return 1
@@ -88,6 +87,7 @@ def _add_cluster_commands(commands: Any) -> None:
     up.add_argument("--fake-nodes", type=int, default=0, help="at least so many fake nodes (default: %(default)s)")
     up.add_argument("--version", help=f"Kubernetes version (default: {build.DEFAULT_VERSION})")
     up.add_argument("--node-grace", type=int, help="seconds of silence until a node is NotReady (default: 30)")
+    up.add_argument("--check", action="store_true", help="only print what would be started or made, a line each")
     _command(commands, "down", _down, "remove the cluster and everything that it put on the machine")
     status = _command(commands, "status", _status, "what is there and what runs")
     status.add_argument("--json", action="store_true", help="as JSON")
@@ -155,6 +155,10 @@ class _Clock:
 
 
 def _up(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    if arguments.check:
+        for line in cluster.lacks(arguments.hosts, arguments.fake_nodes, arguments.version):
+            print(line)
+        return
     cluster.up(
         arguments.hosts,
         arguments.fake_nodes,

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from . import build, kwok, spec
-from .control_plane import ADMIN, GRACEFUL, ControlPlane, choose_ports
+from .control_plane import ADMIN, CORE, GRACEFUL, ControlPlane, choose_ports
 from .errors import KubeError, StateError
 from .kwok import Shape
 from .pki import Pki
-from .spec import Spec, wanted_hosts
+from .spec import Spec, lacking, wanted_hosts
 from .state import ClusterDir, default_folder
 
 if TYPE_CHECKING:
@@ -108,11 +108,11 @@ class Cluster:
         known = spec.load(self.folder)
         hosts = wanted_hosts(hosts, known, os.geteuid() == 0, progress)
         version = self._version(version, known)
-        if fake_nodes < 0:
-            raise KubeError(f"number of fake nodes {fake_nodes}: expected 0 or more")
+        kwok.checked_count(fake_nodes)
         bin_dir = build.ensure_binaries(version, progress)
         self.folder.create()
         with self.folder.lock():
+            self.folder.create()  # again: a `down` that we waited for has removed it
             asked = self._spec(hosts, node_grace, bin_dir, version)
             plane = self._plane(asked)
             if all(self.folder.alive(name) for name in ("etcd", "kube-apiserver")):
@@ -182,7 +182,12 @@ class Cluster:
 
     def status(self) -> dict[str, Any]:
         """What is there and what runs. Never raises for a cluster that is down or half-made."""
-        answer: dict[str, Any] = {"name": self.folder.name, "folder": str(self.folder.path), "exists": False}
+        answer: dict[str, Any] = {
+            "name": self.folder.name,
+            "folder": str(self.folder.path),
+            "kubeconfig": str(self.kubeconfig),
+            "exists": False,
+        }
         known = spec.load(self.folder)
         if known is None:
             return answer | {"exists": self.folder.exists(), "ready": False}
@@ -193,12 +198,22 @@ class Cluster:
             "exists": True,
             "version": known.version,
             "api_url": known.settings.api_url,
-            "kubeconfig": str(self.kubeconfig),
+            "kubectl": str(self.bin_dir / "kubectl"),
             "ready": ready,
             "components": {p.name: {"pid": p.identity.pid, "alive": p.alive} for p in self.folder.processes()},
             "hosts": self.hosts.status() if known.hosts else [],
             "fake_nodes": len(kwok.names(plane)) if ready else None,
         }
+
+    def lacks(self, hosts: int | None = None, fake_nodes: int = 0, version: str | None = None) -> list[str]:
+        """What `up` with these arguments would start or make, in words; empty when there is nothing to do.
+
+        Raises what `up` would raise for arguments that cannot be. Changes nothing.
+        """
+        known = spec.load(self.folder)
+        build.cache_key(self._version(version, known))
+        wanted = wanted_hosts(hosts, known, os.geteuid() == 0, build.quiet)
+        return lacking(self.status(), CORE, wanted, kwok.checked_count(fake_nodes))
 
     @property
     def hosts(self) -> HostSet:
@@ -279,7 +294,14 @@ class Cluster:
     def _spec(self, hosts: int, node_grace: int | None, bin_dir: Path, version: str) -> Spec:
         """What the cluster is now asked to be, written down before anything is started."""
         old = spec.load(self.folder) or Spec()
-        new = Spec(str(bin_dir), version, hosts, old.gateway, node_grace or old.node_grace, choose_ports(old.ports))
+        new = Spec(
+            str(bin_dir),
+            version,
+            max(hosts, old.hosts),
+            old.gateway,
+            node_grace or old.node_grace,
+            choose_ports(old.ports),
+        )
         spec.save(self.folder, new)
         if hosts:
             planned = self._hostset(new)

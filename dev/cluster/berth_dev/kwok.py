@@ -57,6 +57,13 @@ class Shape:
             raise KubeError(f"pods {self.pods}: expected at least 1")
 
 
+def checked_count(count: int) -> int:
+    """The number itself. Raises KubeError for one that no cluster can have."""
+    if count < 0:
+        raise KubeError(f"number of fake nodes {count}: expected 0 or more")
+    return count
+
+
 def node(shape: Shape, index: int) -> dict[str, Any]:
     """The Node object number `index` (from 0)."""
     name = f"{shape.prefix}{index}"
@@ -120,8 +127,7 @@ def ensure_running(plane: ControlPlane, bin_dir: Path) -> bool:
 
 def add(plane: ControlPlane, count: int, shape: Shape) -> int:
     """Make fake nodes until there are `count` more of that prefix than now. Returns how many were made."""
-    if count < 0:
-        raise KubeError(f"number of fake nodes {count}: expected 0 or more")
+    checked_count(count)
     taken = {name for name in names(plane) if name.startswith(shape.prefix)}
     free = (index for index in range(count + len(taken)) if f"{shape.prefix}{index}" not in taken)
     wanted = [index for index, _ in zip(free, range(count), strict=False)]

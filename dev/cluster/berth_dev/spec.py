@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from .build import DEFAULT_VERSION
 from .components import Settings
@@ -48,6 +49,21 @@ def load(folder: ClusterDir) -> Spec | None:
 def save(folder: ClusterDir, spec: Spec) -> None:
     """Write it down, as one step."""
     write_atomically(folder.path / "data" / "cluster.json", json.dumps(asdict(spec), indent=1))
+
+
+def lacking(status: Mapping[str, Any], core: Sequence[str], hosts: int, fake_nodes: int) -> list[str]:
+    """What a cluster of that status (`Cluster.status`) lacks to be what is asked for, in words."""
+    if "components" not in status:
+        return ["the cluster"]
+    components, have, fakes = status["components"], status["hosts"], status["fake_nodes"] or 0
+    wanted = [*core, *(["kwok"] if fakes or fake_nodes else [])]
+    missing = [f"component {name}" for name in wanted if not components.get(name, {}).get("alive")]
+    if not missing and not status["ready"]:
+        missing.append("readiness of the API server")
+    missing += [f"power of host {host['name']}" for host in have if host["power"] != "on"]
+    missing += [f"{hosts - len(have)} hosts"] if hosts > len(have) else []
+    missing += [f"{fake_nodes - fakes} fake nodes"] if fake_nodes > fakes else []
+    return missing
 
 
 def wanted_hosts(asked: int | None, known: Spec | None, root: bool, say: Callable[[str], None]) -> int:
