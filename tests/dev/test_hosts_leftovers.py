@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,23 +90,51 @@ def test_down_leaves_nothing_and_twice_is_fine(cluster: Cluster) -> None:
     assert cluster.down() is False
 
 
-@pytest.mark.parametrize("seconds", [0.4, 1.0, 3.2, 3.6, 4.0, 5.0])
-def test_down_after_up_was_killed_half_way(cluster: Cluster, seconds: float) -> None:
-    started = begin(cluster, "up", "--hosts", "2")
-    time.sleep(seconds)
+def _loops(cluster: Cluster) -> bool:
+    slot = slots.held(cluster.folder.path)
+    return slot is not None and any(n in slot.loops for n in slots.loops_in_use())
+
+
+def _cable(cluster: Cluster) -> bool:
+    slot = slots.held(cluster.folder.path)
+    return slot is not None and Path(f"/sys/class/net/{slot.bridge}h1").exists()
+
+
+MOMENTS: dict[str, Callable[[Cluster], bool]] = {
+    "the folder is there": lambda cluster: cluster.folder.exists(),
+    "the slot is noted": lambda cluster: bool(cluster.folder.recorded("slot")),
+    "the slot is held": lambda cluster: slots.held(cluster.folder.path) is not None,
+    "the API server starts": lambda cluster: cluster.folder.alive("kube-apiserver"),
+    "a host is noted": lambda cluster: bool(cluster.folder.recorded("host")),
+    "loop devices are being made": _loops,
+    "a host starts": lambda cluster: cluster.folder.alive("host-h1"),
+    "the cable is in": _cable,
+}
+"""The steps of `up`, in order: each is seen from outside, and `up` is killed the moment that it is."""
+
+
+def kill_up_when(cluster: Cluster, moment: str, hosts: int) -> None:
+    """Start `up` and SIGKILL it at that moment."""
+    started, until = begin(cluster, "up", "--hosts", str(hosts)), time.monotonic() + 60
+    while not MOMENTS[moment](cluster):
+        assert started.poll() is None, f"up ended before {moment}"
+        assert time.monotonic() < until
     started.kill()
     started.wait()
-    tag = cluster.folder.tag if cluster.folder.exists() else "BERTH_DEV_CLUSTER=none-yet"
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_down_after_up_was_killed_half_way(cluster: Cluster, moment: str) -> None:
+    kill_up_when(cluster, moment, hosts=2)
+    tag = cluster.folder.tag
     slot = slots.held(cluster.folder.path)
     cluster.down()
     assert_nothing_left(cluster, tag, slot)
 
 
-def test_up_again_after_up_was_killed_half_way(cluster: Cluster) -> None:
-    started = begin(cluster, "up", "--hosts", "1")
-    time.sleep(3.4)
-    started.kill()
-    started.wait()
+@pytest.mark.parametrize("moment", ["the slot is noted", "loop devices are being made", "a host starts"])
+def test_up_again_after_up_was_killed_half_way(cluster: Cluster, moment: str) -> None:
+    kill_up_when(cluster, moment, hosts=1)
     cluster.up(hosts=1)
     assert node_ready(cluster, "h1") == "True"
     tag, slot = cluster.folder.tag, slots.held(cluster.folder.path)
@@ -125,6 +153,15 @@ def test_down_after_everything_was_killed_and_down_killed_too(cluster: Cluster) 
         time.sleep(delay)
         ending.kill()
         ending.wait()
+    cluster.down()
+    assert_nothing_left(cluster, tag, slot)
+
+
+def test_down_without_the_machine_s_register(cluster: Cluster) -> None:
+    cluster.up(hosts=1)
+    tag, slot = cluster.folder.tag, slots.held(cluster.folder.path)
+    assert slot is not None
+    (slots.REGISTER / f"{slot.octet}.json").unlink()
     cluster.down()
     assert_nothing_left(cluster, tag, slot)
 

@@ -53,6 +53,8 @@ def test_the_register_is_kept_per_cluster_and_removed_with_the_last(tmp_path: Pa
     assert not set(first.loops) & set(second.loops)
     with pytest.raises(HostError, match="was made for 2 hosts, not 3"):
         slots.reserve(tmp_path / "a", 3, register)
+    assert slots.is_taken(Slot(1, first.first_loop + 32, 1), register)
+    assert not slots.is_taken(Slot(1, 1984, 1), register)
     slots.release(tmp_path / "a", register)
     assert slots.held(tmp_path / "a", register) is None
     slots.release(tmp_path / "b", register)

@@ -53,7 +53,7 @@ def test_a_failed_making_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> Non
         raise BuildError("the package archive does not answer")
 
     recipe = catalog.Recipe(catalog.archive.Image("berth.local/x:1"), lambda: b"", fail)
-    monkeypatch.setattr(catalog, "recipes", lambda _: {"x": recipe})
+    monkeypatch.setattr(catalog, "recipes", lambda bin_dir: {"x": recipe})
     with pytest.raises(BuildError, match="does not answer"):
         images.ensure("x", tmp_path)
     assert [path.name for path in (tmp_path / "berth-dev/images").iterdir()] == [".lock"]

@@ -46,12 +46,12 @@ def parse_hierarchies(mountinfo: str, own: str) -> list[Hierarchy]:
 
     Version 1 trees where there are any (a version 2 tree beside them has no controllers that we need), else version 2.
     """
-    groups = {controllers: path for _, controllers, path in (line.split(":", 2) for line in own.splitlines())}
+    groups = dict(line.split(":", 2)[1:] for line in own.splitlines())
     found: dict[str, Hierarchy] = {}
     for line in mountinfo.splitlines():
         left, right = line.split(" - ", 1)
         root, point = left.split(" ")[3:5]
-        kind, _, options = right.split(" ", 2)
+        kind, options = right.split(" ", 2)[::2]
         if kind not in ("cgroup", "cgroup2"):
             continue
         wanted = ",".join(part for part in options.split(",") if part not in _MOUNT_FLAGS)
@@ -170,9 +170,9 @@ def remove(groups: Iterable[Path], timeout: float = 10.0) -> None:
     until = time.monotonic() + timeout
     for group in _ours(groups):
         while group.exists():
-            for folder, _, _ in os.walk(group, topdown=False):
+            for entry in os.walk(group, topdown=False):
                 with contextlib.suppress(OSError):
-                    os.rmdir(folder)
+                    os.rmdir(entry[0])
             if group.exists():
                 if time.monotonic() > until:
                     raise HostError(f"cgroup {group}: cannot be removed; processes {sorted(members([group]))}")

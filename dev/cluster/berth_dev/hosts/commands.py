@@ -41,9 +41,9 @@ PACKAGES = {
 """Program and the Debian package that brings it: what a machine needs for real hosts."""
 
 
-def missing_packages(programs: Iterable[str] = PACKAGES) -> list[str]:
-    """Debian packages whose programs this machine lacks."""
-    return sorted({PACKAGES[p] for p in programs if shutil.which(p, path=SYSTEM_PATH) is None})
+def missing_packages(programs: Iterable[str] | None = None) -> list[str]:
+    """Debian packages whose programs (by default all that hosts need) this machine lacks."""
+    return sorted({PACKAGES[p] for p in programs or PACKAGES if shutil.which(p, path=SYSTEM_PATH) is None})
 
 
 def check_machine() -> None:

@@ -29,8 +29,12 @@ from .model import Disk, Host, Slot, checked_host_names, parse_size
 Progress = Callable[[str], None]
 
 
-def _silent(_: str) -> None:
+def _silent(line: str) -> None:
     """No progress is wanted."""
+
+
+def _hosts_of(slot: Slot) -> list[Host]:
+    return [Host(name, i, slot) for i, name in enumerate(checked_host_names(slot.hosts), 1)]
 
 
 class HostSet:
@@ -91,10 +95,10 @@ class HostSet:
             cgroups.kill_members(groups)
             cgroups.remove(groups)
             self.cluster.forget("host", entry["id"])
-        slot = slots.held(self.cluster.path)
+        slot = self._slot_to_clear()
         if slot is not None:
             ssh.close_connections(self._keys().control_folder(slot))
-            for host in self._hosts():  # the kernel does it too, but some time after the host's last process
+            for host in _hosts_of(slot):  # the kernel does it too, but some time after the host's last process
                 net.unplug_cable(host)
             net.bridge_down(slot)
             self._remove_loops(slot)
@@ -203,9 +207,17 @@ class HostSet:
             raise HostError(f"cluster {self.cluster.name}: has no real hosts; run up with --hosts")
         return slot
 
+    def _slot_to_clear(self) -> Slot | None:
+        """Our slot; without the machine's register (somebody emptied /run) the journal's, unless another has it now."""
+        slot = slots.held(self.cluster.path)
+        for entry in self.cluster.recorded("slot") if slot is None else ():
+            if "octet" in entry:
+                noted = Slot(entry["octet"], entry["first_loop"], entry["hosts"])
+                slot = None if slots.is_taken(noted) else noted
+        return slot
+
     def _hosts(self) -> list[Host]:
-        slot = self._slot()
-        return [Host(name, i, slot) for i, name in enumerate(checked_host_names(slot.hosts), 1)]
+        return _hosts_of(self._slot())
 
     def _host(self, name: str) -> Host:
         for host in self._hosts():

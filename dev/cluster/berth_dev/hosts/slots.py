@@ -60,7 +60,7 @@ def reserve(owner: Path, hosts: int, register: Path = REGISTER) -> Slot:
         if mine is not None and mine.hosts < hosts:
             raise HostError(f"cluster {owner}: was made for {mine.hosts} hosts, not {hosts}; run down, then up again")
         if mine is None:
-            others = [slot for _, slot in taken]
+            others = [entry[1] for entry in taken]
             mine = choose(hosts, others, networks_in_use(), loops_in_use())
             text = json.dumps({"owner": str(owner), **asdict(mine)})
             write_atomically(folder / f"{mine.octet}.json", text)
@@ -83,6 +83,12 @@ def release(owner: Path, register: Path = REGISTER) -> None:
 def held(owner: Path, register: Path = REGISTER) -> Slot | None:
     """The slot that the cluster has, if any."""
     return next((slot for where, slot in _slots(register) if where == owner), None)
+
+
+def is_taken(wanted: Slot, register: Path = REGISTER) -> bool:
+    """True when some cluster has the network or one of the loop devices of that slot."""
+    loops = set(wanted.loops)
+    return any(slot.octet == wanted.octet or loops & set(slot.loops) for _owner, slot in _slots(register))
 
 
 def choose(hosts: int, others: Iterable[Slot], networks: Iterable[ipaddress.IPv4Network], loops: Iterable[int]) -> Slot:

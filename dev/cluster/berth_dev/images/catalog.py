@@ -47,12 +47,12 @@ def recipes(bin_dir: Path) -> dict[str, Recipe]:
         "pause": Recipe(
             archive.Image("berth.local/pause:1", entrypoint=("/pause",), user="65535:65535"),
             lambda: _contents(bin_dir / "pause"),
-            lambda layer, _: archive.add_file(layer, "pause", _contents(bin_dir / "pause"), 0o755),
+            lambda layer, _scratch: archive.add_file(layer, "pause", _contents(bin_dir / "pause"), 0o755),
         ),
         "busybox": Recipe(
             archive.Image("berth.local/busybox:1", command=("sh",), environment={"PATH": PATH}),
             lambda: _contents(busybox),
-            lambda layer, _: _busybox(layer, busybox),
+            lambda layer, _scratch: _busybox(layer, busybox),
         ),
         **{name: Recipe(d.image, d.key, d.fill) for name, d in debian.images().items()},
     }

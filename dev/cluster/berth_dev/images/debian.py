@@ -62,7 +62,7 @@ def images() -> dict[str, DebianImage]:
     }
 
 
-def _as_it_is(_: Path) -> None:
+def _as_it_is(root: Path) -> None:
     """Nothing is to be changed."""
 
 

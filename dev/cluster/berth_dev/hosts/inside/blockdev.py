@@ -119,8 +119,8 @@ def refresh(name: str) -> None:
 def probe(node: Path) -> dict[str, str]:
     """ID_FS_* and ID_PART_TABLE_* of what is on the disk, asked of the disk itself. Empty: nothing, or unreadable."""
     done = subprocess.run(["blkid", "-p", "-o", "udev", str(node)], capture_output=True, text=True, check=False)
-    pairs = (line.partition("=") for line in done.stdout.splitlines())
-    return {key: value for key, _, value in pairs if key.startswith("ID_")}
+    pairs = (line.split("=", 1) for line in done.stdout.splitlines() if line.startswith("ID_") and "=" in line)
+    return dict(pairs)
 
 
 def content_links(found: dict[str, str]) -> list[str]:
@@ -149,7 +149,7 @@ def watch() -> None:
             key = libc.inotify_add_watch(descriptor, f"/dev/{name}".encode(), IN_CLOSE_WRITE)
             if key >= 0:
                 watched[key] = name
-        ready, _, _ = select.select([descriptor], [], [], 1.0)
+        ready = select.select([descriptor], [], [], 1.0)[0]
         for name in _events(descriptor, watched) if ready else ():
             with exclusive():  # a disk that is being pulled out must not get its links back
                 if (DISKS / name).exists():
@@ -159,7 +159,7 @@ def watch() -> None:
 def _events(descriptor: int, watched: dict[int, str]) -> set[str]:
     data, found, offset = os.read(descriptor, 65536), set[str](), 0
     while offset < len(data):
-        key, _, _, length = struct.unpack_from("iIII", data, offset)
+        key, _mask, _cookie, length = struct.unpack_from("iIII", data, offset)
         offset += 16 + length
         if key in watched:
             found.add(watched[key])
