@@ -80,7 +80,7 @@ def test_a_killed_builder_leaves_nothing_that_counts(fake: Path) -> None:
 
 def test_many_at_once_build_once(fake: Path) -> None:
     found: list[Path] = []
-    threads = [threading.Thread(target=lambda: found.append(build.ensure_binaries())) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(build.ensure_binaries())) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

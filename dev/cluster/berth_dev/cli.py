@@ -34,6 +34,7 @@ examples:
   berth-dev inventory > hosts.yml             the hosts for ansible -i hosts.yml
   berth-dev disk list h1                      its disks; also: add, remove, break, heal
   berth-dev power off h2                      cut its power; `power on h2` brings it back
+  berth-dev image postgresql                  an image that is not there from the start
   berth-dev --name second up                  another cluster beside the first
   berth-dev down                              removes everything
 """
@@ -95,6 +96,8 @@ def _add_cluster_commands(commands: Any) -> None:
     _command(commands, "inventory", _inventory, "print the hosts as an Ansible inventory (YAML)")
     fetch = _command(commands, "build", _build, "build the programs and print the folder that they are in")
     fetch.add_argument("--version", default=build.DEFAULT_VERSION, help="Kubernetes version (default: %(default)s)")
+    image = _command(commands, "image", _image, "make a container image and give it to every host")
+    image.add_argument("image", help="pause, busybox, berth or postgresql")
     kubectl = _command(commands, "kubectl", _kubectl, "run the cluster's own kubectl as the administrator")
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER, help="kubectl's arguments")
 
@@ -192,6 +195,10 @@ def _inventory(cluster: Cluster, arguments: argparse.Namespace) -> None:  # noqa
 
 def _build(cluster: Cluster, arguments: argparse.Namespace) -> None:  # noqa: ARG001
     print(build.ensure_binaries(arguments.version, _Clock()))
+
+
+def _image(cluster: Cluster, arguments: argparse.Namespace) -> None:
+    print(cluster.hosts.load_image(arguments.image))
 
 
 def _kubectl(cluster: Cluster, arguments: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ for them. I never touch a node without that label.
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import time
@@ -130,7 +131,7 @@ def add(plane: ControlPlane, count: int, shape: Shape) -> int:
     checked_count(count)
     taken = {name for name in names(plane) if name.startswith(shape.prefix)}
     free = (index for index in range(count + len(taken)) if f"{shape.prefix}{index}" not in taken)
-    wanted = [index for index, _ in zip(free, range(count), strict=False)]
+    wanted = list(itertools.islice(free, count))
     _spread(plane, "POST", ((_NODES, node(shape, index)) for index in wanted))
     return len(wanted)
 

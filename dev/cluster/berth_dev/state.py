@@ -187,7 +187,7 @@ class ClusterDir:
         """
         if self.alive(name):
             raise StateError(f"process {name} of {self.path}: runs already")
-        key, _, value = self.tag.partition("=")
+        key, value = self.tag.split("=")
         with open(self.log_path(name), "ab", opener=_private) as log:
             child = subprocess.Popen(
                 [os.fspath(part) for part in argv],
