@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The authentication options of every module that talks to the API server; the specification is
-module_utils/_glue/auth.py."""
+"""The authentication options of every module that talks to the API server, as module_utils/_glue/auth.py reads them."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ options:
     description: URL of the API server. Also taken from E(K8S_AUTH_HOST).
     type: str
   api_key:
-    description: Bearer token. Also taken from E(K8S_AUTH_API_KEY).
+    description: Bearer token. It replaces the kubeconfig's own credentials. Also taken from E(K8S_AUTH_API_KEY).
     type: str
   username:
     description: User name for basic authentication. Also taken from E(K8S_AUTH_USERNAME).
@@ -67,8 +66,9 @@ options:
         description: The User-Agent header.
         type: str
   persist_config:
-    description: Whether refreshed tokens are written back to the kubeconfig. Also taken from
-    E(K8S_AUTH_PERSIST_CONFIG).
+    description:
+      - Whether refreshed tokens are written back to the kubeconfig.
+      - Also taken from E(K8S_AUTH_PERSIST_CONFIG).
     type: bool
   impersonate_user:
     description: User to act as. Also taken from E(K8S_AUTH_IMPERSONATE_USER).
@@ -81,7 +81,8 @@ requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
 notes:
-  - With a local connection the module runs inside the controller process, in about a twentieth of the time of a
-    separate one;
-    the Python packages that it needs are then those of the interpreter that runs Ansible.
+  - With a local connection, without C(become) and without C(async), the module runs inside the controller process, in
+    about a twentieth of the time of a separate one. The Python packages that it needs are then those of the interpreter
+    that runs Ansible; where that has no C(kubernetes), the module runs in its own interpreter as everywhere else.
+  - A vault-encrypted kubeconfig is decrypted in memory, never into a file.
 """

@@ -27,6 +27,9 @@ try:
 except ImportError:  # load_auth has already refused: kubernetes brings urllib3
     urllib3 = None
 
+#: A list of objects; `list` is a method of the client.
+Objects = list[dict[str, Any]]
+
 FIELD_MANAGER = "berth"
 WRITES = ("create", "replace", "apply", "patch", "delete")
 #: How long an API server that restarts is waited for: a restart takes seconds, a dead one should not take minutes.
@@ -66,13 +69,13 @@ class ApiClient:
 
     def list(
         self, resource: Resource, namespace: str | None = None, labels: str | None = None, fields: str | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> Objects:
         """One LIST, consistent (a quorum read), not paged: the API server answers it from its cache."""
         return self.list_with_version(resource, namespace, labels, fields)[0]
 
     def list_with_version(
         self, resource: Resource, namespace: str | None = None, labels: str | None = None, fields: str | None = None
-    ) -> tuple[list[dict[str, Any]], str]:
+    ) -> tuple[Objects, str]:
         """The items and the list's resourceVersion, from which a watch can go on."""
         query = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
         answer = self._send("list", "GET", resource, None, namespace, query=query)
@@ -85,8 +88,7 @@ class ApiClient:
     def watch(
         self, resource: Resource, version: str, seconds: float, namespace: str | None = None, labels: str | None = None
     ) -> Iterable[dict[str, Any]]:
-        """Events ``{type, object}`` for at most ``seconds``. The end of the stream, for whatever reason, ends the
-        iteration."""
+        """Events ``{type, object}`` for at most ``seconds``; the end of the stream, for whatever reason, ends them."""
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(max(1, int(seconds)))}
         if labels:
             query["labelSelector"] = labels
@@ -221,7 +223,7 @@ class ApiClient:
         many = urllib3.HTTPHeaderDict(headers)
         for group in self._auth.impersonate_groups:
             many.add("impersonate-group", group)
-        return many  # type: ignore[return-value]
+        return many
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> str:
         return self._host + path + ("?" + urlencode(query) if query else "")

@@ -77,7 +77,8 @@ def _bypasses(host: str, no_proxy: str | None) -> bool:
 
 def unreachable(host: str, source: str, exc: Exception) -> UnavailableError:
     """An error for people out of one of urllib3's; ``reason`` is the cause's class, for `NEVER_MENDS`."""
-    cause = exc.reason if isinstance(getattr(exc, "reason", None), Exception) else exc
+    reason = getattr(exc, "reason", None)
+    cause = reason if isinstance(reason, Exception) else exc
     kind, text = type(cause).__name__, re.sub(r"^HTTPS?Connection(Pool)?\([^)]*\): ", "", str(cause))
     advice = "see that it runs and that the address is right"
     if "CERTIFICATE_VERIFY_FAILED" in text:
