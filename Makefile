@@ -40,7 +40,7 @@ TREE := build/tree/ansible_collections/berth/stateful
 lint: lint-python lint-yaml lint-go ## style, types, layers: ruff, mypy, import-linter, yamllint, go vet
 
 lint-python: venv
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tools/mypy-plugins.ini
