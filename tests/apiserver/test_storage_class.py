@@ -1,0 +1,114 @@
+"""The module storage_class on a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import STORAGE_CLASS
+from ansible_collections.berth.stateful.plugins.module_utils._glue.storage_class import DEFAULT_ANNOTATION, OPERATION
+
+Module = Callable[..., dict[str, Any]]
+World = Callable[[], dict[str, str]]
+
+
+@pytest.fixture
+def warnings() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def module(control_plane: Any, api: ApiClient, name: str, warnings: list[str]) -> Iterator[Module]:
+    def run(check: bool = False, **options: Any) -> dict[str, Any]:
+        defaults = {option: spec.get("default") for option, spec in OPERATION.argument_spec().items()}
+        params = {**defaults, "kubeconfig": str(control_plane.kubeconfig), "name": name, **options}
+        return execute(OPERATION, Context(params, check, warnings.append, environ={}))
+
+    yield run
+    api.delete(STORAGE_CLASS, name)
+
+
+def test_life(module: Module, api: ApiClient, name: str, world: World) -> None:
+    before = world()
+    planned = module(check=True, labels={"tier": "nvme"})
+    assert planned["changed"]
+    assert world() == before
+    made = module(labels={"tier": "nvme"})
+    assert made["requests"] == {"create": 1, "list": 1}
+    assert made["diff"] == planned["diff"]
+    live = api.get(STORAGE_CLASS, name)
+    assert (live["provisioner"], live["reclaimPolicy"], live["volumeBindingMode"]) == (
+        "kubernetes.io/no-provisioner",
+        "Retain",
+        "WaitForFirstConsumer",
+    )
+    again = module(labels={"tier": "nvme"})
+    assert (again["changed"], again["diff"], again["requests"]) == (False, [], {"list": 1})
+    assert not module()["changed"], "what is not said is not touched"
+
+    gone = module(check=True, state="absent")
+    assert gone["changed"]
+    assert api.find(STORAGE_CLASS, name)
+    assert module(state="absent")["changed"]
+    assert not module(state="absent")["changed"]
+
+
+def test_what_can_change_changes(module: Module, api: ApiClient, name: str) -> None:
+    module(annotations={"theirs": "kept"})
+    options = {"labels": {"a": "b"}, "allow_volume_expansion": True, "default": False}
+    planned = module(check=True, **options)
+    (diff,) = planned["diff"]
+    assert "theirs" not in str(diff)
+    assert diff["after"]["allowVolumeExpansion"] is True
+    assert "allowVolumeExpansion" not in diff["before"]
+    assert module(**options)["requests"] == {"list": 1, "patch": 1}
+    live = api.get(STORAGE_CLASS, name)
+    assert live["metadata"]["annotations"] == {"theirs": "kept", DEFAULT_ANNOTATION: "false"}
+    assert live["allowVolumeExpansion"] is True
+    assert not module(**options)["changed"]
+
+
+def test_a_second_default_is_warned_of(module: Module, api: ApiClient, name: str, warnings: list[str]) -> None:
+    annotations = {DEFAULT_ANNOTATION: "true"}
+    body = {"metadata": {"name": f"{name}-other", "annotations": annotations}, "provisioner": "x"}
+    api.create(STORAGE_CLASS, body)
+    try:
+        assert module(default=True)["changed"]
+        assert any(f"{name}-other" in text and "default too" in text for text in warnings)
+        assert not module(default=True)["changed"]
+    finally:
+        api.delete(STORAGE_CLASS, f"{name}-other")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("reclaim_policy", "Delete"),
+        ("volume_binding_mode", "Immediate"),
+        ("provisioner", "example.dev/disks"),
+        ("parameters", {"a": "b"}),
+    ],
+)
+def test_what_never_changes_is_refused(module: Module, world: World, option: str, value: Any) -> None:
+    module()
+    before = world()
+    for check in (True, False):
+        result = module(check=check, **{option: value})
+        assert result["failed"]
+        assert not result["changed"]
+        assert f"{option} is " in result["msg"]
+        assert "remove the class first" in result["msg"]
+        assert result["requests"] == {"list": 1}
+    assert world() == before
+
+
+def test_a_name_that_cannot_be(module: Module, world: World) -> None:
+    before = world()
+    result = module(name="Not_A_Name")
+    assert (result["failed"], result["changed"], result["status"]) == (True, False, 422)
+    assert "StorageClass Not_A_Name" in result["msg"]
+    assert world() == before
