@@ -21,6 +21,7 @@ SEEN = {"devicePath": "/dev/sdb"}
         ({}, {}, "Missing"),
         ({"claimRef": held()}, {"serial": "S"}, "Missing"),
         ({"claimRef": held()}, {**SEEN, "health": "Faulted", "mounts": ["/a"]}, "Faulted"),
+        ({}, {**SEEN, "health": "Healthy", "readOnly": True}, "Faulted"),
         ({"claimRef": held()}, {**SEEN, "mounts": ["/a"]}, "InUse"),
         ({"claimRef": held()}, {**SEEN, "holders": ["loop9"]}, "InUse"),
         ({"claimRef": held()}, SEEN, "Locked"),

@@ -40,6 +40,7 @@ def observed_of(device: Mapping[str, Any] | None, before: Mapping[str, Any] | No
         "byPath": next(iter(device.get("by_path") or ()), ""),
         "size": device.get("size"),
         "rotational": bool(device.get("rotational")),
+        "readOnly": bool(device.get("read_only")) or None,
         "health": device.get("health"),
         "mounts": list(device.get("mounts") or ())[:_MANY],
         "holders": list(device.get("holders") or ())[:_MANY],
@@ -118,7 +119,7 @@ def _findings(
 def _readiness(name: str, spec: Mapping[str, Any], observed: Mapping[str, Any], phase: str) -> tuple[str, str, str]:
     foreign = foreign_signature(name, spec, observed)
     if phase == FAULTED:
-        return "False", FAULTED, "the disk is broken"
+        return "False", FAULTED, "the disk is read-only" if observed.get("readOnly") else "the disk is broken"
     if foreign:
         return (
             "False",

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .disk_change import SETTINGS, read_identity
-from .disk_status import expected_filesystem, foreign_signature
+from .disk_status import expected_filesystem, foreign_signature, observed_of
 from .identity import agrees, from_spec
-from .phase import FAULTED, MISSING
+from .phase import MISSING, is_faulted
 
 Disk = Mapping[str, Any]
 #: What the API server stores for a setting that is not set.
@@ -81,17 +81,10 @@ def _declaration(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
 def _state(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
     """What was seen on the node and should not be so."""
     name, spec, status = str(disk["metadata"]["name"]), disk["spec"], disk.get("status") or {}
-    device = wanted.get("observed")
-    observed = dict(status.get("observed") or {})
-    if device:
-        observed["filesystem"] = {
-            key: value
-            for key, value in (("type", device.get("fstype") or device.get("pttype")), ("uuid", device.get("fsuuid")))
-            if value
-        }
-        observed.update({key: device.get(key) for key in ("health", "mounts", "holders", "problem")})
-    if observed.get("health") == FAULTED or (device is None and status.get("phase") == FAULTED):
-        yield f"it is faulted{': ' + str(observed['problem']) if observed.get('problem') else ''}"
+    device = wanted.get("observed") or {}
+    observed = observed_of(device) if device else status.get("observed") or {}
+    if is_faulted(observed):
+        yield f"it is faulted{': ' + str(device['problem']) if device.get('problem') else ''}"
     foreign = "" if spec.get("reserved") else foreign_signature(name, spec, observed)
     if foreign:
         belongs = expected_filesystem(name, spec)

@@ -32,8 +32,8 @@ def is_seen(observed: Mapping[str, Any] | None) -> bool:
 
 
 def is_faulted(observed: Mapping[str, Any]) -> bool:
-    """Whether the node reports the disk as broken."""
-    return (observed.get("health") or HEALTHY) not in (HEALTHY, HEALTH_UNKNOWN)
+    """Whether the node reports the disk as broken; a dying disk is often first of all read-only."""
+    return bool(observed.get("readOnly")) or (observed.get("health") or HEALTHY) not in (HEALTHY, HEALTH_UNKNOWN)
 
 
 def disk_phase(spec: Mapping[str, Any], observed: Mapping[str, Any] | None) -> str:
