@@ -82,7 +82,7 @@ class HostSet:
         progress(f"{count} hosts have power ({time.monotonic() - start:.1f} s)")
 
         def wait(host: Host) -> None:
-            ready.wait_ready(self.pki, host, self.server_url, timeout)
+            ready.wait_ready(self.pki, host, self.server_url, timeout, lambda: power.running(rack, host))
             progress(f"node {host.name} is Ready ({time.monotonic() - start:.1f} s)")
 
         self._each(rack.hosts, wait)

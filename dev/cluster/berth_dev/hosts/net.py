@@ -41,22 +41,23 @@ def bridge_down(slot: Slot) -> None:
 
 
 def plug_cable(host: Host, pid: int) -> None:
-    """Connect the host whose network namespace is that of process `pid` to the bridge: its eth0.
-
-    The machine can reach the host's pods from then on, which the API server needs for webhooks in pods.
-    """
+    """Connect the host whose network namespace is that of process `pid` to the bridge: its eth0."""
     _wait_for_own_namespace(host, pid)
     unplug_cable(host)
     run("ip", "link", "add", host.veth, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
     fasten_cable(host)
 
 
-def fasten_cable(host: Host) -> None:
-    """Fix the machine's end to the bridge, again if the bridge was made anew. No cable: nothing happens."""
+def fasten_cable(host: Host) -> bool:
+    """Fix the machine's end to the bridge, again if the bridge was made anew. False: there is no cable.
+
+    The machine can reach the host's pods from then on, which the API server needs for webhooks in pods.
+    """
     if not link_exists(host.veth):
-        return
+        return False
     run("ip", "link", "set", host.veth, "master", host.slot.bridge, "up")
     run("ip", "route", "replace", host.pod_subnet, "via", host.address, "dev", host.slot.bridge)
+    return True
 
 
 def unplug_cable(host: Host) -> None:
@@ -73,7 +74,7 @@ def _wait_for_own_namespace(host: Host, pid: int, timeout: float = 10.0) -> None
         try:
             if os.stat(f"/proc/{pid}/ns/net").st_ino != ours:
                 return
-        except FileNotFoundError:
+        except OSError:
             raise HostError(f"host {host.name}: ended before it had a network; see its console log") from None
         time.sleep(0.005)
     raise HostError(f"host {host.name}: process {pid} made no network namespace within {timeout:.0f} s")

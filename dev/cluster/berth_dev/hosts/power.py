@@ -93,9 +93,11 @@ def blockdev(rack: Rack, host: Host, command: str, argument: str) -> None:
 
 
 def power_on(rack: Rack, host: Host) -> None:
-    """Start the host. It has power already: nothing happens."""
-    if running(rack, host):
-        net.fasten_cable(host)
+    """Start the host. It has power and its cable: nothing happens.
+
+    Power without a cable is a start that was cut short before the host could come up: it is done again.
+    """
+    if running(rack, host) and net.fasten_cable(host):
         return
     power_off(rack, host)  # what an earlier life has left
     trees = cgroups.hierarchies()

@@ -13,6 +13,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 
 from ..errors import HostError
 from ..pki import Pki
@@ -57,10 +58,12 @@ def read_node(pki: Pki, host: Host, server_url: str) -> dict[str, object] | None
         return None
 
 
-def wait_ready(pki: Pki, host: Host, server_url: str, timeout: float) -> float:
-    """Until Ready; returns the seconds it took. HostError after `timeout`."""
+def wait_ready(pki: Pki, host: Host, server_url: str, timeout: float, alive: Callable[[], bool]) -> float:
+    """Until Ready; returns the seconds it took. HostError after `timeout`, or once the host is not `alive`."""
     start = time.monotonic()
     while not node_is_ready(read_node(pki, host, server_url)):
+        if not alive():
+            raise HostError(f"host {host.name}: has stopped before its node was Ready")
         if time.monotonic() - start > timeout:
             raise HostError(f"node {host.name}: not Ready within {timeout:.0f} s at {server_url}")
         time.sleep(0.1)
