@@ -1,0 +1,91 @@
+"""What becomes of a definition, given the one that is installed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from berth_core.app.crd_plan import established, loss_message, plan_crd, updated
+from berth_core.errors import StateError
+
+VERSION: dict[str, Any] = {
+    "name": "v1",
+    "served": True,
+    "storage": True,
+    "schema": {"openAPIV3Schema": {"type": "object"}},
+}
+DESIRED: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "things.x.dev", "labels": {"a": "b"}},
+    "spec": {
+        "group": "x.dev",
+        "scope": "Cluster",
+        "names": {"kind": "Thing", "plural": "things"},
+        "versions": [VERSION],
+    },
+}
+
+
+def installed(**changes: Any) -> dict[str, Any]:
+    live = copy.deepcopy(DESIRED)
+    live["metadata"].update({"uid": "u", "resourceVersion": "7", "managedFields": [{}]})
+    live["metadata"]["labels"]["theirs"] = "x"
+    live["spec"]["conversion"] = {"strategy": "None"}
+    live["spec"]["names"].update({"singular": "thing", "listKind": "ThingList"})
+    live["status"] = {"storedVersions": ["v1"], "conditions": []}
+    live.update(changes)
+    return live
+
+
+def test_server_defaults_and_others_labels_are_no_difference() -> None:
+    change = plan_crd(DESIRED, installed())
+    assert (change.action, change.before) == ("none", change.after)
+
+
+def test_what_we_no_longer_have_goes() -> None:
+    live = installed()
+    live["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = {"old": {"type": "string"}}
+    change = plan_crd(DESIRED, live)
+    assert change.action == "update"
+    body = updated(change)
+    assert body["spec"] == DESIRED["spec"]
+    assert body["metadata"] == {
+        "name": "things.x.dev",
+        "uid": "u",
+        "resourceVersion": "7",
+        "labels": {"a": "b", "theirs": "x"},
+    }
+
+
+def test_new() -> None:
+    change = plan_crd(DESIRED, None)
+    assert (change.action, change.before) == ("create", {})
+
+
+def test_refusals() -> None:
+    live = installed(status={"storedVersions": ["v0", "v1"]})
+    with pytest.raises(StateError, match="stored in v0"):
+        plan_crd(DESIRED, live)
+    with pytest.raises(StateError, match="cannot become Cluster"):
+        plan_crd(DESIRED, installed(spec={**DESIRED["spec"], "scope": "Namespaced"}))
+    going = installed()
+    going["metadata"]["deletionTimestamp"] = "now"
+    with pytest.raises(StateError, match="is being removed"):
+        plan_crd(DESIRED, going)
+
+
+def test_established() -> None:
+    condition = {"type": "Established", "status": "True"}
+    assert established(installed(status={"conditions": [condition]}))
+    assert not established(installed())
+    taken = {"type": "NamesAccepted", "status": "False", "reason": "KindConflict", "message": "Thing is taken"}
+    with pytest.raises(StateError, match="Thing is taken"):
+        established(installed(status={"conditions": [taken, condition]}))
+
+
+def test_loss_message() -> None:
+    lost = {"a.x": ["1", "2", "3"], "b.x": [], "c.x": ["n/1"]}
+    assert loss_message(lost, shown=2) == "3 a.x (1, 2, and 1 more), 1 c.x (n/1)"

@@ -1,0 +1,68 @@
+"""The API server's refusals as errors: class, message, and what is kept of the Status object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue.api_errors import Request, api_error, warnings
+from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import BERTH, LOCAL_DISK, POD
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core import errors
+
+GET = Request("get", LOCAL_DISK, "d1", None)
+
+
+def status(message: str, reason: str = "", **details: Any) -> bytes:
+    return json.dumps({"kind": "Status", "message": message, "reason": reason, "details": details}).encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (400, errors.ApiError),
+        (401, errors.UnauthorizedError),
+        (403, errors.ForbiddenError),
+        (404, errors.NotFoundError),
+        (409, errors.ConflictError),
+        (422, errors.InvalidError),
+        (429, errors.UnavailableError),
+        (500, errors.UnavailableError),
+        (503, errors.UnavailableError),
+        (504, errors.UnavailableError),
+    ],
+)
+def test_class_of_a_status(code: int, kind: type[errors.ApiError]) -> None:
+    error = api_error(code, status("why", "Reason", causes=[{"field": "spec"}]), GET)
+    assert type(error) is kind
+    assert (error.status, error.reason, error.causes) == (code, "Reason", [{"field": "spec"}])
+    assert "LocalDisk d1" in error.message
+    assert "why" in error.message
+
+
+def test_missing_rule_as_rbac_spells_it() -> None:
+    asked = Request("apply", BERTH, "db-0", "prod", "status")
+    message = api_error(403, status("no", "Forbidden"), asked).message
+    assert "verb patch on berths/status.berth.dev in namespace prod" in message
+    assert (
+        "verb delete on pods in namespace x"
+        in api_error(403, status("no", "Forbidden"), Request("delete", POD, "p", "x")).message
+    )
+
+
+def test_a_kind_that_is_not_served() -> None:
+    message = api_error(404, b"404 page not found\n", Request("list", LOCAL_DISK, None, None)).message
+    assert "the CRDs are not installed; run berth.stateful.crds first" in message
+    assert "CRDs" not in api_error(404, status("pods not found", "NotFound"), Request("get", POD, "p", "x")).message
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[1]", b"\xff\xfe", b"null"])
+def test_answers_that_are_no_status(body: bytes) -> None:
+    error = api_error(502, body, GET)
+    assert isinstance(error, errors.UnavailableError)
+    assert "502" in error.message
+
+
+def test_warnings() -> None:
+    assert warnings(['299 - "old \\"thing\\""', "odd"]) == ['old "thing"', "odd"]
