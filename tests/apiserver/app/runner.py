@@ -1,8 +1,8 @@
 """Runs one stateful_app operation in a process of its own, so that a test can kill it at any write or break its writes.
 
-usage: runner.py PARAMS_JSON; environment:
-RUN_KILL_AT=N, RUN_KILL_WHEN=before|after, RUN_CONFLICT=1, RUN_CHECK=1, RUN_HOLD=FILE
-Prints the result as JSON. The faults are at the wire: the real operation talks to the real API server.
+The process is forked from the test's: everything is imported already, so a hundred deaths take seconds. The faults
+are at
+the wire: the real operation talks to the real API server, and a death is a real SIGKILL.
 """
 
 from __future__ import annotations
@@ -10,56 +10,98 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
+import traceback
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / ".venv" / "collections"))
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator  # noqa: E402
-
-from ansible_collections.berth.stateful.plugins.module_utils._glue import client as client_module  # noqa: E402
-from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute  # noqa: E402
-from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION  # noqa: E402
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError  # noqa: E402
-
-KILL_AT = int(os.environ.get("RUN_KILL_AT", "0"))
-BEFORE = os.environ.get("RUN_KILL_WHEN") == "before"
-_real_once = client_module.ApiClient._once
-_written = 0
+from ansible_collections.berth.stateful.plugins.module_utils._glue import client as client_module
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError
 
 
-def _once(self, verb, method, *arguments):
-    """The wire, with the fault that was asked for."""
-    global _written
-    if method == "GET":
-        return _real_once(self, verb, method, *arguments)
-    _written += 1
-    if os.environ.get("RUN_CONFLICT"):
-        raise ConflictError("somebody else wrote first", 409, "Conflict")
-    if _written == KILL_AT and BEFORE:
-        os.kill(os.getpid(), signal.SIGKILL)
-    answer = _real_once(self, verb, method, *arguments)
-    if _written == KILL_AT:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return answer
+@dataclass(frozen=True)
+class Faults:
+    """``kill_at``: the write (from 1) at which the process dies, before or after it is sent. ``hold``: start when it
+    is there."""
+
+    kill_at: int = 0
+    before: bool = False
+    conflict: bool = False
+    check: bool = False
+    hold: Path | None = None
 
 
-def main() -> None:
-    client_module.ApiClient._once = _once
-    checked = ArgumentSpecValidator(OPERATION.argument_spec(), **OPERATION.rules()).validate(json.loads(sys.argv[1]))
-    if checked.error_messages:
-        sys.exit("; ".join(checked.error_messages))
-    hold = os.environ.get("RUN_HOLD")
-    if hold:  # all runners of a race start at one moment
-        print("ready", file=sys.stderr, flush=True)
-        while not Path(hold).exists():
-            time.sleep(0.005)
-    context = Context(checked.validated_parameters, bool(os.environ.get("RUN_CHECK")), lambda text: None)
+@dataclass
+class Running:
+    pid: int
+    pipe: int
+    told: bytearray = field(default_factory=bytearray)
+
+    def finish(self) -> dict[str, Any] | None:
+        """The result; None where it was killed."""
+        with os.fdopen(self.pipe, "rb") as stream:
+            text = stream.read()
+        _pid, status = os.waitpid(self.pid, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            return None
+        assert os.WEXITSTATUS(status) == 0, text.decode()
+        return json.loads(text)
+
+
+def start(options: dict[str, Any], **faults: Any) -> Running:
+    checked = ArgumentSpecValidator(OPERATION.argument_spec(), **OPERATION.rules()).validate(options)
+    assert not checked.error_messages, checked.error_messages
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return Running(pid, reading)
+    code = 1
+    try:
+        os.close(reading)
+        answer = _operate(checked.validated_parameters, Faults(**faults))
+        code = 0
+    except BaseException:  # noqa: BLE001 whatever it is, the parent must hear of it
+        answer = traceback.format_exc()
+    with os.fdopen(writing, "w") as stream:
+        stream.write(answer)
+    os._exit(code)
+
+
+def run(options: dict[str, Any], **faults: Any) -> Any:
+    return start(options, **faults).finish()
+
+
+def _operate(params: dict[str, Any], faults: Faults) -> str:
+    count = _break_the_wire(faults)
+    while faults.hold and not faults.hold.exists():  # all runners of a race start at one moment
+        time.sleep(0.002)
+    context = Context(params, faults.check, lambda text: None)
     result = execute(OPERATION, context)
-    print(json.dumps({**result, "writes": _written}))
+    return json.dumps({**result, "writes": count[0]})
 
 
-if __name__ == "__main__":
-    main()
+def _break_the_wire(faults: Faults) -> list[int]:
+    """Put the faults between the client and its wire (of this process alone); the list counts the writes."""
+    real, count = client_module.ApiClient._once, [0]
+
+    def once(self: Any, method: str, *arguments: Any) -> Any:
+        if method == "GET":
+            return real(self, method, *arguments)
+        count[0] += 1
+        if faults.conflict:
+            raise ConflictError("somebody else wrote first", 409, "Conflict")
+        if count[0] == faults.kill_at and faults.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        answer = real(self, method, *arguments)
+        if count[0] == faults.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    client_module.ApiClient._once = once
+    return count

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apiserver.app.world import MI, finish, local_disk, params, run, start
+from tests.apiserver.app.runner import run, start
+from tests.apiserver.app.world import MI, local_disk, params
 
 NODES = ("fake-0", "fake-1", "fake-2")
 WRITES = ("create", "replace", "apply", "patch", "delete")
@@ -30,7 +31,7 @@ def world(app_world):
 
 def test_from_nothing_to_running_and_again(world, kubeconfig):
     options = params("db", kubeconfig, replicas=3, wait=True)
-    seen = run(options, RUN_CHECK=1)
+    seen = run(options, check=True)
     assert seen["changed"] is True
     assert writes(seen) == {}, "check mode writes nothing"
     assert world.berths() == {}
@@ -79,7 +80,7 @@ def test_scaling_keeps_what_is_there_and_the_data(world, kubeconfig):
 def test_absent_keeps_the_data_and_no_other_app_gets_it(world, kubeconfig):
     options = params("db", kubeconfig, replicas=6, wait=True)
     there = run(options)
-    seen = run({**options, "state": "absent"}, RUN_CHECK=1)
+    seen = run({**options, "state": "absent"}, check=True)
     assert seen["changed"] is True
     assert writes(seen) == {}
     gone = run({**options, "state": "absent"})
@@ -129,7 +130,7 @@ def test_a_new_template_is_rolled_out(world, kubeconfig):
 
 
 def test_explain_on_success(world, kubeconfig):
-    result = run(params("db", kubeconfig, replicas=1, explain=True), RUN_CHECK=1)
+    result = run(params("db", kubeconfig, replicas=1, explain=True), check=True)
     assert set(result["explanation"]["db-0"]["nodes"]) >= set(NODES)
 
 
@@ -177,9 +178,9 @@ def prepare_refusal(world, kubeconfig, state):
 
 def test_two_apps_that_pin_one_disk(world, kubeconfig, tmp_path):
     hold = tmp_path / "go"
-    racers = [start(pinned(name, kubeconfig, "fake-1-d1"), RUN_HOLD=hold) for name in ("one", "two")]
+    racers = [start(pinned(name, kubeconfig, "fake-1-d1"), hold=hold) for name in ("one", "two")]
     hold.touch()
-    results = [finish(racer) for racer in racers]
+    results = [racer.finish() for racer in racers]
     assert sorted(bool(result.get("failed")) for result in results) == [False, True]
     loser = next(result for result in results if result.get("failed"))
     assert "fake-1-d1" in loser["msg"]
@@ -225,7 +226,7 @@ def test_a_claim_that_is_not_ours_is_left_alone(world, kubeconfig):
 
 
 def test_conflict_on_every_write_ends(world, kubeconfig):
-    result = run(params("db", kubeconfig), RUN_CONFLICT=1)
+    result = run(params("db", kubeconfig), conflict=True)
     assert result["failed"] is True
     assert "exception" not in result
     assert world.berths() == {}
@@ -235,7 +236,7 @@ def test_conflict_on_every_write_ends(world, kubeconfig):
 def test_the_api_server_restarts_in_the_middle(world, kubeconfig, control_plane):
     racer = start(params("db", kubeconfig, replicas=6, wait=True))
     control_plane.restart_apiserver(kill=True)
-    result = finish(racer)
+    result = racer.finish()
     assert not result.get("failed"), result
     assert [row["phase"] for row in result["berths"]] == ["Running"] * 6
     world.check()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apiserver.app.world import MI, finish, local_disk, params, run, start
+from tests.apiserver.app.runner import run, start
+from tests.apiserver.app.world import MI, local_disk, params
 
 pytestmark = pytest.mark.slow
 
@@ -49,14 +50,14 @@ def test_killed_at_every_write_of_the_way_forward(two_disks, kubeconfig):
         total
     )
     for write in range(1, total + 1):
-        for when in ("before", "after"):
+        for before in (True, False):
             two_disks.lay_out()
-            assert run(options, RUN_KILL_AT=write, RUN_KILL_WHEN=when) is None, "it was to be killed"
+            assert run(options, kill_at=write, before=before) is None, "it was to be killed"
             result = run(options)
-            assert not result.get("failed"), (write, when, result)
+            assert not result.get("failed"), (write, before, result)
             two_disks.check()
-            assert shape(two_disks, "db") == undisturbed, (write, when)
-            assert run(options)["writes"] == 0, (write, when)
+            assert shape(two_disks, "db") == undisturbed, (write, before)
+            assert run(options)["writes"] == 0, (write, before)
 
 
 def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
@@ -65,24 +66,24 @@ def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
     run(options)
     total = run(gone)["writes"]
     for write in range(1, total + 1):
-        for when in ("before", "after"):
+        for before in (True, False):
             two_disks.lay_out()
             run(options)
-            assert run(gone, RUN_KILL_AT=write, RUN_KILL_WHEN=when) is None
+            assert run(gone, kill_at=write, before=before) is None
             result = run(gone)
-            assert not result.get("failed"), (write, when, result)
+            assert not result.get("failed"), (write, before, result)
             assert shape(two_disks, "db") == {"berths": {}, "volumes": {}, "claims": {}, "sets": []}
             kept = [disk["spec"].get("retainedFor", {}).get("app") for disk in two_disks.disks().values()]
-            assert kept == ["db", "db"], (write, when, kept)
+            assert kept == ["db", "db"], (write, before, kept)
 
 
 def test_32_apps_at_once_over_20_disks(app_world, kubeconfig, tmp_path):
     for index in range(20):
         app_world.add_disk(local_disk(f"fake-{index % 4}", index, 128 * MI))
     hold = tmp_path / "go"
-    racers = [start(params(f"app{index}", kubeconfig, replicas=1), RUN_HOLD=hold) for index in range(32)]
+    racers = [start(params(f"app{index}", kubeconfig, replicas=1), hold=hold) for index in range(32)]
     hold.touch()
-    results = [finish(racer) for racer in racers]
+    results = [racer.finish() for racer in racers]
     losers = [result for result in results if result.get("failed")]
     try:
         assert len(results) - len(losers) == 20, [loser["msg"] for loser in losers]
@@ -106,9 +107,9 @@ def test_a_nodes_room_is_not_given_out_twice(app_world, kubeconfig, tmp_path):
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": f"{cores * 1000 * 2 // 5}m"}}}
     options = {"workload": "Pod", "replicas": 1, "disks": [], "template": {"spec": {"containers": [container], **pin}}}
     hold = tmp_path / "go"
-    racers = [start(params(f"cpu{index}", kubeconfig, **options), RUN_HOLD=hold) for index in range(8)]
+    racers = [start(params(f"cpu{index}", kubeconfig, **options), hold=hold) for index in range(8)]
     hold.touch()
-    results = [finish(racer) for racer in racers]
+    results = [racer.finish() for racer in racers]
     try:
         won = [result for result in results if not result.get("failed")]
         assert len(won) == 2, [result.get("msg") for result in results]
@@ -121,9 +122,9 @@ def test_a_nodes_room_is_not_given_out_twice(app_world, kubeconfig, tmp_path):
 def test_two_runs_of_one_app_help_each_other(two_disks, kubeconfig, tmp_path):
     options = params("db", kubeconfig, wait=True)
     hold = tmp_path / "go"
-    racers = [start(options, RUN_HOLD=hold) for _index in range(4)]
+    racers = [start(options, hold=hold) for _index in range(4)]
     hold.touch()
-    results = [finish(racer) for racer in racers]
+    results = [racer.finish() for racer in racers]
     assert not any(result.get("failed") for result in results), [result.get("msg") for result in results]
     two_disks.check()
     assert run(options)["writes"] == 0

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-RUNNER = Path(__file__).with_name("runner.py")
-CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 STORAGE_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -37,31 +29,6 @@ def params(app, kubeconfig, **values):
         "wait_timeout": 60,
     }
     return {**base, **values}
-
-
-def start(options, **environment):
-    """The operation in a process of its own."""
-    env = {**os.environ, **{key: str(value) for key, value in environment.items()}}
-    return subprocess.Popen(
-        [sys.executable, str(RUNNER), json.dumps(options)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=env,
-    )
-
-
-def finish(process):
-    """Its result; None where it was killed."""
-    out, err = process.communicate(timeout=180)
-    if process.returncode == -9:
-        return None
-    assert process.returncode == 0, err
-    return json.loads(out)
-
-
-def run(options, **environment):
-    return finish(start(options, **environment))
 
 
 def local_disk(node, index, size=256 * MI, **spec):
