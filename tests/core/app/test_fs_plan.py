@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from berth_core.app.fs_plan import fstab_line, plan_prepared
 from berth_core.app.fsid import filesystem_uuid
-from berth_core.errors import BerthError, DataError, IdentityError, LockError, StateError
+from berth_core.errors import BerthError, DataError, IdentityError, InputError, LockError, StateError
 from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
 
 OURS = filesystem_uuid("u1", "h1-d0")
@@ -89,6 +89,15 @@ def test_a_block_volume_is_checked_and_left_alone():
         plan_prepared(block, [formatted(mounts=["/srv"])])
     with pytest.raises(StateError, match="lost its link"):
         plan_prepared(block, [formatted(by_id=["wwn-1"])])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"fsType": "ntfs"}, {"fsType": "ext4 -F"}, {"mountOptions": ["noatime 0 0\n/dev/sda"]}, {"mountOptions": ["a,b"]}],
+)
+def test_words_of_the_cluster_that_are_no_words_reach_no_command(spec):
+    with pytest.raises(InputError, match="LocalDisk h1-d0"):
+        plan_prepared(local_disk(claimRef=held(), **spec), [device()])
 
 
 FACT = st.fixed_dictionaries(

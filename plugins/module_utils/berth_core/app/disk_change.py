@@ -63,8 +63,13 @@ def check_settings(wanted: Mapping[str, Any], where: str) -> None:
             if wanted.get(option):
                 raise InputError(f"{where}: {option} is for volume_mode Filesystem: a Block volume has none")
     for option in wanted.get("mount_options") or ():
-        if not _MOUNT_OPTION.fullmatch(str(option)):
+        if not is_mount_option(str(option)):
             raise InputError(f"{where}: mount option {option!r} has signs that no mount option has")
+
+
+def is_mount_option(text: str) -> bool:
+    """Whether it is one word of mount(8): no comma, no blank, nothing that could begin another field or line."""
+    return bool(_MOUNT_OPTION.fullmatch(text))
 
 
 def new_disk(wanted: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import DataError, LockError, StateError
+from ..errors import DataError, InputError, LockError, StateError
+from .disk_change import is_mount_option
 from .disk_plan import DEFAULT_FS_TYPE
 from .fsid import DEFAULT_MOUNT_ROOT, filesystem_uuid, mount_point, volume_path
 from .identity import Device, describe, describe_all, from_spec, match
 
 #: In /etc/fstab: which line is ours. mount(8) and systemd ignore options that begin with x-.
 MARK = "x-berth.localdisk="
+FS_TYPES = ("ext4", "xfs")
 
 
 class FilesystemPlan(NamedTuple):
@@ -68,14 +70,17 @@ def plan_prepared(
         )
     uuid = filesystem_uuid(lock["dataUID"], name)
     blank = _check_content(name, device, uuid, lock)
+    fs_type = str(spec.get("fsType") or DEFAULT_FS_TYPE) if blank else str(device["fstype"])
+    options = tuple(str(option) for option in spec.get("mountOptions") or ())
+    _check_words(name, fs_type, options)
     return FilesystemPlan(
         name=name,
         device=str(device["path"]),
         number=str(device["number"]),
         uuid=uuid,
-        fs_type=str(spec.get("fsType") or DEFAULT_FS_TYPE) if blank else str(device["fstype"]),
+        fs_type=fs_type,
         point=point,
-        options=tuple(str(option) for option in spec.get("mountOptions") or ()),
+        options=options,
         format=blank,
         mount=point not in device["mounts"],
         path=volume_path(disk, mount_root),
@@ -150,6 +155,15 @@ def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any]
             disk=name,
         )
     return True
+
+
+def _check_words(name: str, fs_type: str, options: Sequence[str]) -> None:
+    """What goes to mkfs, mount and fstab as root comes from the cluster: only words that can be no more than words."""
+    if fs_type not in FS_TYPES:
+        raise InputError(f"LocalDisk {name}: filesystem {fs_type!r} is not one of {', '.join(FS_TYPES)}", disk=name)
+    for option in options:
+        if not is_mount_option(option):
+            raise InputError(f"LocalDisk {name}: mount option {option!r} has signs that no mount option has", disk=name)
 
 
 def _by_id(disk: Mapping[str, Any], device: Device) -> str:
