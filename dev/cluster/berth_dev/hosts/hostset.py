@@ -185,12 +185,12 @@ class HostSet:
         """Run a program inside a host as root, without ssh. Returns what it prints."""
         return power.enter(self._rack(), self._host(host), *argv)
 
-    def load_image(self, name: str) -> Path:
+    def load_image(self, name: str, progress: Progress = _silent) -> Path:
         """Give every host that has power an image by its short name (see `images.recipes`), made now if need be.
 
         Returns the archive. HostError names the host that refused it; a host without power does not get it.
         """
-        archive, rack = images.ensure(name, self.bin_dir), self._rack()
+        archive, rack = images.ensure(name, self.bin_dir, progress), self._rack()
 
         def load(host: Host) -> None:
             with open(archive, "rb") as stream:

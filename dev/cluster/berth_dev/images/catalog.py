@@ -73,7 +73,11 @@ def default_set(bin_dir: Path) -> Path:
     return folder
 
 
-def ensure(name: str, bin_dir: Path) -> Path:
+def _silent(line: str) -> None:
+    """No progress is wanted."""
+
+
+def ensure(name: str, bin_dir: Path, progress: Callable[[str], None] = _silent) -> Path:
     """The archive of that image, made now if it is not in the cache. BuildError for an unknown name or a failure."""
     known = recipes(bin_dir)
     if name not in known:
@@ -85,6 +89,7 @@ def ensure(name: str, bin_dir: Path) -> Path:
         return target
     with _locked():
         if not target.exists():
+            progress(f"making image {recipe.image.name} (minutes, where it is made of Debian packages)")
             _make(recipe, target)
     return target
 

@@ -33,8 +33,8 @@ class DebianImage:
     finish: Callable[[Path], None]
 
     def key(self) -> bytes:
-        """What asks for a new image when it changes: the suite and the packages, not their versions of the day."""
-        return f"{self.suite} {' '.join(self.packages)}".encode()
+        """What asks for a new image when it changes: all that we add, not the packages' versions of the day."""
+        return "\0".join((self.suite, *self.packages, *DROPPED, POSTGRES)).encode()
 
     def fill(self, layer: tarfile.TarFile, scratch: Path) -> None:
         """Build the tree in the scratch folder and pack it."""
