@@ -51,6 +51,14 @@ def identity(pid: int) -> Identity | None:
     return None if state in "ZX" else Identity(pid, start, boot_id())
 
 
+def myself() -> Identity:
+    """The identity of the calling process."""
+    found = identity(os.getpid())
+    if found is None:
+        raise ProcessLookupError(f"/proc does not show this process ({os.getpid()}); is it mounted?")
+    return found
+
+
 def alive(who: Identity) -> bool:
     """True when this very process runs (a zombie does not)."""
     return identity(who.pid) == who

@@ -12,17 +12,21 @@ BERTH_KUBECONFIG in the environment `control_plane` is that existing cluster; te
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from . import processes
 from .cluster import Cluster, Existing
+from .state import write_atomically
 
 EXISTING = "BERTH_KUBECONFIG"
 
@@ -34,10 +38,29 @@ def say(line: str) -> None:
         print(f"berth-dev: {line}", file=stream, flush=True)
 
 
+def remove_abandoned(root: Path) -> list[Path]:
+    """Take down the temporary clusters of test runs that were killed before they could. Returns their folders."""
+    gone = []
+    for owner in root.glob("berth-*/owner.json"):
+        try:
+            alive = processes.alive(processes.Identity(**json.loads(owner.read_text(encoding="utf-8"))))
+        except FileNotFoundError:  # its run has just ended and tidies up
+            continue
+        if not alive and owner.stat().st_uid == os.geteuid():
+            for folder in owner.parent.glob("t*"):
+                Cluster(folder).down()
+                gone.append(folder)
+            shutil.rmtree(owner.parent, ignore_errors=True)
+    return gone
+
+
 @contextmanager
 def temporary_cluster(hosts: int, fake_nodes: int = 0) -> Iterator[Cluster]:
     """A cluster in a folder of its own under the system's temporary folder; removed on the way out."""
+    for folder in remove_abandoned(Path(tempfile.gettempdir())):
+        say(f"removed {folder}, which a killed test run had left")
     parent = Path(tempfile.mkdtemp(prefix="berth-"))
+    write_atomically(parent / "owner.json", json.dumps(asdict(processes.myself())))
     # The folder's name is the cluster's name, which disks and links of its hosts carry: short and its own.
     cluster = Cluster(parent / f"t{parent.name.removeprefix('berth-')}")
     try:

