@@ -1,4 +1,4 @@
-"""stateful_app as a user runs it: a playbook, ssh to three real hosts, real disks, real pods, and data that survives."""
+"""stateful_app as a user runs it: a playbook, ssh to three real hosts, real disks and pods, data that survives."""
 
 from __future__ import annotations
 
@@ -100,3 +100,43 @@ def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
     assert starts(dev_cluster, 0) == ["journal-0", "journal-0"], "the data outlived the app"
     assert starts(dev_cluster, 1) == ["journal-1", "journal-1", "journal-1"]
     run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent")], tmp_path).ok()
+
+
+def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
+    """volumeMode Block: the pod gets the locked device itself, and what it wrote is there for its successor."""
+    kubeconfig = str(dev_cluster.kubeconfig)
+    plays = base(kubeconfig)
+    dev_cluster.hosts.disk_add("h2", "raw", "96Mi")
+    serial = next(disk["serial"] for disk in dev_cluster.hosts.disks("h2") if disk["name"] == "raw")
+    block = {"storage_class": "berth-hosts", "volume_mode": "Block"}
+    plays[1]["vars"]["berth_disks"] = "{{ raw_disks.get(inventory_hostname, []) }}"
+    plays[1]["vars"]["raw_disks"] = {"h2": [{"serial": serial, **block}]}
+    run_plays(dev_cluster, plays, tmp_path).ok()
+    container = {
+        "name": "main",
+        "image": "berth.local/busybox:1",
+        "imagePullPolicy": "Never",
+        "command": [
+            "sh",
+            "-c",
+            "head -c 4 /dev/data; printf raw1 | dd of=/dev/data conv=fsync,notrunc; exec sleep 1000000",
+        ],
+        "volumeDevices": [{"name": "data", "devicePath": "/dev/data"}],
+    }
+    app = {
+        "stateful_app_name": "raw",
+        "stateful_app_workload": "Pod",
+        "stateful_app_replicas": 1,
+        "stateful_app_disks": [
+            {"name": "data", "size": "64Mi", "storage_class": "berth-hosts", "volume_mode": "Block"}
+        ],
+        "stateful_app_template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}},
+        "stateful_app_topology_spread_constraints": [],
+    }
+    first = last(run_plays(dev_cluster, [app_play(kubeconfig, **app)], tmp_path).ok())
+    assert first["berths"][0]["node"] == "h2"
+    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
+    second = last(run_plays(dev_cluster, [app_play(kubeconfig, **app)], tmp_path).ok())
+    assert second["berths"][0]["disks"] == first["berths"][0]["disks"]
+    assert dev_cluster.kubectl("logs", "raw-0").startswith("raw1"), "the successor read what the first pod wrote"
+    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()

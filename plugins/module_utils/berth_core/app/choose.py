@@ -190,7 +190,11 @@ def explain(outcome: Outcome) -> dict[str, Any]:
         nodes[name].update(
             score=int(score.total), scores={plugin: int(value) for plugin, value in score.plugins.items()}
         )
-    counts = {"filter_calls": outcome.counts.filter_calls, "score_calls": outcome.counts.score_calls}
+    counts = {
+        "filter_calls": outcome.counts.filter_calls,
+        "score_calls": outcome.counts.score_calls,
+        "nodes": list(outcome.counts.nodes),
+    }
     return {
         "node": outcome.placement.node if outcome.placement else None,
         "nodes": dict(sorted(nodes.items())),
