@@ -92,9 +92,12 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
-.PHONY: cluster dev apiserver integration molecule
+.PHONY: cluster oracle dev apiserver integration molecule
 cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
+
+oracle: venv ## the engine beside kube-scheduler's own code
+	$(PYTEST) tests/oracle
 
 dev: venv ## tests of the development cluster itself
 	$(PYTEST) tests/dev
@@ -112,7 +115,7 @@ molecule: venv venv-lint ## molecule's default scenario on the development clust
 .PHONY: test bench demo demo-play demo-down
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
-		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go dev apiserver integration molecule
+		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go oracle dev apiserver integration molecule
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))
