@@ -1,4 +1,4 @@
-"""`make deps` installs all that the development cluster's hosts will ask for, and asks for nothing when all is there."""
+"""`make deps` installs all that the hosts of the development cluster ask for, and nothing when all is there."""
 
 from __future__ import annotations
 
