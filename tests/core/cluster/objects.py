@@ -63,8 +63,14 @@ def claim_ref(app, ordinal, claim="data", namespace="default"):
     berth = f"{app}-{ordinal}"
     uid = f"uid-{berth}"
     return {
-        "namespace": namespace, "name": berth, "uid": uid, "app": app, "ordinal": ordinal, "claim": claim, "dataUID": uid,
-    }  # fmt: skip
+        "namespace": namespace,
+        "name": berth,
+        "uid": uid,
+        "app": app,
+        "ordinal": ordinal,
+        "claim": claim,
+        "dataUID": uid,
+    }
 
 
 def retained(app, ordinal, claim="data", namespace="default"):

@@ -99,8 +99,14 @@ def claims(draw) -> dict[str, Any]:
 
 
 KINDS: dict[str, Any] = {
-    "node": nodes(), "pod": pods(), "berth": berths(), "disk": disks(), "device": devices(), "volume": volumes(), "claim": claims(),
-}  # fmt: skip
+    "node": nodes(),
+    "pod": pods(),
+    "berth": berths(),
+    "disk": disks(),
+    "device": devices(),
+    "volume": volumes(),
+    "claim": claims(),
+}
 NAMESPACED = ("pod", "berth", "claim")
 
 
@@ -137,9 +143,15 @@ class Cluster:
         """The same objects, read as if for the first time."""
         listed = {kind: list(found.values()) for kind, found in self.objects.items()}
         return Snapshot.from_objects(
-            nodes=listed["node"], pods=listed["pod"], disks=listed["disk"], devices=listed["device"], berths=listed["berth"],
-            pvs=listed["volume"], pvcs=listed["claim"], storage_classes=[make.storage_class()],
-        )  # fmt: skip
+            nodes=listed["node"],
+            pods=listed["pod"],
+            disks=listed["disk"],
+            devices=listed["device"],
+            berths=listed["berth"],
+            pvs=listed["volume"],
+            pvcs=listed["claim"],
+            storage_classes=[make.storage_class()],
+        )
 
 
 disk_claims = st.builds(

@@ -220,19 +220,38 @@ def test_arguments_that_a_plugin_does_not_have_are_refused_with_their_path(name)
         TABLE.make(name, {"nonsense": 1})
 
 
+LIKE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Like"}]}]}
+
+
 @pytest.mark.parametrize(
     ("name", "args", "words"),
     [
-        ("NodeResourcesFit", {"scoringStrategy": {"type": "Best"}}, "scoringStrategy.type: expected one of LeastAllocated"),
-        ("NodeResourcesFit", {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}}, r"resources\[0\].weight"),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"type": "Best"}},
+            "scoringStrategy.type: expected one of LeastAllocated",
+        ),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}},
+            r"resources\[0\].weight",
+        ),
         ("NodeResourcesFit", {"scoringStrategy": {"resources": [{"weight": 1}]}}, r"resources\[0\].name"),
-        ("NodeResourcesFit", {"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "shape: expected at least one point"),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"type": "RequestedToCapacityRatio"}},
+            "shape: expected at least one point",
+        ),
         ("NodeResourcesFit", {"ignoredResources": "cpu"}, "ignoredResources must be a list of strings"),
-        ("NodeAffinity", {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Like"}]}]}}}, "Like"),
+        ("NodeAffinity", {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": LIKE}}, "Like"),
         ("PodTopologySpread", {"defaultingType": "Some"}, "defaultingType: expected List"),
-        ("PodTopologySpread", {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "z", "labelSelector": {}}]}, "selector of the workload"),
+        (
+            "PodTopologySpread",
+            {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "z", "labelSelector": {}}]},
+            "selector of the workload",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_arguments_are_refused_with_their_path(name, args, words):
     with pytest.raises(InputError, match=words):
         TABLE.make(name, args)

@@ -1,4 +1,4 @@
-"""LocalDisk, LocalDevice, Berth, volumes and taints: read from API objects, and refused where they are not as declared."""
+"""LocalDisk, LocalDevice, Berth, volumes and taints: read from API objects, refused where they are wrong."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_berth():
 
 
 def test_a_node_counts_what_schedulers_count():
-    found = NodeInfo.from_object(node("n", "1.5", "1Gi", **{"storage": "1Gi"}))
+    found = NodeInfo.from_object(node("n", "1.5", "1Gi", storage="1Gi"))
     assert dict(found.allocatable) == {"cpu": 1500, "memory": GI, "pods": 110}
     assert dict(NodeInfo.from_object(node("n", **{"example.com/x": "2"})).allocatable)["example.com/x"] == 2
 

@@ -38,7 +38,8 @@ def test_init_containers_set_a_minimum():
 
 
 def test_a_sidecar_runs_beside_everything_after_it():
-    # 1 + 1 with the sidecar beside the container; 3 + 1 while the second init container runs; 2 before the sidecar has started.
+    # 1 and 1 with the sidecar beside the container; 3 and 1 while the second init container runs;
+    # 2 before the sidecar has started.
     info = read(container("1"), inits=[container("2"), sidecar(cpu="1"), container("3")])
     assert amounts(info) == {"cpu": 4000}
 

@@ -9,7 +9,7 @@ from berth_core.framework.state import Cycle
 
 
 def judged(plugin, snapshot, request):
-    """Return {node: reasons}, () for nodes that pass; a PreFilter's refusal as {"": reasons}; "skipped" where it skips."""
+    """Return {node: reasons}, () for nodes that pass; {"": reasons} for a PreFilter's refusal; or "skipped"."""
     cycle = Cycle(snapshot, request)
     if hasattr(plugin, "pre_filter"):
         found = plugin.pre_filter(cycle)
@@ -18,7 +18,8 @@ def judged(plugin, snapshot, request):
         if not found.status.ok:
             return {"": found.status.reasons}
     verdict = plugin.filter(cycle, every_row(len(snapshot.nodes)))
-    return {name: verdict.table[int(code)].reasons for name, code in zip(snapshot.nodes.names, verdict.codes)}
+    found = zip(snapshot.nodes.names, verdict.codes, strict=True)
+    return {name: verdict.table[int(code)].reasons for name, code in found}
 
 
 def passing(plugin, snapshot, request):
@@ -29,7 +30,7 @@ def passing(plugin, snapshot, request):
 def codes(plugin, snapshot, request):
     """Return {node: code}."""
     verdict = plugin.filter(Cycle(snapshot, request), every_row(len(snapshot.nodes)))
-    return {name: verdict.table[int(code)].code for name, code in zip(snapshot.nodes.names, verdict.codes)}
+    return {name: verdict.table[int(code)].code for name, code in zip(snapshot.nodes.names, verdict.codes, strict=True)}
 
 
 def scored(plugin, snapshot, request, among=None, raw=False):
@@ -43,4 +44,4 @@ def scored(plugin, snapshot, request, among=None, raw=False):
     column = plugin.score(cycle, rows)
     if normalized(plugin) is not None and not raw:
         column = plugin.normalize(cycle, rows, column)
-    return {snapshot.nodes.names[int(row)]: int(value) for row, value in zip(rows, column)}
+    return {snapshot.nodes.names[int(row)]: int(value) for row, value in zip(rows, column, strict=True)}

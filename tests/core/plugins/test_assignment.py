@@ -1,4 +1,4 @@
-"""Which disk to which claim, which share on which device: always when there is a way, smallest first, checked by trying all ways."""
+"""Which disk to which claim, which share on which device: checked by trying all ways."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ fits = st.lists(st.lists(st.integers(0, 5), unique=True, max_size=6), min_size=1
 
 def every_way(wanted, disks=6):
     """All assignments of different disks to the claims."""
-    return [way for way in permutations(range(disks), len(wanted)) if all(disk in ok for disk, ok in zip(way, wanted))]
+    ways = permutations(range(disks), len(wanted))
+    return [way for way in ways if all(disk in ok for disk, ok in zip(way, wanted, strict=True))]
 
 
 @given(fits)
@@ -28,7 +29,7 @@ def test_no_disk_is_given_twice_and_none_that_does_not_fit(wanted):
     found = assign_disks(wanted)
     if found is not None:
         assert len(set(found)) == len(wanted)
-        assert all(disk in ok for disk, ok in zip(found, wanted))
+        assert all(disk in ok for disk, ok in zip(found, wanted, strict=True))
 
 
 @given(fits)
@@ -61,7 +62,7 @@ shares = st.lists(st.sampled_from([0, 250, 500, 700, 1000]), min_size=4, max_siz
 def possible(placed, wanted, free):
     left = list(free)
     used = set()
-    for device, (claim, amount, ok) in zip(placed, wanted):
+    for device, (claim, amount, ok) in zip(placed, wanted, strict=True):
         if device not in ok or (claim, device) in used:
             return False
         used.add((claim, device))

@@ -1,4 +1,4 @@
-"""NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts: tables in the manner of kube-scheduler's own tests."""
+"""NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts: as kube-scheduler judges and rates."""
 
 from __future__ import annotations
 
@@ -109,26 +109,33 @@ def preferred(*weighted):
 LABELLED = [node("a", labels={"zone": "1", "ssd": ""}), node("b", labels={"zone": "2", "cores": "8"}), node("c")]
 
 
+def where(*found):
+    return {"matchExpressions": list(found)}
+
+
+ZONE, SSD, CORES = expression("zone", "Exists"), expression("ssd", "Exists"), expression("cores", "Exists")
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
         ({"nodeSelector": {"zone": "1"}}, ["a"]),
         ({"nodeSelector": {"zone": "1", "ssd": "x"}}, []),
-        ({"affinity": required({"matchExpressions": [expression("zone", "In", "1", "2")]})}, ["a", "b"]),
-        ({"affinity": required({"matchExpressions": [expression("zone", "NotIn", "1")]})}, ["b", "c"]),
-        ({"affinity": required({"matchExpressions": [expression("ssd", "Exists")]})}, ["a"]),
-        ({"affinity": required({"matchExpressions": [expression("zone", "DoesNotExist")]})}, ["c"]),
-        ({"affinity": required({"matchExpressions": [expression("cores", "Gt", "7")]})}, ["b"]),
-        ({"affinity": required({"matchExpressions": [expression("cores", "Lt", "8")]})}, []),
-        ({"affinity": required({"matchExpressions": [expression("zone", "Exists"), expression("ssd", "Exists")]})}, ["a"]),
-        ({"affinity": required({"matchExpressions": [expression("ssd", "Exists")]}, {"matchExpressions": [expression("cores", "Exists")]})}, ["a", "b"]),
+        ({"affinity": required(where(expression("zone", "In", "1", "2")))}, ["a", "b"]),
+        ({"affinity": required(where(expression("zone", "NotIn", "1")))}, ["b", "c"]),
+        ({"affinity": required(where(SSD))}, ["a"]),
+        ({"affinity": required(where(expression("zone", "DoesNotExist")))}, ["c"]),
+        ({"affinity": required(where(expression("cores", "Gt", "7")))}, ["b"]),
+        ({"affinity": required(where(expression("cores", "Lt", "8")))}, []),
+        ({"affinity": required(where(ZONE, SSD))}, ["a"]),
+        ({"affinity": required(where(SSD), where(CORES))}, ["a", "b"]),
         ({"affinity": required({"matchFields": [expression("metadata.name", "NotIn", "a")]})}, ["b", "c"]),
-        ({"affinity": required({"matchFields": [expression("metadata.name", "In", "b")], "matchExpressions": [expression("zone", "In", "1")]})}, []),
+        ({"affinity": required({"matchFields": [expression("metadata.name", "In", "b")], **where(SSD)})}, []),
         ({"affinity": required()}, []),
         ({"affinity": required({})}, []),
-        ({"nodeSelector": {"zone": "1"}, "affinity": required({"matchExpressions": [expression("cores", "Exists")]})}, []),
+        ({"nodeSelector": {"zone": "1"}, "affinity": required(where(CORES))}, []),
     ],
-)  # fmt: skip
+)
 def test_required_affinity(spec, expected):
     assert passing(NodeAffinity(), Snapshot.from_objects(nodes=LABELLED), wants(**spec)) == expected
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from tests.core.cluster.objects import berth, container, node, pod, request
 from tests.core.plugins.helpers import codes, judged, scored
 
 GPU = {"example.com/gpu": "2"}
+ONE = {"example.com/gpu": "1"}
 
 
 def wants(cpu=None, memory=None, **more):
@@ -43,7 +46,7 @@ def cluster(*nodes, used=()):
         (wants("0"), [("a", "99", "99Gi", {})], (), Code.SUCCESS),
         (wants(example__com="1"), [], ("Insufficient example/com",), Code.UNRESOLVABLE),
         (wants(**{"example.com/gpu": "2"}), [], (), Code.SUCCESS),
-        (wants(**{"example.com/gpu": "2"}), [("a", None, None, {"example.com/gpu": "1"})], ("Insufficient example.com/gpu",), Code.UNSCHEDULABLE),
+        (wants(**GPU), [("a", None, None, ONE)], ("Insufficient example.com/gpu",), Code.UNSCHEDULABLE),
         (wants(**{"example.com/gpu": "0"}), [("a", None, None, {"example.com/gpu": "9"})], (), Code.SUCCESS),
         (wants(**{"ephemeral-storage": "2Gi"}), [], ("Insufficient ephemeral-storage",), Code.UNRESOLVABLE),
         (wants(**{"hugepages-2Mi": "2Mi"}), [], ("Insufficient hugepages-2Mi",), Code.UNRESOLVABLE),
@@ -93,7 +96,7 @@ def strategy(kind, *resources, **more):
 
 
 def test_least_allocated():
-    # cpu: (4000 - 1000) * 100 / 4000 = 75; memory: (8 - 2) * 100 / 8 = 75.
+    # 3 of 4 cores are left, and 6 of 8Gi.
     assert scored(NodeResourcesFit(), cluster(node("a")), wants("1", "2Gi")) == {"a": 75}
     # cpu: 3000 of 6000 free = 50; memory: 5120 of 10240 Mi = 50, by whole numbers at every step.
     used = [("a", "2", "1Gi", {}), ("b", "1", "1Gi", {})]
@@ -149,7 +152,7 @@ def test_the_broken_line_stays_between_its_points(at, data):
     values = broken_line(shape, np.arange(0, 101))
     for x, y in shape:
         assert values[x] == y
-    for (left, low), (right, high) in zip(shape, shape[1:]):
+    for (left, low), (right, high) in pairwise(shape):
         between = values[left : right + 1]
         assert between.min() >= min(low, high)
         assert between.max() <= max(low, high)
@@ -173,7 +176,7 @@ def test_no_change_of_balance_is_75():
 def test_better_balance_is_more_and_worse_is_less():
     used = [("a", "3", "0", {}), ("b", "0", "6Gi", {})]
     snapshot = cluster(node("a"), node("b"), used=used)
-    # a: 0.75 and 0 before (deviation 0.375: 62), 0.75 and 0.75 after (100); b the other way round, then 0 and 1.0 more (0.5: 50).
+    # a has 0.75 and 0 before (0.375: 62), 0.75 and 0.75 after (100); b has 0 and 0.75, then 0 and 1 (0.5: 50).
     assert balance(snapshot, wants("0", "6Gi")) == {"a": 50 + (50 + 100 - 62) // 2, "b": 50 + (50 + 50 - 62) // 2}
 
 

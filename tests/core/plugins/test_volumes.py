@@ -111,6 +111,9 @@ def test_a_volume_that_was_meant_for_the_claim_is_the_only_one():
     assert place(DEFAULT_PROFILE, snapshot, wants("data")).placement.volumes == {"data": "meant"}
 
 
+LOST = {**claim("data", volume_name="pv"), "status": {"phase": "Lost"}}
+
+
 @pytest.mark.parametrize(
     ("found", "message"),
     [
@@ -118,7 +121,7 @@ def test_a_volume_that_was_meant_for_the_claim_is_the_only_one():
         ([claim("data", storage_class="now")], "pod has unbound immediate PersistentVolumeClaims"),
         ([claim("data", storage_class="unknown")], "pod has unbound immediate PersistentVolumeClaims"),
         ([claim("data", volume_name="pv")], "pod has unbound immediate PersistentVolumeClaims"),
-        ([{**claim("data", volume_name="pv"), "status": {"phase": "Lost"}}], 'persistentvolumeclaim "data" bound to non-existent persistentvolume "pv"'),
+        ([LOST], 'persistentvolumeclaim "data" bound to non-existent persistentvolume "pv"'),
     ],
 )  # fmt: skip
 def test_pods_that_are_refused_as_a_whole(found, message):

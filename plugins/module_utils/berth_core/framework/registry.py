@@ -23,7 +23,7 @@ class Registry:
 
     def __init__(self, factories: Iterable[tuple[str, Factory]]) -> None:
         listed = sorted(factories, key=lambda pair: pair[0])
-        for (name, _), (following, _) in zip(listed, listed[1:]):
+        for (name, _make), (following, _other) in zip(listed, listed[1:]):
             if name == following:
                 raise InputError(f"plugin {name} is registered twice: give one of them another name", plugin=name)
         self._factories = dict(listed)

@@ -134,8 +134,8 @@ def _status(lacking: int, claims: tuple[DiskClaim, ...]) -> Status:
 def _taken(cycle: Cycle, rows: IntColumn) -> tuple[IntColumn, IntColumn]:
     """Return per node row the bytes that would be taken, and as bits the claims without any disk.
 
-    NO_WAY stands for rows without an assignment. Only the asked rows are filled; the numbers found by the filter are found
-    again by the score in the same cycle.
+    NO_WAY stands for rows without an assignment. Only the asked rows are filled; what the filter found is found again
+    by the score of the same cycle.
     """
     known = cycle.once(
         "LocalDiskFit/taken", lambda: (ints(len(cycle.snapshot.nodes), NO_WAY - 1), ints(len(cycle.snapshot.nodes)))

@@ -115,7 +115,9 @@ class NodeResourcesFit:
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate by the strategy."""
         requests = {**dict(cycle.request.pod.requests), **dict(cycle.request.pod.score_requests)}
-        loads = [load(cycle.snapshot, name, requests.get(name, 0), rows, nonzero=True) for name, _ in self.resources]
+        loads = [
+            load(cycle.snapshot, name, requests.get(name, 0), rows, nonzero=True) for name, _weight in self.resources
+        ]
         if self.strategy == "LeastAllocated":
             return least_allocated(loads, self.resources, len(rows))
         if self.strategy == "MostAllocated":
@@ -127,7 +129,7 @@ def _status(kind: int, wanted: list[tuple[str, int]]) -> Status:
     if kind == 0:
         return SUCCESS
     reasons = ["Too many pods"] if kind & 1 else []
-    reasons += [f"Insufficient {name}" for bit, (name, _) in enumerate(wanted, 1) if kind >> 2 * bit & 1]
+    reasons += [f"Insufficient {name}" for bit, (name, _value) in enumerate(wanted, 1) if kind >> 2 * bit & 1]
     beyond = any(kind >> 2 * bit & 2 for bit in range(1, len(wanted) + 1))
     return Status(Code.UNRESOLVABLE if beyond else Code.UNSCHEDULABLE, tuple(reasons))
 
@@ -146,7 +148,7 @@ def _shape(source: Mapping[str, Any], path: str) -> tuple[tuple[int, int], ...]:
         (integer(one, "utilization", f"{where}.utilization"), integer(one, "score", f"{where}.score") * 10)
         for one in objects(ratio, "shape", where)
     )
-    rising = all(left < right for (left, _), (right, _) in zip(points, points[1:]))
+    rising = all(left < right for (left, _low), (right, _high) in zip(points, points[1:]))
     if not points or not rising or any(not 0 <= x <= 100 or not 0 <= y <= 100 for x, y in points):
         raise InputError(
             f"{where}: expected at least one point, with utilization (0 to 100) strictly rising and score from 0 to 10",
