@@ -1,0 +1,69 @@
+"""``python -m tests.bench [ONLY=name]``: measures, prints a table, writes build/bench.json. `make bench` calls me.
+
+A name that ends in ``/`` runs a family: ``ONLY=task/``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(arguments: list[str]) -> int:
+    prepare()
+    from . import requests, scale, tasks
+    from .figures import table
+    from .ground import Ground, say
+
+    benches = {
+        "task/rerun": tasks.rerun,
+        "task/info": tasks.info,
+        "task/20": tasks.twenty,
+        "task/hosts20": tasks.hosts20,
+        "requests/first": requests.first,
+        "requests/rerun": requests.rerun,
+        "requests/scale": requests.scale,
+        "app/100": scale.app100,
+        "cluster/up": scale.cluster_up,
+    }
+    only = next((text.removeprefix("ONLY=") for text in arguments if text.startswith("ONLY=")), "")
+    chosen = {
+        name: bench
+        for name, bench in benches.items()
+        if not only or name == only or (only.endswith("/") and name.startswith(only))
+    }
+    if not chosen or any(not text.startswith("ONLY=") for text in arguments):
+        print(f"usage: python -m tests.bench [ONLY=NAME]; the names are {', '.join(benches)}", file=sys.stderr)
+        return 2
+    figures = []
+    with Ground() as ground:
+        for name, bench in chosen.items():
+            started = time.monotonic()
+            say(name)
+            figures += bench(ground)
+            say(f"{name} took {time.monotonic() - started:.0f} s")
+    print(table(figures))
+    path = ROOT / "build" / "bench.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps([figure.as_json() for figure in figures], indent=2) + "\n")
+    print(f"\nwritten to {path.relative_to(ROOT)}")
+    return 0
+
+
+def prepare() -> None:
+    """Let the collection be found as Ansible finds it, as tests/conftest.py does for the tests."""
+    collections = Path(sys.prefix) / "collections"
+    os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(collections)
+    os.environ["ANSIBLE_CONFIG"] = str(ROOT / "tests" / "support" / "ansible.cfg")
+    from ansible.plugins.loader import init_plugin_loader
+
+    init_plugin_loader([str(collections)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
