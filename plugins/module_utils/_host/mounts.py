@@ -101,7 +101,7 @@ def system_devices(machine: Machine, mounts: list[Mount]) -> set[str]:
 
 
 def _layers(options: str) -> list[str]:
-    layers = []
+    layers: list[str] = []
     for option in options.split(","):
         key, _sep, value = option.partition("=")
         if key.rstrip("+") in _LAYERS:

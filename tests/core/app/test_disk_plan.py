@@ -35,6 +35,12 @@ def test_an_entry_adopts_its_disk_with_the_identity_that_was_seen():
     assert not made.errors
 
 
+def test_a_block_disk_has_no_filesystem_to_name_and_nothing_is_null():
+    (disk,) = plan([{"serial": "SERIAL-sdb", "volume_mode": "Block"}], devices=[device()]).disks
+    assert "fs_type" not in disk
+    assert None not in disk.values()
+
+
 def test_a_slot_is_part_of_the_identity_only_where_it_was_declared():
     by_path = "pci-0000:00:1f.2-sdb"
     (disk,) = plan([{"by_path": by_path}], devices=[device()]).disks

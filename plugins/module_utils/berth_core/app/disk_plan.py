@@ -321,7 +321,7 @@ def _settings(source: Mapping[str, Any]) -> dict[str, Any]:
     made["mount_options"] = [str(option) for option in made["mount_options"]]
     if made["volume_mode"] == "Filesystem" and not made["fs_type"]:
         made["fs_type"] = DEFAULT_FS_TYPE
-    return made
+    return {key: value for key, value in made.items() if value is not None}  # a raw disk has no filesystem to name
 
 
 def _identity_for(identity: Identity, device: Device | None) -> Identity:
