@@ -80,8 +80,9 @@ class Ground:
     def _add_disks(self, cluster: Cluster) -> None:
         names = [(node, index) for node in cluster.fake_nodes() for index in range(self.disks_per_node)]
         shares = [names[start::4] for start in range(4)]
-        with ThreadPoolExecutor(4) as pool:  # a client belongs to one thread
-            list(pool.map(lambda share: _create_disks(client_for(cluster.kubeconfig), share), shares))
+        clients = [client_for(cluster.kubeconfig) for _share in shares]  # a client belongs to one thread
+        with ThreadPoolExecutor(len(clients)) as pool:
+            list(pool.map(_create_disks, clients, shares))
 
     @property
     def api(self) -> ApiClient:

@@ -145,7 +145,8 @@ def with_absolute_paths(kubeconfig: Any, folder: str) -> Any:
 def forget_temporary_files() -> None:
     """Remove the temporary files into which the library has put the certificates and keys of a kubeconfig.
 
-    It does so itself when Python ends, but Ansible's workers end without that.
+    It does so itself when Python ends, but Ansible's workers end without that. The files are the process's: not for two
+    threads that make clients at one moment.
     """
     cleanup = getattr(_kube_config, "_cleanup_temp_files", None)
     if cleanup is not None:
