@@ -198,7 +198,7 @@ def _build(cluster: Cluster, arguments: argparse.Namespace) -> None:  # noqa: AR
 
 
 def _image(cluster: Cluster, arguments: argparse.Namespace) -> None:
-    print(cluster.hosts.load_image(arguments.image))
+    print(cluster.hosts.load_image(arguments.image, _Clock()))
 
 
 def _kubectl(cluster: Cluster, arguments: argparse.Namespace) -> None:
