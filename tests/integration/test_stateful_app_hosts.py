@@ -119,7 +119,7 @@ def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
         "command": [
             "sh",
             "-c",
-            "head -c 4 /dev/data; printf raw1 | dd of=/dev/data conv=fsync,notrunc; exec sleep 1000000",
+            "head -c 4 /dev/data; echo; printf raw1 | dd of=/dev/data conv=fsync,notrunc; exec sleep 1000000",
         ],
         "volumeDevices": [{"name": "data", "devicePath": "/dev/data"}],
     }

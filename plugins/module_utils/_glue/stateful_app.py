@@ -15,7 +15,7 @@ from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.observed import Observed, phase, recorded
 from ..berth_core.app.plan import make_plan, removal_plan
-from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
+from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import InputError, StateError
 from .app.building import Builder
 from .app.hand import Hand
@@ -95,7 +95,7 @@ def _observe(context: Context, app: AppWanted) -> Observed:
 def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     until, explain = context.params["until"], context.params["explain"]
     observed = _observe(context, app)
-    _refuse_other_workload(app, observed)
+    _refuse_foreign(app, observed)
     plan = make_plan(app, observed, until)
     hand = Hand.of(context, app, observed, plan)
     selector = Selector(hand)
@@ -146,8 +146,13 @@ def _carry_out(hand: Hand, selector: Selector, choices: list[Choice]) -> None:
         builder.run()
 
 
-def _refuse_other_workload(app: AppWanted, observed: Observed) -> None:
-    """An app does not change its kind while its pods are there: the old ones would hold what the new ones need."""
+def _refuse_foreign(app: AppWanted, observed: Observed) -> None:
+    """An app does not change its kind while its pods are there, and takes over nothing that is not its own."""
+    if observed.foreign:
+        raise StateError(
+            f"{', '.join(observed.foreign)} is there and does not belong to the app {app.name} (label {APP_LABEL}): "
+            "give the app another name, or remove it; nothing was changed"
+        )
     other = observed.stateful_set is None and any(_owner(pod) == STATEFUL_SET for pod in observed.pods.values())
     bare = any(_owner(pod) is None for pod in observed.pods.values())
     if (app.workload == POD and other) or (app.workload == STATEFUL_SET and bare):

@@ -78,30 +78,31 @@ def run(options: dict[str, Any], **faults: Any) -> Any:
 
 
 def _operate(params: dict[str, Any], faults: Faults) -> str:
-    count = _break_the_wire(faults)
+    trace = _break_the_wire(faults)
     while faults.hold and not faults.hold.exists():  # all runners of a race start at one moment
         time.sleep(0.002)
     context = Context(params, faults.check, lambda text: None)
     result = execute(OPERATION, context)
-    return json.dumps({**result, "writes": count[0]})
+    return json.dumps({**result, "writes": len(trace), "trace": trace})
 
 
-def _break_the_wire(faults: Faults) -> list[int]:
-    """Put the faults between the client and its wire (of this process alone); the list counts the writes."""
-    real, count = client_module.ApiClient._once, [0]
+def _break_the_wire(faults: Faults) -> list[str]:
+    """Put the faults between the client and its wire (of this process alone); the list names the writes."""
+    real, trace = client_module.ApiClient._once, []
 
-    def once(self: Any, method: str, *arguments: Any) -> Any:
+    def once(self: Any, method: str, url: str, *arguments: Any) -> Any:
         if method == "GET":
-            return real(self, method, *arguments)
-        count[0] += 1
+            return real(self, method, url, *arguments)
+        request = arguments[-1]
+        trace.append(f"{request.verb} {request.resource.kind}" + (" status" if request.subresource else ""))
         if faults.conflict:
             raise ConflictError("somebody else wrote first", 409, "Conflict")
-        if count[0] == faults.kill_at and faults.before:
+        if len(trace) == faults.kill_at and faults.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        answer = real(self, method, *arguments)
-        if count[0] == faults.kill_at:
+        answer = real(self, method, url, *arguments)
+        if len(trace) == faults.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
     client_module.ApiClient._once = once
-    return count
+    return trace

@@ -225,6 +225,34 @@ def test_a_claim_that_is_not_ours_is_left_alone(world, kubeconfig):
     world.check()
 
 
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_a_service_that_is_not_ours_is_left_alone(world, kubeconfig, state):
+    meta = {"name": "db", "namespace": "default", "labels": {"app.kubernetes.io/managed-by": "berth"}}
+    world.client.create(
+        world.kinds.SERVICE, {"metadata": meta, "spec": {"ports": [{"port": 1}], "selector": {"a": "b"}}}
+    )
+    result = run(params("db", kubeconfig, state=state))
+    assert writes(result) == {}
+    if state == "present":
+        assert "Service default/db is there and does not belong to the app db" in result["msg"]
+        assert result["failed"] is True
+    else:
+        assert result["changed"] is False
+    assert world.client.get(world.kinds.SERVICE, "db", "default")["spec"]["selector"] == {"a": "b"}
+
+
+def test_a_held_disk_that_vanished_from_the_api_stops_everything(world, kubeconfig):
+    """Somebody deleted the LocalDisk under a running replica: its berth is final, and is not chosen again."""
+    first = run(params("db", kubeconfig, wait=True))
+    disk = places(first)["db-1"][1][0]
+    world.client.delete(world.kinds.LOCAL_DISK, disk)
+    result = run(params("db", kubeconfig, wait=True))
+    assert result["failed"] is True
+    assert "berth default/db-1 has lost what it held" in result["msg"]
+    assert disk in result["msg"]
+    assert set(world.berths()) == {"db-0", "db-1"}
+
+
 def test_conflict_on_every_write_ends(world, kubeconfig):
     result = run(params("db", kubeconfig), conflict=True)
     assert result["failed"] is True

@@ -4,10 +4,36 @@ from __future__ import annotations
 
 import pytest
 
+from berth_core.app import states
 from tests.apiserver.app.runner import run, start
 from tests.apiserver.app.world import MI, local_disk, params
 
 pytestmark = pytest.mark.slow
+
+
+#: How a write of the state table looks on the wire, for a StatefulSet with disks.
+ON_THE_WIRE = {
+    ("create", "Berth"): {"create Berth"},
+    ("lock", "LocalDisk"): {"replace LocalDisk"},
+    ("unlock", "LocalDisk"): {"replace LocalDisk"},
+    ("record", "LocalDisk status"): {"patch LocalDisk status"},
+    ("record", "Berth status"): {"patch Berth status"},
+    ("create", "PersistentVolume"): {"create PersistentVolume"},
+    ("create", "PersistentVolumeClaim"): {"create PersistentVolumeClaim"},
+    ("apply", "Service"): {"apply Service"},
+    ("apply", "workload"): {"apply StatefulSet"},
+    ("scale or delete", "workload"): {"patch StatefulSet", "delete StatefulSet", "delete Service"},
+    ("delete", "PersistentVolumeClaim"): {"delete PersistentVolumeClaim"},
+    ("delete", "PersistentVolume"): {"delete PersistentVolume"},
+    ("delete", "Berth"): {"delete Berth"},
+    ("lock", "LocalDevice"): set(),  # tests/apiserver/app/test_stateful_app_devices.py
+    ("unlock", "LocalDevice"): set(),
+}
+
+
+def written(steps):
+    """The writes of these steps of the state table, as the runner names them."""
+    return set().union(*(ON_THE_WIRE[write.verb, write.what] for step in steps for write in step.writes))
 
 
 def shape(world, app):
@@ -44,11 +70,10 @@ def two_disks(app_world):
 def test_killed_at_every_write_of_the_way_forward(two_disks, kubeconfig):
     """The writes of an undisturbed run are counted; then every one of them is the last thing that a process does."""
     options = params("db", kubeconfig, wait=True)
-    total = run(options)["writes"]
+    trace = run(options)["trace"]
+    total = len(trace)
+    assert set(trace) == written(states.FORWARD), "the run writes what the state table says, and nothing else"
     undisturbed = shape(two_disks, "db")
-    assert total >= 2 * len(("berth", "lock", "phase", "record", "volume", "claim", "record", "record", "record")), (
-        total
-    )
     for write in range(1, total + 1):
         for before in (True, False):
             two_disks.lay_out()
@@ -64,7 +89,9 @@ def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
     options = params("db", kubeconfig, wait=True)
     gone = {**options, "state": "absent"}
     run(options)
-    total = run(gone)["writes"]
+    trace = run(gone)["trace"]
+    total = len(trace)
+    assert set(trace) == written(states.BACKWARD)
     for write in range(1, total + 1):
         for before in (True, False):
             two_disks.lay_out()

@@ -27,6 +27,7 @@ from ..resources import (
     PVC,
     SERVICE,
     STORAGE_CLASS,
+    Resource,
 )
 from ..resources import (
     STATEFUL_SET as STATEFUL_SETS,
@@ -40,6 +41,8 @@ def observe(client: ApiClient, name: str, namespace: str, workload: str, service
     disks = [disk for disk in held if disk["spec"]["claimRef"]["namespace"] == namespace]
     devices = [device for device in client.list(LOCAL_DEVICE) if device["spec"].get("claimRefs")]
     berths = client.list(BERTH, namespace, labels=label)
+    wanted = [(STATEFUL_SETS, name)] if workload == STATEFUL_SET else []
+    ours, foreign = _named(client, [*wanted, (SERVICE, service)], name, namespace)
     return Observed(
         name,
         namespace,
@@ -48,10 +51,27 @@ def observe(client: ApiClient, name: str, namespace: str, workload: str, service
         volumes=_by_name(client.list(PV, labels=f"{label},{manifests.NAMESPACE_LABEL}={namespace}")),
         claims=_by_name(client.list(PVC, namespace, labels=label)),
         pods=_by_name(_own_pods(client.list(POD, namespace, labels=label), name)),
-        stateful_set=client.find(STATEFUL_SETS, name, namespace) if workload == STATEFUL_SET else None,
-        service=client.find(SERVICE, service, namespace) if service else None,
+        stateful_set=ours.get(STATEFUL_SETS),
+        service=ours.get(SERVICE),
         devices=_by_name(devices),
+        foreign=tuple(foreign),
     )
+
+
+def _named(
+    client: ApiClient, wanted: list[tuple[Resource, str | None]], app: str, namespace: str
+) -> tuple[dict[Resource, dict[str, Any]], list[str]]:
+    """The app's own objects of those names, and what stands there and is not the app's."""
+    ours, foreign = {}, []
+    for resource, name in wanted:
+        found = client.find(resource, name, namespace) if name else None
+        if found is None:
+            continue
+        if (found["metadata"].get("labels") or {}).get(APP_LABEL) == app:
+            ours[resource] = found
+        else:
+            foreign.append(resource.describe(name, namespace))
+    return ours, foreign
 
 
 def _by_name(items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

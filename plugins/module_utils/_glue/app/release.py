@@ -46,7 +46,7 @@ class Release:
         if self._seen.stateful_set:
             meta = self._seen.stateful_set["metadata"]
             self._client.delete(STATEFUL_SET, meta["name"], meta["namespace"], uid=meta["uid"])
-        if self._seen.service and self._seen.service["metadata"].get("labels", {}).get(APP_LABEL) == self._seen.name:
+        if self._seen.service:
             self._client.delete(SERVICE, service, self._seen.namespace, uid=self._seen.service["metadata"]["uid"])
         self._give_up(ordinals)
 

@@ -114,14 +114,12 @@ class Reservation:
     def _lock(self, ordinal: int, record: Object, seen: Mapping[str, Mapping[str, Any]], fresh: bool) -> None:
         try:
             self._hand.disks[ordinal] = steps.reserve(self._client, self._hand.app, record, seen)
-        except LockError as exc:
-            if not fresh:
+        except (LockError, NotFoundError) as exc:
+            if not fresh:  # its disks carry data: a choice that was final is never made again
                 raise StateError(
-                    f"berth {self._hand.title(ordinal)} has lost a lock: {exc.message}; "
-                    "find out who gave it away before anything else is done with this app"
+                    f"berth {self._hand.title(ordinal)} has lost what it held: {exc.message}; "
+                    "find out who took it away before anything else is done with this app"
                 ) from exc
-            self._lose(ordinal, exc.message)
-        except NotFoundError as exc:
             self._lose(ordinal, exc.message)
 
     def _lose(self, ordinal: int, why: str) -> None:

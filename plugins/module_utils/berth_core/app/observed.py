@@ -37,6 +37,8 @@ class Observed:
     pods: Mapping[str, Object] = field(default_factory=dict)
     stateful_set: Object | None = None
     service: Object | None = None
+    #: objects that stand where ours would, and are somebody else's
+    foreign: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:

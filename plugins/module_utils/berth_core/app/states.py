@@ -91,12 +91,13 @@ FORWARD = (
     ),
 )
 
+#: On the way back no phase is recorded: a record never goes back, and the berth itself goes last.
 BACKWARD = (
     Transition(
         "stop",
         CREATED,
         BOUND,
-        (Write("scale or delete", "workload", "app"), Write("record", "Berth status", "berth")),
+        (Write("scale or delete", "workload", "app"),),
         "the pod is asked to go, and is waited for: a lock is never given up under a living pod",
     ),
     Transition(
@@ -106,7 +107,6 @@ BACKWARD = (
         (
             Write("delete", "PersistentVolumeClaim", "disk"),
             Write("delete", "PersistentVolume", "disk"),
-            Write("record", "Berth status", "berth"),
         ),
         "claims and volumes go; what they pointed at is not touched",
     ),
