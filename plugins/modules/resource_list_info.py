@@ -55,7 +55,7 @@ EXAMPLES = r"""
 
 - name: Free disks of the class fast, the largest first
   berth.stateful.resource_list_info:
-    query: reverse(sort_by(disks[?free && storage_class == 'fast'], &size))[].{disk: name, node: node, bytes: size}
+    query: "reverse(sort_by(disks[?free && storage_class == 'fast'], &size))[].{disk: name, node: node, bytes: size}"
   register: fast
 
 - name: Who holds what on one node

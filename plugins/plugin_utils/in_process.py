@@ -56,7 +56,8 @@ class InProcessAction(ActionBase):
             return {**result, "failed": True, "msg": f"{self.operation.name}: {exc}"}
         finally:
             for option in self.operation.controller_files:
-                self._loader.cleanup_tmp_file(arguments.get(option))
+                if isinstance(arguments.get(option), str):
+                    self._loader.cleanup_tmp_file(arguments[option])
 
     def _run_module(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = self._execute_module(

@@ -150,6 +150,22 @@ def test_become_runs_the_ordinary_module(playbook: Playbook, kubeconfig: str) ->
     assert ORDINARY in run.output
 
 
+def test_without_the_library_the_module_s_own_python_is_used(
+    playbook: Playbook, kubeconfig: str, tmp_path: Path
+) -> None:
+    """Ansible may live in a Python without kubernetes, with ansible_python_interpreter naming one that has it."""
+    hidden = tmp_path / "hidden" / "kubernetes"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError('not here')\n")
+    here = {"PYTHONPATH": str(hidden.parent), "K8S_AUTH_KUBECONFIG": kubeconfig}
+    run = playbook([{**storage_class(), "environment": {"PYTHONPATH": ""}}, storage_class()], "-vvv", env=here)
+    assert run.tasks[0].kind == "ok", run.output
+    assert ORDINARY in run.output
+    message = run.failed()["msg"]
+    assert f"the Python package kubernetes is missing in {sys.executable} (not here)" in message
+    assert "-m pip install 'kubernetes>=" in message
+
+
 def test_wrong_arguments_are_refused_like_everywhere(playbook: Playbook, world: Callable[[], dict[str, str]]) -> None:
     before = world()
     cases = {
