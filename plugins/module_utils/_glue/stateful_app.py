@@ -103,17 +103,15 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     result: dict[str, Any] = {"changed": not plan.empty, "diff": report.diff(app, observed, plan, choices, until)}
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
-    if not context.check_mode:
-        if not plan.empty or _awaited(context, app, observed):
-            _carry_out(hand, selector, choices)
-            observed = _observe(context, app)
-        choices = []
-    rows = report.rows(observed, app.workload)
-    gone = {app.berth_name(ordinal) for ordinal in plan.release} if context.check_mode else set()
-    result["berths"] = sorted(
-        [row for row in rows if row["name"] not in gone] + report.chosen_rows(app, choices),
-        key=lambda row: int(row["ordinal"]),
-    )
+    if context.check_mode:
+        gone = {app.berth_name(ordinal) for ordinal in plan.release}
+        kept = [row for row in report.rows(observed, app.workload) if row["name"] not in gone]
+        result["berths"] = sorted([*kept, *report.chosen_rows(app, choices)], key=lambda row: int(row["ordinal"]))
+    elif plan.empty and not _awaited(context, app, observed):
+        result["berths"] = report.rows(observed, app.workload)
+    else:
+        _carry_out(hand, selector, choices)
+        result["berths"] = report.written_rows({o: hand.records[o] for o in range(app.replicas)})
     return result
 
 

@@ -24,14 +24,25 @@ from .wanted import POD, AppWanted
 def rows(observed: Observed, workload: str) -> list[dict[str, Any]]:
     """One row for each berth, by ordinal: where it is, what it holds, how far it has come."""
     return [
-        berth_row(record, phase(ordinal, observed, workload), observed)
+        _row(record, phase(ordinal, observed, workload), _name(observed.pod(ordinal)))
         for ordinal, record in sorted(observed.berths.items())
     ]
 
 
-def berth_row(record: Object, now: str, observed: Observed) -> dict[str, Any]:
+def written_rows(records: Mapping[int, Object]) -> list[dict[str, Any]]:
+    """The same rows of berths that a run has just brought as far as their records say."""
+    return [
+        _row(record, recorded(record), (record.get("status") or {}).get("podName"))
+        for _ordinal, record in sorted(records.items())
+    ]
+
+
+def _name(thing: Object | None) -> str | None:
+    return str(thing["metadata"]["name"]) if thing else None
+
+
+def _row(record: Object, now: str, pod: str | None) -> dict[str, Any]:
     spec, meta = record["spec"], record["metadata"]
-    pod = observed.pod(spec["ordinal"])
     return {
         "name": meta["name"],
         "namespace": meta["namespace"],
@@ -42,7 +53,7 @@ def berth_row(record: Object, now: str, observed: Observed) -> dict[str, Any]:
         "devices": [dict(device) for device in spec.get("devices") or ()],
         "phase": now,
         "recorded_phase": recorded(record),
-        "pod": pod["metadata"]["name"] if pod else None,
+        "pod": pod,
     }
 
 
