@@ -85,9 +85,10 @@ def test_a_request_of_zero_is_a_request():
 
 def test_scoring_with_pod_level_requests():
     info = read(container("1"), container(), resources={"requests": {"memory": "1Gi"}})
-    # On a node: cpu is requested by one container, so nothing is assumed for the other. While being placed, it is.
+    # On a node, cpu is requested by one container, and nothing is assumed for the other.
     assert dict(info.nonzero) == {"cpu": 1000, "memory": GI}
-    assert dict(info.score_requests) == {"cpu": 1100, "memory": GI}
+    # While the pod is being placed, v1.36 scores its containers alone, each with its defaults.
+    assert dict(info.score_requests) == {"cpu": 1100, "memory": 400 * MI}
 
 
 def test_a_running_pod_counts_what_it_was_given():

@@ -15,7 +15,7 @@ from berth_core.plugins.table import DEFAULT_PROFILE
 from tests.core.cluster.objects import GI, claim_ref, disk, node, request, retained
 from tests.core.plugins.helpers import judged, passing, scored
 
-NODES = [node("h1"), node("h2"), node("h3")]
+NODES = (node("h1"), node("h2"), node("h3"))
 
 
 def cluster(*disks, nodes=NODES):

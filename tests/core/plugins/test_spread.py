@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from berth_core.cluster.snapshot import Snapshot
@@ -10,7 +12,7 @@ from berth_core.plugins.pod_topology_spread import PodTopologySpread
 from tests.core.cluster.objects import berth, node, pod, request, taint
 from tests.core.plugins.helpers import judged, passing, scored
 
-APP = {"app": "web"}
+APP = MappingProxyType({"app": "web"})
 HOST = "kubernetes.io/hostname"
 SKEWED = ("node(s) didn't match pod topology spread constraints",)
 NO_LABEL = ("node(s) didn't match pod topology spread constraints (missing required label)",)

@@ -12,7 +12,7 @@ from tests.core.cluster.objects import claim, disk, node, pod, request, storage_
 from tests.core.plugins.helpers import judged, passing
 
 NODES = [node("h1"), node("h2", labels={"zone": "a"}), node("h3", labels={"zone": "a"})]
-CLASSES = [storage_class(), storage_class("now", waits=False), storage_class("made", provisioner="csi.example.com")]
+CLASSES = (storage_class(), storage_class("now", waits=False), storage_class("made", provisioner="csi.example.com"))
 
 
 def cluster(volumes=(), claims=(), classes=CLASSES, **more):

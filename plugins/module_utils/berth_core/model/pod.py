@@ -83,7 +83,7 @@ class PodInfo:
     nonzero: Amounts
     """cpu and memory as scoring counts them for a pod on a node: with defaults for containers that request none."""
     score_requests: Amounts
-    """cpu and memory as scoring counts them for the pod that is being placed."""
+    """What NodeResourcesFit scores for the pod that is being placed: defaults as above, pod-level requests left out."""
     host_ports: tuple[HostPort, ...]
     tolerations: tuple[Toleration, ...]
     node_selector: LabelSelector | None
@@ -119,7 +119,8 @@ class PodInfo:
         resources = read_pod_resources(spec, where, status)
         exact = resources.total()
         nonzero = resources.total(nonzero_defaults(exact, bool(resources.pod_level)))
-        score = resources.total(nonzero_defaults({}, False))
+        # v1.36's NodeResourcesFit does not look at pod-level requests when it scores; its filter does.
+        score = resources.total(nonzero_defaults({}, False), pod_level=False)
         labels = string_map(meta, "labels", f"pod {name}: metadata.labels")
         selector = string_map(spec, "nodeSelector", f"{where}.nodeSelector")
         affinity = mapping(
@@ -135,7 +136,7 @@ class PodInfo:
             labels=tuple(sorted(labels.items())),
             requests=tuple(sorted((key, amount(key, value)) for key, value in exact.items())),
             nonzero=tuple((key, amount(key, nonzero.get(key, 0))) for key in (CPU, MEMORY)),
-            score_requests=tuple((key, amount(key, score.get(key, 0))) for key in (CPU, MEMORY)),
+            score_requests=tuple(sorted((key, amount(key, value)) for key, value in score.items())),
             host_ports=_host_ports(spec, where),
             tolerations=parse_tolerations(spec, f"{where}.tolerations"),
             node_selector=LabelSelector.from_labels(selector) if selector else None,

@@ -72,18 +72,29 @@ class PodResources:
     pod_level: Mapping[str, Number]
     overhead: Mapping[str, Number]
 
-    def total(self, missing: Resources | None = None) -> Resources:
+    def total(self, missing: Resources | None = None, pod_level: bool = True) -> Resources:
         """Return the effective requests; `missing` stands in, per container, for a request that is not there at all."""
         total = _aggregate(self.containers, self.init_containers, missing or {})
-        total.update(self.pod_level)
+        total.update(self.pod_level if pod_level else {})
         _add(total, self.overhead)
         return total
 
 
 def read_pod_resources(spec: Object, where: str, status: Object) -> PodResources:
     """Read a pod's spec and, for a pod that runs, what its containers were really given (in-place resize)."""
-    given = {} if _resize_infeasible_or_absent(status) is None else _container_status(status)
-    infeasible = bool(_resize_infeasible_or_absent(status))
+    resize = _resize_infeasible_or_absent(status)
+    given = {} if resize is None else _container_status(status)
+    declared = _containers(spec, where, {}, False)
+    containers, inits = _containers(spec, where, given, bool(resize)) if given else declared
+    # Defaults at pod level were set when the pod was made, from what it declared: not from what it was given since.
+    pod_level = _pod_level(spec, where, status, bool(resize), _aggregate(*declared, {}))
+    return PodResources(containers, inits, pod_level, resource_list(spec, "overhead", f"{where}.overhead"))
+
+
+def _containers(
+    spec: Object, where: str, given: Mapping[str, Object], infeasible: bool
+) -> tuple[tuple[Container, ...], tuple[Container, ...]]:
+    """Return containers and init containers with their effective requests; of the latter only sidecars are resized."""
     containers = tuple(
         Container(_effective(one, where, given.get(string(one, "name")), infeasible))
         for one in objects(spec, "containers", f"{where}.containers")
@@ -93,9 +104,7 @@ def read_pod_resources(spec: Object, where: str, status: Object) -> PodResources
         sidecar = one.get("restartPolicy") == "Always"
         seen = given.get(string(one, "name")) if sidecar else None
         inits.append(Container(_effective(one, where, seen, infeasible), sidecar))
-    init_containers = tuple(inits)
-    pod_level = _pod_level(spec, where, status, infeasible, _aggregate(containers, init_containers, {}))
-    return PodResources(containers, init_containers, pod_level, resource_list(spec, "overhead", f"{where}.overhead"))
+    return containers, tuple(inits)
 
 
 def _resize_infeasible_or_absent(status: Object) -> bool | None:

@@ -109,12 +109,12 @@ class NodeResourcesFit:
         return " and ".join(phrases)
 
     def score_key(self, cycle: Cycle) -> Hashable:
-        """Return the requests, with and without defaults."""
-        return (cycle.request.pod.requests, cycle.request.pod.score_requests)
+        """Return the requests as they are scored."""
+        return cycle.request.pod.score_requests
 
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate by the strategy."""
-        requests = {**dict(cycle.request.pod.requests), **dict(cycle.request.pod.score_requests)}
+        requests = dict(cycle.request.pod.score_requests)
         loads = [
             load(cycle.snapshot, name, requests.get(name, 0), rows, nonzero=True) for name, _weight in self.resources
         ]

@@ -1,0 +1,346 @@
+"""Clusters for the oracle: made from a seed, small enough to read, mixed enough to meet every rule."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+ZONES = ["a", "b", "c"]
+APPS = ["web", "db"]
+HOST = "kubernetes.io/hostname"
+Object = dict[str, Any]
+
+
+def case(seed: int) -> Object:
+    """Return the documents of one case, as the oracle reads them."""
+    rng = Random(seed)
+    nodes = [_node(rng, f"n{index}") for index in range(rng.randint(1, 8))]
+    names = [node["metadata"]["name"] for node in nodes]
+    pods = [_pod(rng, f"p{index}", names) for index in range(rng.randint(0, 20))]
+    volumes, claims, wanted = _storage(rng, names)
+    pod = _pod(rng, "new", [], wanted)
+    pod["spec"].pop("nodeName", None)
+    if rng.random() < 0.05:
+        pod["spec"]["nodeName"] = rng.choice(names)
+    return {
+        "nodes": nodes,
+        "pods": pods,
+        "pvs": volumes,
+        "pvcs": claims,
+        "storageClasses": _CLASSES,
+        "pod": pod,
+        "pluginConfig": _plugin_config(rng),
+    }
+
+
+_CLASSES = [
+    {
+        "metadata": {"name": "local"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    },
+    {"metadata": {"name": "now"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"},
+    {
+        "metadata": {"name": "made"},
+        "provisioner": "csi.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}],
+    },
+]
+
+
+def _maybe(rng: Random, chance: float, value: Any, otherwise: Any = None) -> Any:
+    return value if rng.random() < chance else otherwise
+
+
+def _node(rng: Random, name: str) -> Object:
+    labels = {HOST: name, "cores": rng.choice(["4", "8", "x", "-3"])}
+    if rng.random() < 0.85:
+        labels["zone"] = rng.choice(ZONES)
+    if rng.random() < 0.5:
+        labels["disk"] = rng.choice(["ssd", "hdd", ""])
+    effects = ["NoSchedule", "PreferNoSchedule", "PreferNoSchedule", "NoExecute"]
+    taints = [
+        {"key": rng.choice("kl"), "value": rng.choice(["", "v"]), "effect": rng.choice(effects)}
+        for _number in range(rng.choice([0, 0, 0, 0, 1, 1, 2]))
+    ]
+    allocatable = {
+        "cpu": rng.choice(["2", "3900m", "4", "16", "16", "32", "0", "12.5"]),
+        "memory": rng.choice(["3Gi", "7500Mi", "16Gi", "64G", "64G", "1e10"]),
+        "pods": rng.choice(["110", "110", "3", "1"]),
+        "ephemeral-storage": rng.choice(["10Gi", "100Gi"]),
+    }
+    if rng.random() < 0.4:
+        allocatable["example.com/gpu"] = rng.choice(["1", "4", "8"])
+    if rng.random() < 0.2:
+        allocatable["hugepages-2Mi"] = "64Mi"
+    spec: Object = {"taints": taints}
+    if rng.random() < 0.12:
+        spec["unschedulable"] = True
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"allocatable": allocatable}}
+
+
+def _resources(rng: Random) -> Object:
+    requests, limits = {}, {}
+    for name, values in (
+        ("cpu", ["0", "100m", "333m", "1", "1.5", "2", "7"]),
+        ("memory", ["0", "100Mi", "200Mi", "1G", "1Gi", "2500Mi"]),
+    ):
+        kind = rng.random()
+        if kind < 0.6:
+            requests[name] = rng.choice(values)
+        elif kind < 0.7:
+            limits[name] = rng.choice(values)
+    if rng.random() < 0.15:
+        requests["ephemeral-storage"] = rng.choice(["1Gi", "20Gi"])
+    if rng.random() < 0.15:
+        requests["example.com/gpu"] = limits["example.com/gpu"] = rng.choice(["1", "2", "5"])
+    if rng.random() < 0.05:
+        requests["hugepages-2Mi"] = limits["hugepages-2Mi"] = "32Mi"
+    return {"requests": requests, "limits": limits}
+
+
+def _container(rng: Random, name: str) -> Object:
+    ports = []
+    if rng.random() < 0.2:
+        port = {"containerPort": rng.choice([80, 81]), "protocol": rng.choice(["TCP", "TCP", "UDP"])}
+        if rng.random() < 0.8:
+            port["hostPort"] = port["containerPort"]
+        if rng.random() < 0.3:
+            port["hostIP"] = rng.choice(["127.0.0.1", "10.0.0.1", "0.0.0.0"])
+        ports.append(port)
+    return {"name": name, "image": "i", "resources": _resources(rng), "ports": ports}
+
+
+def _pod(rng: Random, name: str, nodes: list[str], volumes: list[Object] | None = None) -> Object:
+    app = rng.choice(APPS)
+    labels = {"app": app, "rev": rng.choice(["1", "2"])}
+    spec: Object = {"containers": [_container(rng, f"c{index}") for index in range(rng.choice([1, 1, 1, 2]))]}
+    inits = [_container(rng, f"i{index}") for index in range(rng.choice([0, 0, 0, 1, 2]))]
+    for one in inits:
+        if rng.random() < 0.5:
+            one["restartPolicy"] = "Always"
+    spec["initContainers"] = inits
+    if rng.random() < 0.1:
+        spec["overhead"] = {"cpu": "50m", "memory": "32Mi"}
+    if rng.random() < 0.12:
+        spec["resources"] = (
+            {"requests": {rng.choice(["cpu", "memory"]): "1"}}
+            if rng.random() < 0.5
+            else {"limits": {"cpu": "9", "memory": "9Gi"}}
+        )
+    if rng.random() < 0.05:
+        spec["hostNetwork"] = True
+    spec["tolerations"] = _tolerations(rng)
+    metadata: Object = {
+        "name": name,
+        "namespace": _maybe(rng, 0.85, "default", "other"),
+        "uid": f"uid-{name}",
+        "labels": labels,
+    }
+    status: Object = {}
+    if nodes:
+        spec["nodeName"] = rng.choice([*nodes, *nodes, "gone", ""])
+        if rng.random() < 0.1:
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        status["phase"] = rng.choice(["Running", "Running", "Running", "Pending", "Succeeded", "Failed"])
+        _resized(rng, spec, status)
+    else:
+        metadata["namespace"] = "default"
+        _wishes(rng, spec)
+        spec["volumes"] = volumes or []
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def _resized(rng: Random, spec: Object, status: Object) -> None:
+    """Now and then a pod that is being resized in place: what it was given differs from what it asks for."""
+    if rng.random() < 0.15:
+        first = spec["containers"][0]
+        given = {"name": first["name"], "image": "i", "imageID": "i", "ready": True, "restartCount": 0}
+        given["resources"] = {"requests": {"cpu": rng.choice(["250m", "3"])}}
+        given["allocatedResources"] = {"cpu": "500m"}
+        status["containerStatuses"] = [given]
+        if rng.random() < 0.4:
+            status["conditions"] = [
+                {"type": "PodResizePending", "status": "True", "reason": rng.choice(["Infeasible", "Deferred"])}
+            ]
+
+
+def _tolerations(rng: Random) -> list[Object]:
+    found = []
+    for _number in range(rng.choice([0, 0, 1, 1, 2])):
+        one: Object = {"operator": rng.choice(["Exists", "Equal", "Equal"])}
+        if one["operator"] == "Equal" or rng.random() < 0.8:
+            one["key"] = rng.choice(["k", "l", "node.kubernetes.io/unschedulable"])
+        if one["operator"] == "Equal":
+            one["value"] = rng.choice(["", "v"])
+        if rng.random() < 0.5:
+            one["effect"] = rng.choice(["NoSchedule", "PreferNoSchedule", "NoExecute"])
+        found.append(one)
+    return found
+
+
+def _expression(rng: Random, names: bool = False) -> Object:
+    if names:
+        return {
+            "key": "metadata.name",
+            "operator": rng.choice(["In", "In", "NotIn"]),
+            "values": [f"n{rng.randint(0, 5)}"],
+        }
+    operator = rng.choice(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])
+    if operator in ("Gt", "Lt"):
+        return {"key": "cores", "operator": operator, "values": [rng.choice(["3", "4", "7"])]}
+    key = rng.choice(["zone", "disk", "none"])
+    values = rng.sample(["a", "b", "ssd", ""], rng.randint(1, 3)) if operator in ("In", "NotIn") else []
+    return {"key": key, "operator": operator, "values": values}
+
+
+def _term(rng: Random) -> Object:
+    term: Object = {}
+    if rng.random() < 0.9:
+        term["matchExpressions"] = [_expression(rng) for _number in range(rng.choice([1, 1, 2]))]
+    if rng.random() < 0.2:
+        term["matchFields"] = [_expression(rng, names=True) for _number in range(rng.choice([1, 1, 2]))]
+    return term
+
+
+def _affinity(rng: Random, required: float) -> Object:
+    found: Object = {}
+    if rng.random() < required:
+        terms = [_term(rng) for _number in range(rng.choice([1, 1, 2, 2]))]
+        found["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    if rng.random() < 0.4:
+        found["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": rng.randint(1, 100), "preference": _term(rng)} for _number in range(rng.choice([1, 2, 3]))
+        ]
+    return found
+
+
+def _wishes(rng: Random, spec: Object) -> None:
+    if rng.random() < 0.1:
+        spec["nodeSelector"] = {rng.choice(["zone", "disk"]): rng.choice(["a", "ssd"])}
+    if rng.random() < 0.5:
+        spec["affinity"] = {"nodeAffinity": _affinity(rng, 0.35)}
+    if rng.random() < 0.6:
+        spec["topologySpreadConstraints"] = [_spread(rng) for _number in range(rng.choice([1, 1, 2]))]
+
+
+def _spread(rng: Random) -> Object:
+    found: Object = {
+        "maxSkew": rng.choice([1, 1, 2, 5]),
+        "topologyKey": rng.choice(["zone", "zone", HOST, "disk"]),
+        "whenUnsatisfiable": rng.choice(["DoNotSchedule", "ScheduleAnyway", "ScheduleAnyway", "ScheduleAnyway"]),
+    }
+    kind = rng.random()
+    if kind < 0.8:
+        found["labelSelector"] = {"matchLabels": {"app": rng.choice(APPS)}}
+    elif kind < 0.9:
+        found["labelSelector"] = {}
+    if "labelSelector" in found and rng.random() < 0.2:
+        found["labelSelector"]["matchExpressions"] = [
+            {"key": "rev", "operator": rng.choice(["In", "NotIn"]), "values": ["1"]}
+        ]
+    if found["whenUnsatisfiable"] == "DoNotSchedule" and rng.random() < 0.3:
+        found["minDomains"] = rng.randint(1, 4)
+    if rng.random() < 0.3:
+        found["nodeAffinityPolicy"] = rng.choice(["Honor", "Ignore"])
+    if rng.random() < 0.3:
+        found["nodeTaintsPolicy"] = rng.choice(["Honor", "Ignore"])
+    if "labelSelector" in found and rng.random() < 0.2:
+        found["matchLabelKeys"] = rng.choice([["rev"], ["none"], ["rev", "none"]])
+    return found
+
+
+def _storage(rng: Random, names: list[str]) -> tuple[list[Object], list[Object], list[Object]]:
+    """Return volumes, claims, and the pod's volumes."""
+    if rng.random() < 0.75:
+        return [], [], []
+    volumes = [_volume(rng, f"pv{index}", names) for index in range(rng.randint(0, 6))]
+    claims, wanted = [], []
+    for index in range(rng.choice([1, 1, 2, 3])):
+        name = f"claim{index}"
+        if rng.random() < 0.95:
+            claims.append(_claim(rng, name, volumes))
+        wanted.append({"name": f"v{index}", "persistentVolumeClaim": {"claimName": name}})
+    if rng.random() < 0.05:
+        wanted.append({"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
+    return volumes, claims, wanted
+
+
+def _volume(rng: Random, name: str, names: list[str]) -> Object:
+    spec: Object = {
+        "capacity": {"storage": rng.choice(["1Gi", "2Gi", "10Gi"])},
+        "accessModes": rng.choice(
+            [["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteMany", "ReadWriteOnce"], ["ReadOnlyMany"]]
+        ),
+        "storageClassName": rng.choice(["local", "local", "local", "made", ""]),
+    }
+    if rng.random() < 0.9:
+        values = rng.sample(names, min(len(names), rng.choice([1, 1, 2])))
+        terms = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": values}]}]
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+    if rng.random() < 0.15:
+        spec["claimRef"] = {"namespace": "default", "name": rng.choice(["claim0", "claim1", "stranger"])}
+    if rng.random() < 0.1:
+        spec["volumeMode"] = "Block"
+    labels = {"tier": rng.choice(["hot", "cold"])}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {"phase": _maybe(rng, 0.85, "Available", "Bound")},
+    }
+
+
+def _claim(rng: Random, name: str, volumes: list[Object]) -> Object:
+    spec: Object = {
+        "resources": {"requests": {"storage": rng.choice(["500Mi", "1Gi", "2Gi", "5Gi"])}},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": rng.choice(["local", "local", "local", "local", "made", "now", "unknown"]),
+    }
+    annotations = {}
+    if rng.random() < 0.2:
+        spec["selector"] = {"matchLabels": {"tier": "hot"}}
+    kind = rng.random()
+    if kind < 0.3:
+        spec["volumeName"] = rng.choice([one["metadata"]["name"] for one in volumes] or ["gone"])
+        annotations["pv.kubernetes.io/bind-completed"] = "yes"
+    elif kind < 0.35:
+        spec["volumeName"] = "pv0"
+    elif kind < 0.45:
+        annotations["volume.kubernetes.io/selected-node"] = f"n{rng.randint(0, 3)}"
+    metadata: Object = {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations}
+    if rng.random() < 0.03:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"metadata": metadata, "spec": spec, "status": {"phase": _maybe(rng, 0.03, "Lost", "Pending")}}
+
+
+def _plugin_config(rng: Random) -> list[Object]:
+    """Return arguments: spreading by cluster-wide defaults stays off, as in berth's default profile."""
+    config: list[Object] = [{"name": "PodTopologySpread", "args": {"defaultingType": "List"}}]
+    resources = [{"name": "cpu", "weight": rng.randint(1, 5)}, {"name": "memory", "weight": 1}]
+    if rng.random() < 0.5:
+        resources.append({"name": "example.com/gpu", "weight": 3})
+    kind = rng.choice(["", "", "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"])
+    if kind:
+        strategy: Object = {"type": kind, "resources": resources}
+        if kind == "RequestedToCapacityRatio":
+            shapes = [[(0, 0), (100, 10)], [(0, 10), (100, 0)], [(10, 3), (40, 8), (70, 1)]]
+            points = [{"utilization": at, "score": score} for at, score in rng.choice(shapes)]
+            strategy["requestedToCapacityRatio"] = {"shape": points}
+        config.append(
+            {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy, "ignoredResources": ["other.org/x"]}}
+        )
+    if rng.random() < 0.3:
+        listed = [{"name": one["name"], "weight": 1} for one in resources] + [
+            {"name": "ephemeral-storage", "weight": 1}
+        ]
+        config.append({"name": "NodeResourcesBalancedAllocation", "args": {"resources": listed}})
+    if rng.random() < 0.1:
+        required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
+        preferred = [{"weight": 7, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}]
+        added = {
+            "requiredDuringSchedulingIgnoredDuringExecution": required,
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        }
+        config.append({"name": "NodeAffinity", "args": {"addedAffinity": added}})
+    return config

@@ -1,0 +1,341 @@
+// Copyright (c) 2026, the berth authors
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Command oracle runs the real scheduling plugins of kube-scheduler over clusters that it is given, and says what they
+// say. It reads one JSON document per case from standard input and writes one per case to standard output:
+//
+//	in:  {"nodes": [...], "pods": [...], "pvs": [...], "pvcs": [...], "storageClasses": [...], "pod": {...},
+//	      "pluginConfig": [{"name": ..., "args": {...}}]}
+//	out: {"message": "", "plugins": {"NodePorts": {...}}, "totals": {"n1": 412}}
+//
+// Objects get the API server's defaults. Nothing is sent anywhere: the objects are put into the informers' stores.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	kubestoragev1 "k8s.io/kubernetes/pkg/apis/storage/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// The plugins that berth has too, in the order and with the weights of the default profile.
+var names = []config.Plugin{
+	{Name: "NodeUnschedulable"}, {Name: "NodeName"}, {Name: "TaintToleration", Weight: 3}, {Name: "NodeAffinity", Weight: 2},
+	{Name: "NodePorts"}, {Name: "NodeResourcesFit", Weight: 1}, {Name: "VolumeBinding"},
+	{Name: "PodTopologySpread", Weight: 2}, {Name: "NodeResourcesBalancedAllocation", Weight: 1},
+}
+
+type cluster struct {
+	Nodes          []*v1.Node                  `json:"nodes"`
+	Pods           []*v1.Pod                   `json:"pods"`
+	Volumes        []*v1.PersistentVolume      `json:"pvs"`
+	Claims         []*v1.PersistentVolumeClaim `json:"pvcs"`
+	StorageClasses []*storagev1.StorageClass   `json:"storageClasses"`
+	Pod            *v1.Pod                     `json:"pod"`
+	PluginConfig   []json.RawMessage           `json:"pluginConfig"`
+}
+
+// status is a plugin's answer: 0 success, 1 unschedulable, 2 unschedulable and unresolvable, 3 skip.
+type status struct {
+	Code    int      `json:"code"`
+	Reasons []string `json:"reasons"`
+}
+
+// opinion is all that one plugin says by itself, of every node, whatever the others say.
+type opinion struct {
+	PreFilter *status           `json:"preFilter,omitempty"`
+	Nodes     []string          `json:"nodes,omitempty"`
+	Filter    map[string]status `json:"filter,omitempty"`
+	PreScore  *status           `json:"preScore,omitempty"`
+	Score     map[string]int64  `json:"score,omitempty"`
+}
+
+type answer struct {
+	Message string             `json:"message"`
+	Plugins map[string]opinion `json:"plugins"`
+	Totals  map[string]int64   `json:"totals"`
+}
+
+func main() {
+	metrics.Register()
+	// Devices that are asked for through DRA are not berth's business, and need more of a cluster than there is here.
+	if err := utilfeature.DefaultMutableFeatureGate.Set("DRAExtendedResource=false"); err != nil {
+		fail(err)
+	}
+	reader, writer := json.NewDecoder(bufio.NewReader(os.Stdin)), json.NewEncoder(os.Stdout)
+	for {
+		var one cluster
+		if err := reader.Decode(&one); err == io.EOF {
+			return
+		} else if err != nil {
+			fail(err)
+		}
+		found, err := judge(&one)
+		if err != nil {
+			fail(err)
+		}
+		if err := writer.Encode(found); err != nil {
+			fail(err)
+		}
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "oracle:", err)
+	os.Exit(1)
+}
+
+func (c *cluster) setDefaults() {
+	for _, one := range append(append([]*v1.Pod{}, c.Pods...), c.Pod) {
+		corev1.SetObjectDefaults_Pod(one)
+	}
+	for _, one := range c.Volumes {
+		corev1.SetObjectDefaults_PersistentVolume(one)
+	}
+	for _, one := range c.Claims {
+		corev1.SetObjectDefaults_PersistentVolumeClaim(one)
+	}
+	for _, one := range c.StorageClasses {
+		kubestoragev1.SetObjectDefaults_StorageClass(one)
+	}
+}
+
+func judge(c *cluster) (*answer, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.setDefaults()
+	handle, pluginsByName, err := build(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	found := &answer{Plugins: map[string]opinion{}, Totals: map[string]int64{}}
+	feasible := together(ctx, handle, c.Pod, all, found)
+	for _, one := range names {
+		found.Plugins[one.Name] = alone(ctx, pluginsByName[one.Name], c.Pod, all, feasible)
+	}
+	return found, nil
+}
+
+// build makes the framework with exactly our plugins, over a snapshot of the cluster.
+func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk.Plugin, error) {
+	profile, err := readProfile(c.PluginConfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	known := sets.New[string]()
+	for _, node := range c.Nodes {
+		known.Insert(node.Name)
+	}
+	running := make([]*v1.Pod, 0, len(c.Pods))
+	for _, pod := range c.Pods {
+		// The scheduler's informer leaves out pods that have ended, and its snapshot those of nodes that are not there.
+		if known.Has(pod.Spec.NodeName) && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
+			running = append(running, pod)
+		}
+	}
+	pluginsByName := map[string]fwk.Plugin{}
+	registry := frameworkruntime.Registry{}
+	for name, make := range plugins.NewInTreeRegistry() {
+		registry[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+			plugin, err := make(ctx, args, handle)
+			pluginsByName[name] = plugin
+			return plugin, err
+		}
+	}
+	handle, err := frameworkruntime.NewFramework(ctx, registry, profile,
+		frameworkruntime.WithClientSet(client),
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(internalcache.NewSnapshot(running, c.Nodes)),
+		frameworkruntime.WithMetricsRecorder(metrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	return handle, pluginsByName, fill(factory, c)
+}
+
+func readProfile(pluginConfig []json.RawMessage) (*config.KubeSchedulerProfile, error) {
+	if pluginConfig == nil {
+		pluginConfig = []json.RawMessage{}
+	}
+	source, err := json.Marshal(map[string]any{
+		"apiVersion": "kubescheduler.config.k8s.io/v1",
+		"kind":       "KubeSchedulerConfiguration",
+		"profiles":   []any{map[string]any{"schedulerName": "oracle", "pluginConfig": pluginConfig}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	read, err := runtime.Decode(scheme.Codecs.UniversalDecoder(), source)
+	if err != nil {
+		return nil, err
+	}
+	profile := read.(*config.KubeSchedulerConfiguration).Profiles[0]
+	enabled := append([]config.Plugin{{Name: "PrioritySort"}}, names...)
+	profile.Plugins = &config.Plugins{MultiPoint: config.PluginSet{Enabled: append(enabled, config.Plugin{Name: "DefaultBinder"})}}
+	return &profile, nil
+}
+
+func fill(factory informers.SharedInformerFactory, c *cluster) error {
+	core, storage := factory.Core().V1(), factory.Storage().V1()
+	add := func(store cache.Indexer, objects ...any) error {
+		for _, one := range objects {
+			if err := store.Add(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, one := range c.Volumes {
+		if err := add(core.PersistentVolumes().Informer().GetIndexer(), one); err != nil {
+			return err
+		}
+	}
+	for _, one := range c.Claims {
+		if err := add(core.PersistentVolumeClaims().Informer().GetIndexer(), one); err != nil {
+			return err
+		}
+	}
+	for _, one := range c.StorageClasses {
+		if err := add(storage.StorageClasses().Informer().GetIndexer(), one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together runs the cycle as schedule_one.go does, without sampling: the feasible nodes with their totals, or the message.
+func together(ctx context.Context, handle framework.Framework, pod *v1.Pod, all []fwk.NodeInfo, found *answer) []fwk.NodeInfo {
+	diagnosis := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
+	state := framework.NewCycleState()
+	fitError := &framework.FitError{Pod: pod, NumAllNodes: len(all), Diagnosis: diagnosis}
+	narrowed, rejected, by := handle.RunPreFilterPlugins(ctx, state, pod)
+	if !rejected.IsSuccess() {
+		fitError.Diagnosis.PreFilterMsg = rejected.Message()
+		found.Message = fitError.Error()
+		return nil
+	}
+	if !narrowed.AllNodes() {
+		absent := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by))
+		diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, absent))
+	}
+	var feasible []fwk.NodeInfo
+	for _, node := range all {
+		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(node.Node().Name) {
+			continue
+		}
+		if verdict := handle.RunFilterPlugins(ctx, state, pod, node); verdict.IsSuccess() {
+			feasible = append(feasible, node)
+		} else {
+			diagnosis.NodeToStatus.Set(node.Node().Name, verdict)
+		}
+	}
+	if len(feasible) == 0 {
+		found.Message = fitError.Error()
+		return nil
+	}
+	if verdict := handle.RunPreScorePlugins(ctx, state, pod, feasible); !verdict.IsSuccess() {
+		fail(verdict.AsError())
+	}
+	scores, verdict := handle.RunScorePlugins(ctx, state, pod, feasible)
+	if !verdict.IsSuccess() {
+		fail(verdict.AsError())
+	}
+	for _, one := range scores {
+		found.Totals[one.Name] = one.TotalScore
+	}
+	return feasible
+}
+
+// alone asks one plugin about every node, and for its scores of the nodes that passed all plugins.
+func alone(ctx context.Context, plugin fwk.Plugin, pod *v1.Pod, all, feasible []fwk.NodeInfo) opinion {
+	state := framework.NewCycleState()
+	said := opinion{}
+	if preFilter, ok := plugin.(fwk.PreFilterPlugin); ok {
+		narrowed, verdict := preFilter.PreFilter(ctx, state, pod, all)
+		said.PreFilter = read(verdict)
+		if narrowed != nil {
+			said.Nodes = sets.List(narrowed.NodeNames)
+		}
+		if !verdict.IsSuccess() && !verdict.IsSkip() {
+			return said
+		}
+	}
+	if filter, ok := plugin.(fwk.FilterPlugin); ok && (said.PreFilter == nil || said.PreFilter.Code == 0) {
+		said.Filter = map[string]status{}
+		for _, node := range all {
+			said.Filter[node.Node().Name] = *read(filter.Filter(ctx, state, pod, node))
+		}
+	}
+	if score, ok := plugin.(fwk.ScorePlugin); ok && len(feasible) > 0 {
+		rate(ctx, score, state, pod, feasible, &said)
+	}
+	return said
+}
+
+func rate(ctx context.Context, plugin fwk.ScorePlugin, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo, said *opinion) {
+	if preScore, ok := plugin.(fwk.PreScorePlugin); ok {
+		said.PreScore = read(preScore.PreScore(ctx, state, pod, feasible))
+		if said.PreScore.Code != 0 {
+			return
+		}
+	}
+	var scores fwk.NodeScoreList
+	for _, node := range feasible {
+		value, verdict := plugin.Score(ctx, state, pod, node)
+		if !verdict.IsSuccess() {
+			fail(verdict.AsError())
+		}
+		scores = append(scores, fwk.NodeScore{Name: node.Node().Name, Score: value})
+	}
+	if extensions := plugin.ScoreExtensions(); extensions != nil {
+		if verdict := extensions.NormalizeScore(ctx, state, pod, scores); !verdict.IsSuccess() {
+			fail(verdict.AsError())
+		}
+	}
+	said.Score = map[string]int64{}
+	for _, one := range scores {
+		said.Score[one.Name] = one.Score
+	}
+}
+
+func read(found *fwk.Status) *status {
+	if found == nil {
+		return &status{Reasons: []string{}}
+	}
+	codes := map[fwk.Code]int{fwk.Success: 0, fwk.Unschedulable: 1, fwk.UnschedulableAndUnresolvable: 2, fwk.Skip: 3}
+	code, known := codes[found.Code()]
+	if !known {
+		fail(found.AsError())
+	}
+	return &status{Code: code, Reasons: append([]string{}, found.Reasons()...)}
+}
