@@ -45,7 +45,7 @@ class Survey:
     def records(self) -> list[Record]:
         """Whole devices and partitions, sorted by name as people sort (sda2 before sda10)."""
         found: dict[str, Record] = {}
-        for name in self.machine.list("/sys/block"):
+        for name in self.machine.names("/sys/block"):
             if not _NEVER.match(name) and not self._is_idle_loop(name):
                 record = self._record(name, f"/sys/block/{name}", "")
                 found[name] = record
@@ -80,10 +80,10 @@ class Survey:
             "read_only": machine.read(f"{folder}/ro") == "1",
             "partitions": []
             if parent
-            else [sub for sub in machine.list(folder) if machine.exists(f"{folder}/{sub}/partition")],
+            else [sub for sub in machine.names(folder) if machine.exists(f"{folder}/{sub}/partition")],
             "mounts": mount_points(self.mounts, number),
-            "holders": machine.list(f"{folder}/holders"),
-            "slaves": machine.list(f"{folder}/slaves"),
+            "holders": machine.names(f"{folder}/holders"),
+            "slaves": machine.names(f"{folder}/slaves"),
             "swap": number in self.swaps,
             "is_system": number in self.system,
         }

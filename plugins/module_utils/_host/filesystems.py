@@ -186,7 +186,7 @@ def _check_point(machine: Machine, plan: FilesystemPlan) -> None:
     other = [mount for mount in read_mounts(machine) if mount.point == plan.point and mount.device != plan.number]
     if other:
         raise StateError(f"LocalDisk {plan.name}: {other[-1].source} is mounted at {plan.point} already")
-    if plan.mount and machine.list(plan.point):
+    if plan.mount and machine.names(plan.point):
         raise StateError(
             f"LocalDisk {plan.name}: the folder {plan.point} is not empty, and mounting would hide what is in it"
         )

@@ -65,7 +65,7 @@ class Machine:
         text = self.read(name)
         return int(text) if text.isdigit() else 0
 
-    def list(self, name: str) -> list[str]:
+    def names(self, name: str) -> list[str]:
         """The sorted names in a folder; none where there is no such folder."""
         try:
             return sorted(os.listdir(self.path(name)))
