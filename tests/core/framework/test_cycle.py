@@ -85,6 +85,22 @@ def test_the_second_request_is_answered_from_kept_columns():
     assert second.counts.computed["NodeResourcesFit"] == 2, "one dirty row, filtered and scored again"
 
 
+def test_a_pod_on_one_node_changes_kept_verdicts_on_others():
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    snapshot = cluster(node("a"), node("b"))
+    asked = request(pod("new", labels={"app": "web"}, topologySpreadConstraints=[constraint]))
+    assert place(DEFAULT_PROFILE, snapshot, asked).feasible == ("a", "b")
+    snapshot.upsert_pod(pod("x", node_name="a", labels={"app": "web"}))
+    assert place(DEFAULT_PROFILE, snapshot, asked).feasible == ("b",)
+    snapshot.upsert_pod(pod("y", node_name="b", labels={"app": "web"}))
+    assert place(DEFAULT_PROFILE, snapshot, asked).feasible == ("a", "b"), "b filled up, and a may be used again"
+
+
 def test_profiles_with_other_arguments_do_not_share_verdicts():
     snapshot = cluster(node("a", cpu="1"), node("b"))
     asked = request(pod(containers=[container("500m", "100Mi")]))
