@@ -78,8 +78,13 @@ def _labels_match(table: DiskTable, claim: DiskClaim) -> BoolColumn:
 
 def node_rows(snapshot: Snapshot, slots: IntColumn) -> IntColumn:
     """Return the node row of each slot; -1 for a disk of an unknown node."""
-    rows = [snapshot.nodes.row_of.get(name, -1) for name in snapshot.disks.nodes.values]
-    found: IntColumn = np.array(rows, dtype=np.int64)[snapshot.disks.node[slots]] if rows else ints(len(slots), -1)
+    row_of, names = snapshot.nodes.row_of, snapshot.disks.nodes.values
+    ids = snapshot.disks.node[slots]
+    if len(slots) < len(names):
+        # A few dirty rows: looking up their disks one by one is cheaper than every node of the cluster.
+        return np.array([row_of.get(names[int(one)], -1) for one in ids], dtype=np.int64)
+    rows = [row_of.get(name, -1) for name in names]
+    found: IntColumn = np.array(rows, dtype=np.int64)[ids] if rows else ints(len(slots), -1)
     return found
 
 
