@@ -5,22 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import (
-    POD,
-    PV,
-    PVC,
-    SERVICE,
-    STATEFUL_SET,
-    Resource,
-)
+from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import POD, PV, PVC, STATEFUL_SET
 
 from .counting import Counting, counting_proxy
 from .figures import Figure
 from .ground import OURS, PEER, Ground, peer_name, stateful_app
-from .tasks import cleaned
+from .objects import belongs, definitions, k8s
 
 APP, BEFORE, AFTER = "counted", 3, 5
-Definitions = list[dict[str, Any]]
 
 
 def first(ground: Ground) -> list[Figure]:
@@ -57,12 +49,12 @@ def _story(ground: Ground, counting: Counting, kubeconfig: Path) -> list[Figure]
 
     small, large = stateful_app(APP, BEFORE), stateful_app(APP, AFTER)
     ours = [count(OURS, small, True)]
-    few = _definitions(ground)
+    few = definitions(ground, APP)
     ours += [count(OURS, small, False), count(OURS, large, True)]
-    many = _definitions(ground)
+    many = definitions(ground, APP)
     ground.play(OURS, [stateful_app(APP, AFTER, state="absent")])
     _wait_gone(ground)
-    peer = [count(PEER, _k8s(few), True), count(PEER, _k8s(few), False), count(PEER, _k8s(many), True)]
+    peer = [count(PEER, k8s(few), True), count(PEER, k8s(few), False), count(PEER, k8s(many), True)]
     names = ("requests/first", "requests/rerun", "requests/scale")
     return [
         Figure(name, mine[0], theirs[0], "requests", peer_name("k8s"), (f"ours: {mine[1]}", f"peer: {theirs[1]}"))
@@ -70,41 +62,10 @@ def _story(ground: Ground, counting: Counting, kubeconfig: Path) -> list[Figure]
     ]
 
 
-def _k8s(definitions: Definitions) -> dict[str, Any]:
-    return {"kubernetes.core.k8s": {"state": "present", "resource_definition": definitions}}
-
-
-def _definitions(ground: Ground) -> Definitions:
-    """What the application consists of, as somebody would have to write it down for kubernetes.core.
-
-    Without Berths and locks: those have no counterpart there.
-    """
-    found: Definitions = []
-    for kind in (PV, PVC, SERVICE, STATEFUL_SET):
-        for live in _objects(ground, kind):
-            body = cleaned(live)
-            body["metadata"].pop("finalizers", None)
-            body["metadata"].pop("ownerReferences", None)
-            (body["spec"].get("claimRef") or {}).pop("uid", None)
-            (body["spec"].get("claimRef") or {}).pop("resourceVersion", None)
-            found.append(body)
-    return found
-
-
-def _objects(ground: Ground, kind: Resource) -> Definitions:
-    mine = [item for item in ground.api.list(kind) if _belongs(item)]
-    assert mine, f"the application has no {kind.kind}"
-    return mine
-
-
-def _belongs(item: dict[str, Any]) -> bool:
-    return (item["metadata"].get("labels") or {}).get("berth.dev/app") == APP
-
-
 def _wait_gone(ground: Ground) -> None:
     import time
 
     deadline = time.monotonic() + 60
-    while any(_belongs(item) for kind in (STATEFUL_SET, POD, PVC, PV) for item in ground.api.list(kind)):
+    while any(belongs(item, APP) for kind in (STATEFUL_SET, POD, PVC, PV) for item in ground.api.list(kind)):
         assert time.monotonic() < deadline, "the application is still there"
         time.sleep(0.2)

@@ -8,25 +8,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import STATEFUL_SET
-
 from .figures import Figure, median
 from .ground import OURS, PEER, Ground, peer_name, say, stateful_app
+from .objects import definitions, k8s
 
 ROUNDS, MANY = 3, 20
 Sides = dict[Path, dict[str, Any]]
 
 
 def rerun(ground: Ground) -> list[Figure]:
-    """task/rerun: an application that is as it should be, against its StatefulSet alone that is as it should be."""
+    """task/rerun: an application that is as it should be, against the same objects kept by k8s."""
     app = stateful_app("rerun", 3)
     ground.play(OURS, [app])
-    definition = cleaned(ground.api.get(STATEFUL_SET, "rerun", "default"))
-    peer = {"kubernetes.core.k8s": {"state": "present", "resource_definition": definition}}
+    peer = k8s(definitions(ground, "rerun"))
     ground.play(PEER, [peer])
-    notes = (
-        "seconds for each further task of a play; the peer keeps one StatefulSet, ours the whole application of 3",
-    )
+    notes = ("seconds for each further task of a play; the peer keeps the same volumes, claims, Service, StatefulSet",)
     return [_per_task(ground, "task/rerun", {OURS: app, PEER: peer}, peer_name("k8s"), notes)]
 
 
@@ -50,13 +46,6 @@ def hosts20(ground: Ground) -> list[Figure]:
     ours, peer = (_slope(times[side]) for side in (OURS, PEER))
     notes = ("seconds for each further host of a task, 5 forks",)
     return [Figure("task/hosts20", ours, peer, "s/host", peer_name("k8s_info"), notes)]
-
-
-def cleaned(live: dict[str, Any]) -> dict[str, Any]:
-    """A live object as somebody would write it down."""
-    server = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
-    metadata = {key: value for key, value in live["metadata"].items() if key not in server}
-    return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
 
 
 def _info_tasks() -> Sides:
