@@ -139,7 +139,7 @@ def test_the_clusters_meet_every_rule(cases):
             values = list(said.get("score", {}).values())
             seen[name, "score"] += len(set(values)) > 1
             seen[name, "pre filter"] += said.get("preFilter", {}).get("code") == Code.UNRESOLVABLE
-    few = len(cases) // 60
+    few = len(cases) // 100
     for name in ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "VolumeBinding"):
         assert seen[name, "filter 2"] > few, name
     for name in ("NodePorts", "NodeResourcesFit", "PodTopologySpread"):

@@ -72,6 +72,15 @@ def test_pod_level_limits_default_requests_from_the_containers_first():
     assert amounts(info) == {"cpu": 1000, "memory": 2 * GI}
 
 
+def test_huge_pages_of_a_container_bring_pod_level_limits_and_so_pod_level_defaults():
+    pages = {"name": "c", "resources": {"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"cpu": "2"}}}
+    manifest = pod(containers=[pages], resources={"requests": {"memory": "1Gi"}})
+    given = {"name": "c", "resources": {"requests": {"cpu": "3"}}}
+    manifest["status"] = {"containerStatuses": [given]}
+    # cpu was fixed at pod level when the pod was made: a container's resize does not change it.
+    assert amounts(PodInfo.from_manifest(manifest)) == {"cpu": 2000, "memory": GI, "hugepages-2Mi": 4 * MI}
+
+
 def test_scoring_counts_a_container_without_requests():
     info = read(container(), container("1"))
     assert amounts(info) == {"cpu": 1000}

@@ -147,6 +147,12 @@ def _pod_level(spec: Object, where: str, status: Object, infeasible: bool, aggre
     resources = mapping(spec, "resources", f"{where}.resources")
     limits = resource_list(resources, "limits", f"{where}.resources.limits")
     requests = resource_list(resources, "requests", f"{where}.resources.requests")
+    if limits or requests:
+        # Huge pages are requested as they are limited; those of containers become a limit of the pod.
+        pages = {
+            name: value for name, value in aggregate.items() if name.startswith("hugepages-") and name not in requests
+        }
+        limits = {**pages, **limits}
     if limits:
         for name, value in aggregate.items():
             if _pod_level_resource(name) and not name.startswith("hugepages-"):
