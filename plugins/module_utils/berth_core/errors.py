@@ -33,7 +33,7 @@ from typing import Any
 class BerthError(Exception):
     """Root of all errors that a front end shows to a person.
 
-    ``details`` is a JSON-able mapping for machines: ``fail_json(msg, **details)`` of a module, fields of a daemon's log line.
+    ``details`` is a JSON-able mapping for machines: ``fail_json(msg, **details)``, or the fields of a log line.
     """
 
     def __init__(self, message: str, **details: Any) -> None:
