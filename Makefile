@@ -92,7 +92,7 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
-.PHONY: cluster oracle dev apiserver integration installed molecule
+.PHONY: cluster oracle dev apiserver integration molecule
 cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 
@@ -111,18 +111,11 @@ integration: venv ## tests on real hosts with real disks (as root)
 molecule: venv venv-lint ## molecule's default scenario on the development cluster
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
 
-# The quickstart as a user runs it: from the tarball, in a cluster of this checkout alone, which goes away whatever happens.
-QUICKSTART := ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/$(INSTALLED)" $(BIN)/ansible-playbook \
-	--extra-vars dev_cluster_name=tarball-$(shell echo "$(CURDIR)" | sha256sum | cut -c1-8)
-
-installed: collection cluster ## the quickstart, run from the installed tarball
-	trap '$(QUICKSTART) berth.stateful.quickstart_down' EXIT; $(QUICKSTART) berth.stateful.quickstart
-
 # --- everything --------------------------------------------------------------------------------------------------------
 .PHONY: test bench demo demo-play demo-down
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
-		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go oracle dev apiserver integration installed molecule
+		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go oracle dev apiserver integration molecule
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))

@@ -35,7 +35,7 @@ def status(message: str, reason: str = "", **details: Any) -> bytes:
 )
 def test_class_of_a_status(code: int, kind: type[errors.ApiError]) -> None:
     error = api_error(code, status("why", "Reason", causes=[{"field": "spec"}]), GET)
-    assert type(error) is kind
+    assert error.__class__ is kind
     assert (error.status, error.reason, error.causes) == (code, "Reason", [{"field": "spec"}])
     assert "LocalDisk d1" in error.message
     assert "why" in error.message
