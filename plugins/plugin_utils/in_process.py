@@ -42,11 +42,10 @@ class InProcessAction(ActionBase):
         """Ansible calls me once per host and task."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
-        arguments = dict(self._task.args)
+        found: dict[str, Any] = {}
         try:
-            arguments = self._controller_files(arguments)
-            if self.operation.prepare:
-                arguments = self.operation.prepare(arguments)
+            found = self._controller_files(dict(self._task.args))
+            arguments = self.operation.prepare(found) if self.operation.prepare else found
             if self._in_process():
                 return {**result, **self._run_here(arguments)}
             return {**result, **self._run_module(arguments, task_vars or {})}
@@ -56,8 +55,8 @@ class InProcessAction(ActionBase):
             return {**result, "failed": True, "msg": f"{self.operation.name}: {exc}"}
         finally:
             for option in self.operation.controller_files:
-                if isinstance(arguments.get(option), str):
-                    self._loader.cleanup_tmp_file(arguments[option])
+                if isinstance(found.get(option), str):
+                    self._loader.cleanup_tmp_file(found[option])
 
     def _run_module(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = self._execute_module(

@@ -196,6 +196,15 @@ def _info(context: Context) -> dict[str, Any]:
     }
 
 
+def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """On the controller: read ``src`` there, for whoever runs the module where that file is not."""
+    src = arguments.get("src")
+    if not isinstance(src, str) or arguments.get("template") is not None:
+        return arguments
+    others = {key: value for key, value in arguments.items() if key != "src"}
+    return {**others, "template": load_template(None, src)}
+
+
 OPERATION = Operation(
     "stateful_app",
     OPTIONS,
@@ -203,6 +212,7 @@ OPERATION = Operation(
     mutually_exclusive=(("template", "src"),),
     required_if=(("state", "present", ("template", "src"), True),),
     controller_files=("src",),
+    prepare=_prepare,
 )
 INFO = Operation(
     "stateful_app_info",

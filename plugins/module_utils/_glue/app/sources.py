@@ -31,4 +31,6 @@ def load_template(template: Mapping[str, Any] | None, src: str | None) -> Any:
         raise InputError(f"src {src} is not YAML: {exc}") from exc
     if len(documents) != 1:
         raise InputError(f"src {src} has {len(documents)} documents: expected one, a pod template or a StatefulSet")
+    if not isinstance(documents[0], Mapping):
+        raise InputError(f"src {src} has no mapping: expected a pod template or a StatefulSet")
     return documents[0]

@@ -1,0 +1,54 @@
+"""stateful_app as a task: a template from a file, check mode, diff, and errors as a person sees them."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.apiserver.app.world import params
+
+APP = "berth.stateful.stateful_app"
+
+
+@pytest.fixture
+def options(control_plane, crds, name, namespace):
+    values = params(name, control_plane.kubeconfig, namespace=namespace, replicas=1)
+    return {key: value for key, value in values.items() if key != "kubeconfig"}
+
+
+def test_a_template_from_a_file_beside_the_playbook(playbook, tmp_path, options, world):
+    template = options.pop("template")
+    folder = tmp_path / "play" / "files"
+    folder.mkdir(parents=True)
+    (folder / "app.yml").write_text(yaml.safe_dump({"kind": "StatefulSet", "spec": {"template": template}}))
+    before = world()
+    run = playbook([{APP: {**options, "src": "app.yml", "disks": [{"name": "data", "size": "1Mi"}]}}], "--check")
+    assert "does not fit" in run.failed()["msg"], run.output
+    assert world() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("a: [", "is not YAML"),
+        ("- a\n", "has no mapping"),
+        ("a: 1\n---\nb: 2\n", "has 2 documents"),
+        ("spec: {}\n", "has no containers"),
+    ],
+)
+def test_a_template_file_that_will_not_do(playbook, tmp_path, options, world, text, message):
+    del options["template"]
+    path = tmp_path / "template.yml"
+    if text is not None:
+        path.write_text(text)
+    before = world()
+    assert message in playbook([{APP: {**options, "src": str(path)}}]).failed()["msg"]
+    assert world() == before
+
+
+def test_two_sources_of_a_template(playbook, options, world):
+    before = world()
+    message = playbook([{APP: {**options, "src": "/dev/null"}}]).failed()["msg"]
+    assert "mutually exclusive" in message
+    assert world() == before
