@@ -133,3 +133,20 @@ def test_an_old_go_on_the_path_is_not_used(fake: Path, monkeypatch: pytest.Monke
     toolchain.find_go(fake, (1, 26, 0), said.append)
     assert asked == [fake]
     assert "1.19.8 is older than 1.26.0" in said[0]
+
+
+def test_kwok_is_a_program_of_its_own_where_it_does_not_compile_with_kubernetes(fake: Path) -> None:
+    """kwok's release is made for one minor version; for every other the modules are kept apart."""
+    titles = {version: [step.title for step in build.steps(version)] for version in ("v1.36.1", "v1.35.0")}
+    assert not any(title.startswith("kwok") for title in titles["v1.36.1"])
+    assert any(title.startswith("kwok") for title in titles["v1.35.0"])
+    bin_dir = build.ensure_binaries()
+    assert (bin_dir / "kwok-stages").readlink() == Path("berth-kube")
+    upstream = "go 1.25.0\n\tk8s.io/api => ./staging/src/k8s.io/api\n"
+    upstream += (
+        "\tgo.etcd.io/etcd/server/v3 v3.6.5\n\tgithub.com/spf13/cobra v1.10.0\n\tgithub.com/spf13/pflag v1.0.9\n"
+    )
+    assert "sigs.k8s.io/kwok" not in gomod.go_mod("v1.35.0", upstream, kwok=False)
+    assert "sigs.k8s.io/kwok" in gomod.go_mod("v1.36.1", upstream)
+    with pytest.raises(BuildError, match="has not the form that is known"):
+        gomod.go_mod("v1.35.0", "module x\n")

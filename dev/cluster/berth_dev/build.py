@@ -42,8 +42,9 @@ PROGRAMS = (
     "kube-scheduler",
     "kubectl",
     "kubelet",
-    "kwok",
 )
+KWOK_PROGRAMS = ("kwok", "kwok-stages")
+BERTH_KUBE = "berth-kube"
 # What a failed or running build says of itself at least this often.
 PROGRESS_SECONDS = 8.0
 
@@ -70,13 +71,14 @@ def steps(version: str) -> tuple[Step, ...]:
     """Everything that is built for a version of Kubernetes."""
     major, minor = version.removeprefix("v").split(".")[:2]
     stamp = "k8s.io/component-base/version.git"
+    alone = Step(f"kwok {gomod.KWOK}", "kube", ("./cmd/kwok",), "kwok")
     containerd, cni = "github.com/containerd/containerd/v2", "github.com/containernetworking/plugins"
     return (
         Step(
-            f"Kubernetes {version} (etcd, kube-*, kubelet, kubectl, kwok)",
+            f"Kubernetes {version} (etcd, kube-*, kubelet, kubectl)",
             "kube",
             (".",),
-            "berth-kube",
+            BERTH_KUBE,
             f"-X {stamp}Version={version} -X {stamp}Major={major} -X {stamp}Minor={minor}",
         ),
         Step(
@@ -98,7 +100,13 @@ def steps(version: str) -> tuple[Step, ...]:
             f"-X {cni}/pkg/utils/buildversion.BuildVersion={CNI_VERSION}",
         ),
         Step("pause", "pause", (".",), "pause"),
+        *([] if kwok_fits(version) else [alone]),
     )
+
+
+def kwok_fits(version: str) -> bool:
+    """True when kwok is linked into berth-kube: its release compiles with one minor version of Kubernetes."""
+    return version.rpartition(".")[0] == DEFAULT_VERSION.rpartition(".")[0]
 
 
 def cache_folder() -> Path:
@@ -172,14 +180,17 @@ def _build_all(version: str, work: Path, lock: int, progress: Progress) -> None:
     (out / "cni").mkdir(parents=True)
     for step in steps(version):
         module = SOURCES / step.module
-        if step.module == "kube" and version != DEFAULT_VERSION:
+        if step.output == BERTH_KUBE and version != DEFAULT_VERSION:
             module = _module_for(version, go, work / "src", lock, progress)
         flags = ["-trimpath", "-v", "-ldflags", f"-s -w {step.ldflags}".strip()]
         flags += ["-tags", step.tags] if step.tags else []
         argv = [str(go), "build", *flags, "-o", f"{out}/{step.output}", *step.packages]
         _run(step.title, argv, module, work / "log", lock, progress)
     for name in PROGRAMS:
-        (out / name).symlink_to("berth-kube")
+        (out / name).symlink_to(BERTH_KUBE)
+    for name in KWOK_PROGRAMS:
+        if not (out / name).exists():
+            (out / name).symlink_to(BERTH_KUBE if kwok_fits(version) else "kwok")
     shutil.rmtree(work / "src", ignore_errors=True)
     progress(f"all programs built in {time.monotonic() - began:.0f} s")
 
@@ -192,13 +203,15 @@ def _needed_go() -> tuple[int, ...]:
 
 def _module_for(version: str, go: Path, folder: Path, lock: int, progress: Progress) -> Path:
     """A copy of our kube module, its go.mod made for another version of Kubernetes (checked against the checksum database)."""
-    shutil.copytree(SOURCES / "kube", folder, ignore=shutil.ignore_patterns("go.mod", "go.sum"))
+    left_out = ["go.mod", "go.sum", "cmd", *([] if kwok_fits(version) else ["kwok", "linked.go"])]
+    shutil.copytree(SOURCES / "kube", folder, ignore=shutil.ignore_patterns(*left_out))
     (folder / "go.mod").write_text("module scratch\n", encoding="utf-8")
     log = folder / "log"
     asked = f"k8s.io/kubernetes@{version}"
     _run(f"go.mod of Kubernetes {version}", [str(go), "mod", "download", "-json", asked], folder, log, lock, progress)
     upstream = Path(json.loads(log.read_text(encoding="utf-8"))["GoMod"])
-    (folder / "go.mod").write_text(gomod.go_mod(version, upstream.read_text(encoding="utf-8")), encoding="utf-8")
+    text = gomod.go_mod(version, upstream.read_text(encoding="utf-8"), kwok=kwok_fits(version))
+    (folder / "go.mod").write_text(text, encoding="utf-8")
     _run(f"modules of Kubernetes {version}", [str(go), "mod", "tidy"], folder, log, lock, progress)
     return folder
 

@@ -33,13 +33,13 @@ def staging_version(version: str) -> str:
     return f"v0.{match[1]}.{match[2]}"
 
 
-def go_mod(version: str, upstream: str) -> str:
-    """Our go.mod for `version`, given the text of k8s.io/kubernetes' own go.mod at that version."""
+def go_mod(version: str, upstream: str, *, kwok: bool = True) -> str:
+    """Our go.mod for `version`, given the text of k8s.io/kubernetes' own at that version; with or without kwok."""
     published, modules = staging_version(version), sorted(set(_STAGING.findall(upstream)))
     go, required = _GO.search(upstream), sorted(set(_REQUIRED.findall(upstream)))
     if go is None or not modules or len(required) != 3:
         raise BuildError(f"go.mod of k8s.io/kubernetes {version}: has not the form that is known; cannot build it")
-    requires = [("k8s.io/kubernetes", version), ("sigs.k8s.io/kwok", KWOK), *required]
+    requires = [("k8s.io/kubernetes", version), *required, *([("sigs.k8s.io/kwok", KWOK)] if kwok else [])]
     requires += [(module, published) for module in ("k8s.io/component-base", "k8s.io/kubectl")]
     return "\n".join(
         [

@@ -144,7 +144,7 @@ def ensure_running(plane: ControlPlane, bin_dir: Path) -> bool:
     """Start kwok if it does not run. False when it did."""
     config = plane.folder.path / "data" / "kwok.yaml"
     if not config.exists():
-        argv = [str(bin_dir / "berth-kube"), "kwok-stages"]
+        argv = [str(bin_dir / "kwok-stages")]
         stages = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
         write_atomically(config, f"{yaml.safe_dump(CONFIGURATION)}---\n{stages}")
     with plane.api() as api:

@@ -33,7 +33,7 @@ import (
 )
 
 // programs maps the name of each program to what runs it: os.Args is then as if it had been called by that name.
-// The value is the exit status.
+// The value is the exit status. linked.go adds kwok.
 var programs = map[string]func() int{
 	"etcd":                    runEtcd,
 	"kube-apiserver":          component(apiserver.NewAPIServerCommand),
@@ -42,8 +42,6 @@ var programs = map[string]func() int{
 	"kube-proxy":              component(proxy.NewProxyCommand),
 	"kubelet":                 component(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
 	"kubectl":                 runKubectl,
-	"kwok":                    runKwok,
-	"kwok-stages":             runKwokStages,
 }
 
 // component runs a command as Kubernetes' own main functions do.

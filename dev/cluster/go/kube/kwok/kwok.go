@@ -2,7 +2,9 @@
 // GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-package main
+// Package kwok runs kwok: fake nodes, kept Ready, and their pods. It is linked into berth-kube where kwok compiles with
+// that version of Kubernetes, and is a program of its own (cmd/kwok) beside every other.
+package kwok
 
 import (
 	"fmt"
@@ -19,9 +21,9 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
-// runKwok keeps fake nodes Ready and runs their pods. kwok reads --config before its command exists, with a flag set
+// Run keeps fake nodes Ready and runs their pods. kwok reads --config before its command exists, with a flag set
 // that lets everything else pass.
-func runKwok() int {
+func Run() int {
 	// cobra adds the global flags to every command; those that Kubernetes' packages have put there (--version, of a type
 	// of their own) are not kwok's.
 	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ExitOnError)
@@ -44,9 +46,9 @@ func runKwok() int {
 	return 0
 }
 
-// runKwokStages prints the configuration that `kwok --config` is given: the stages that kwok's own release ships for
+// PrintStages prints the configuration that `kwok --config` is given: the stages that kwok's own release ships for
 // nodes and pods that become ready at once, so that they always match the linked version.
-func runKwokStages() int {
+func PrintStages() int {
 	stages := []string{
 		nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease,
 		podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete,
