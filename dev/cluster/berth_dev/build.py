@@ -202,7 +202,7 @@ def _needed_go() -> tuple[int, ...]:
 
 
 def _module_for(version: str, go: Path, folder: Path, lock: int, progress: Progress) -> Path:
-    """A copy of our kube module, its go.mod made for another version of Kubernetes (checked against the checksum database)."""
+    """A copy of our kube module, its go.mod made for another version of Kubernetes (the checksum database vouches)."""
     left_out = ["go.mod", "go.sum", "cmd", *([] if kwok_fits(version) else ["kwok", "linked.go"])]
     shutil.copytree(SOURCES / "kube", folder, ignore=shutil.ignore_patterns(*left_out))
     (folder / "go.mod").write_text("module scratch\n", encoding="utf-8")
