@@ -90,7 +90,7 @@ def mirror() -> str:
         found = re.search(r"^(?:deb\s+(?:\[[^]]*\]\s*)?|URIs:\s*)(\S+)", file.read_text(), re.MULTILINE)
         if found:
             return found[1]
-    raise BuildError("no package archive is named below /etc/apt")
+    raise BuildError("no package archive is named below /etc/apt: the image is made from this machine's own archive")
 
 
 def _debootstrap(suite: str, packages: tuple[str, ...], root: Path) -> None:
