@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,8 @@ def test_ansible_reaches_all_hosts_and_its_facts_show_only_their_disks(dev_clust
     copy = {"content": "{{ ansible_facts.devices | to_json }}", "dest": f"{tmp_path}/{{{{ inventory_hostname }}}}.json"}
     tasks = [{"ansible.builtin.ping": None}, {"ansible.builtin.copy": copy, "delegate_to": "localhost"}]
     play.write_text(yaml.safe_dump([{"hosts": "berth_hosts", "gather_facts": True, "tasks": tasks}]))
-    done = subprocess.run(["ansible-playbook", "-i", inventory, play], capture_output=True, text=True, check=False)
+    program = Path(sys.executable).parent / "ansible-playbook"  # the environment need not be on PATH
+    done = subprocess.run([program, "-i", inventory, play], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for host in HOSTS:
         devices = json.loads((tmp_path / f"{host}.json").read_text())
