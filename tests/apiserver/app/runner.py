@@ -99,10 +99,11 @@ def _break_the_wire(faults: Faults) -> list[str]:
             raise ConflictError("somebody else wrote first", 409, "Conflict")
         if len(trace) == faults.kill_at and faults.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        answer = real(self, method, url, *arguments)
-        if len(trace) == faults.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
+        try:
+            return real(self, method, url, *arguments)
+        finally:
+            if len(trace) == faults.kill_at:  # also where the answer was a refusal: it was the last thing that was done
+                os.kill(os.getpid(), signal.SIGKILL)
 
     client_module.ApiClient._once = once
     return trace

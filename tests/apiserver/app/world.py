@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 STORAGE_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -86,11 +88,17 @@ class World:
             assert held == named, f"{record['metadata']['name']} says {named} and holds {held}"
 
     def clear(self):
-        """Remove everything that tests have made, whatever state it is in."""
-        for kind in (self.kinds.STATEFUL_SET, self.kinds.SERVICE, self.kinds.POD, self.kinds.PVC, self.kinds.PV):
-            for item in self.client.list(kind, labels="app.kubernetes.io/managed-by=berth"):
+        """Remove everything that tests have made, whatever state it is in, and wait until it is gone."""
+        label = "app.kubernetes.io/managed-by=berth"
+        ours = (self.kinds.STATEFUL_SET, self.kinds.SERVICE, self.kinds.POD, self.kinds.PVC, self.kinds.PV)
+        for kind in ours:
+            for item in self.client.list(kind, labels=label):
                 meta = item["metadata"]
                 self.client.delete(kind, meta["name"], meta.get("namespace"))
         for kind in (self.kinds.BERTH, self.kinds.LOCAL_DISK, self.kinds.LOCAL_DEVICE):
             for item in self.client.list(kind):
                 self.client.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))
+        deadline = time.monotonic() + 30
+        while any(self.client.list(kind, labels=label) for kind in ours):
+            assert time.monotonic() < deadline, "what the last test made does not go"
+            time.sleep(0.05)

@@ -82,7 +82,8 @@ class Observed:
             meta = thing["metadata"]
             uid = (meta.get("annotations") or {}).get(BERTH_ANNOTATION)
             ordinal = (meta.get("labels") or {}).get(ORDINAL_LABEL, "")
-            return uid is not None and uid not in alive and f"{self.name}-{ordinal}" not in self.pods
+            used = f"{self.name}-{ordinal}" in self.pods
+            return uid is not None and uid not in alive and not used and not _going(thing)
 
         return [one for one in self.claims.values() if stale(one)], [one for one in self.volumes.values() if stale(one)]
 
