@@ -35,17 +35,16 @@ class Builder:
         """Volumes and claims of every berth that lacks them."""
         for ordinal in range(self._hand.app.replicas):
             record = self._hand.records[ordinal]
-            if states.reached(
-                (self._hand.plan.advance or {}).get(ordinal, states.SELECTED), states.BOUND
-            ) or self._is_bound(ordinal):
+            if states.reached(self._found(ordinal), states.BOUND):
                 continue
             for disk in record["spec"].get("disks") or ():
                 self._bind_disk(ordinal, record, disk)
             steps.record_phase(self._hand.client, record, states.BOUND)
 
-    def _is_bound(self, ordinal: int) -> bool:
-        """Neither selected nor advanced in this run: the plan found it complete."""
-        return ordinal not in (self._hand.plan.advance or {}) and ordinal not in self._hand.plan.select
+    def _found(self, ordinal: int) -> str:
+        """The phase in which the plan found a berth: what it neither selects nor advances is complete."""
+        fresh = states.SELECTED if ordinal in self._hand.plan.select else states.BOUND
+        return (self._hand.plan.advance or {}).get(ordinal, fresh)
 
     def _bind_disk(self, ordinal: int, record: Object, entry: Mapping[str, Any]) -> None:
         claim = entry["claim"]
