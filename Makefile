@@ -92,7 +92,7 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
-.PHONY: cluster oracle dev apiserver integration molecule
+.PHONY: cluster oracle dev apiserver daemons integration molecule
 cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 
@@ -105,6 +105,9 @@ dev: venv ## tests of the development cluster itself
 apiserver: venv ## tests against the real control plane
 	$(PYTEST) tests/apiserver
 
+daemons: venv ## tests of the agent and the controller, on the real control plane and on real hosts (as root)
+	$(PYTEST) tests/daemons
+
 integration: venv ## tests on real hosts with real disks (as root)
 	$(PYTEST) tests/integration
 
@@ -115,7 +118,7 @@ molecule: venv venv-lint ## molecule's default scenario on the development clust
 .PHONY: test bench demo demo-play demo-down
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
-		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go oracle dev apiserver integration molecule
+		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go oracle dev apiserver daemons integration molecule
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))

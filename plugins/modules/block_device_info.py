@@ -88,8 +88,8 @@ block_devices:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._host.block_devices import survey
-from ..module_utils._host.machine import Machine
+from ..module_utils.berth_host.block_devices import survey
+from ..module_utils.berth_host.machine import Machine
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def name() -> str:
 
 @pytest.fixture
 def namespace(api: ApiClient, name: str) -> Iterator[str]:
-    from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import NAMESPACE
+    from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import NAMESPACE
 
     api.create(NAMESPACE, {"metadata": {"name": name}})
     yield name

@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import LOCAL_DISK, STORAGE_CLASS
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import (
     ConflictError,
     ForbiddenError,
@@ -28,6 +27,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
     UnauthorizedError,
     UnavailableError,
 )
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import LOCAL_DISK, STORAGE_CLASS
 from tests.support.kube import client_for
 from tests.support.playbook import Run
 

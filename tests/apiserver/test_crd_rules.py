@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import (
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError, InvalidError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
     BERTH,
     LOCAL_DEVICE,
     LOCAL_DISK,
     Resource,
 )
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError, InvalidError
 
 pytestmark = pytest.mark.usefixtures("crds")
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION, prepare, read_definitions
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import CRD, LOCAL_DISK, Resource
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import CRD, LOCAL_DISK, Resource
 
 NAMES = ["berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev"]
 Module = Callable[..., dict[str, Any]]

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue import local_disk, local_disk_info, local_disk_plan
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, Operation, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import LOCAL_DISK
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import LOCAL_DISK
 from tests.core.app.disk_samples import device, formatted, held, kept, system_disk
 
 Run = Callable[..., dict[str, Any]]

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.resource_list import OPERATION
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import (
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
     BERTH,
     LOCAL_DEVICE,
     LOCAL_DISK,

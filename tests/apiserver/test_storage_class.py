@@ -9,8 +9,8 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import STORAGE_CLASS
 from ansible_collections.berth.stateful.plugins.module_utils._glue.storage_class import DEFAULT_ANNOTATION, OPERATION
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import STORAGE_CLASS
 
 Module = Callable[..., dict[str, Any]]
 World = Callable[[], dict[str, str]]

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue import resources
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources
 from berth_dev.cluster import Cluster
 from berth_dev.kwok import Shape
 from tests.support.kube import client_for, install_crds

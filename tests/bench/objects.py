@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import PV, PVC, SERVICE, STATEFUL_SET
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
+    PV,
+    PVC,
+    SERVICE,
+    STATEFUL_SET,
+)
 
 from .ground import Ground
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import POD, PV, PVC, STATEFUL_SET
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
+    POD,
+    PV,
+    PVC,
+    STATEFUL_SET,
+)
 
 from .counting import Counting, counting_proxy
 from .figures import Figure

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import BERTH, LOCAL_DISK
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import BERTH, LOCAL_DISK
 from berth_dev.cluster import Cluster
 
 from .figures import Figure, median

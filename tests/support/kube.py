@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue import resources
 from ansible_collections.berth.stateful.plugins.module_utils._glue.auth import load_auth
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION as CRDS
 from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import prepare
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources
 
 
 def fail_on_warning(text: str) -> None:

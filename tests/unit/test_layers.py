@@ -1,4 +1,4 @@
-"""Who may import whom among the thin shells: modules, action -> _glue, _host -> berth_core; nothing imports upward.
+"""Who may import whom among the thin shells: modules, action -> _glue, berth_host -> berth_core; never upward.
 
 import-linter holds the layers inside the core; it cannot see the collection's own package names, so this does.
 """
@@ -18,7 +18,7 @@ REMOTE = {"ansible.module_utils"}
 CONTROLLER = {"ansible"}
 ALLOWED = {
     "module_utils/berth_core": set(),
-    "module_utils/_host": {"module_utils/berth_core", *REMOTE},
+    "module_utils/berth_host": {"module_utils/berth_core", *REMOTE},
     "module_utils/_glue": {"module_utils/berth_core", *REMOTE},
     "modules": {"module_utils", *REMOTE},
     "plugin_utils": {"module_utils", *CONTROLLER},

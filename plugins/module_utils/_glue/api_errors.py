@@ -18,7 +18,7 @@ from ..berth_core.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from .resources import Resource
+from ..berth_core.model.resources import Resource
 
 _ERRORS = {401: UnauthorizedError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError, 422: InvalidError}
 _LATER = (429, 500, 502, 503, 504)

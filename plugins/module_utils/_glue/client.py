@@ -17,9 +17,9 @@ from typing import Any, Callable
 from urllib.parse import urlencode
 
 from ..berth_core.errors import NotFoundError, UnavailableError
+from ..berth_core.model.resources import Resource
 from .api_errors import Request, api_error, warnings
 from .auth import Auth
-from .resources import Resource
 from .transport import NEVER_MENDS, connection_pool, unreachable
 
 try:

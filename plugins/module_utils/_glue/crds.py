@@ -15,9 +15,9 @@ from typing import Any
 
 from ..berth_core.app.crd_plan import CrdChange, check_definitions, established, loss_message, plan_crd, updated
 from ..berth_core.errors import ConflictError, ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
+from ..berth_core.model.resources import CRD, Resource
 from .base import Context, Operation
 from .objects import diff_entry, poll
-from .resources import CRD, Resource
 
 try:
     import yaml

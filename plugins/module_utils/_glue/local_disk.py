@@ -24,10 +24,10 @@ from ..berth_core.app.disk_change import (
 )
 from ..berth_core.app.disk_status import disk_status
 from ..berth_core.errors import BerthError, ConflictError, InputError
+from ..berth_core.model.resources import LOCAL_DISK
 from .base import Context, Operation
 from .client import ApiClient
 from .local_disk_list import list_disks
-from .resources import LOCAL_DISK
 
 #: How often a lost compare-and-swap is decided again; each time somebody else has got on.
 _ATTEMPTS = 8

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..berth_core.errors import NotFoundError
+from ..berth_core.model.resources import LOCAL_DISK
 from .base import Context
-from .resources import LOCAL_DISK
 
 
 def list_disks(context: Context, labels: str | None = None, fields: str | None = None) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, TypeVar
 
 from ..berth_core.errors import InputError
-from .resources import Resource
+from ..berth_core.model.resources import Resource
 
 _T = TypeVar("_T")
 

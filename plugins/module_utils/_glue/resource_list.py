@@ -10,9 +10,9 @@ from typing import Any
 from ..berth_core.app.resource_list import resource_list
 from ..berth_core.cluster.snapshot import Snapshot
 from ..berth_core.errors import NotFoundError
+from ..berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
 from .base import Context, Operation
 from .query import evaluate
-from .resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
 
 #: pods that have ended hold nothing any more, and a long-lived cluster has many of them
 _LIVING = "status.phase!=Succeeded,status.phase!=Failed"

@@ -13,9 +13,9 @@ from typing import Any
 
 from ..berth_core.app.compare import differences, prune
 from ..berth_core.errors import StateError
+from ..berth_core.model.resources import STORAGE_CLASS
 from .base import Context, Operation
 from .objects import diff_entry, text_map
-from .resources import STORAGE_CLASS
 
 DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 #: field of the object -> option; the API server never changes these

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue import resources
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources
 from tests.apiserver.app.world import STORAGE_CLASS, World
 from tests.support.kube import client_for, install_crds
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.api_errors import Request, api_error, warnings
-from ansible_collections.berth.stateful.plugins.module_utils._glue.resources import BERTH, LOCAL_DISK, POD
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core import errors
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import BERTH, LOCAL_DISK, POD
 
 GET = Request("get", LOCAL_DISK, "d1", None)
 

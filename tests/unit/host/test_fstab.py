@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.stateful.plugins.module_utils._host.fstab import edit, write
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import StateError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_host.fstab import edit, write
 
 THEIRS = "# static\n/dev/sda1 /  ext4 defaults 0 1\n\n"
 LINE = "UUID=1 /disks/h1-d0 ext4 nofail,x-berth.localdisk=h1-d0 0 2"

@@ -19,7 +19,7 @@ from ...berth_core.app.observed import recorded
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
-from ..resources import BERTH, NODE, POD, PV, PVC, SERVICE, STATEFUL_SET, Resource
+from ...berth_core.model.resources import BERTH, NODE, POD, PV, PVC, SERVICE, STATEFUL_SET, Resource
 from . import steps, wait
 from .hand import Hand, Object
 

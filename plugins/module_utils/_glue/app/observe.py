@@ -16,8 +16,7 @@ from ...berth_core.app import manifests
 from ...berth_core.app.choose import World
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.wanted import APP_LABEL, STATEFUL_SET, AppWanted
-from ..client import ApiClient
-from ..resources import (
+from ...berth_core.model.resources import (
     BERTH,
     LOCAL_DEVICE,
     LOCAL_DISK,
@@ -29,9 +28,10 @@ from ..resources import (
     STORAGE_CLASS,
     Resource,
 )
-from ..resources import (
+from ...berth_core.model.resources import (
     STATEFUL_SET as STATEFUL_SETS,
 )
+from ..client import ApiClient
 
 
 def observe(client: ApiClient, name: str, namespace: str, workload: str, service: str | None) -> Observed:

@@ -18,8 +18,8 @@ from ...berth_core.app.observed import Observed, recorded
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.app.wanted import STATEFUL_SET as STATEFUL_SET_WORKLOAD
+from ...berth_core.model.resources import POD, PV, PVC, SERVICE, STATEFUL_SET
 from ..base import Context
-from ..resources import POD, PV, PVC, SERVICE, STATEFUL_SET
 from . import steps, wait
 
 

@@ -20,7 +20,7 @@ from ...berth_core.app import choose, manifests, states
 from ...berth_core.app.choose import Choice
 from ...berth_core.app.observed import recorded
 from ...berth_core.errors import BerthError, ConflictError, LockError, NotFoundError, StateError
-from ..resources import BERTH
+from ...berth_core.model.resources import BERTH
 from . import steps
 from .hand import Hand, Object
 from .selecting import Selector

@@ -12,7 +12,7 @@ from ...berth_core.app import choose, lock, states
 from ...berth_core.app.choose import Choice, World
 from ...berth_core.app.observed import recorded
 from ...berth_core.errors import ForbiddenError, InputError, UnschedulableError
-from ..resources import NAMESPACE
+from ...berth_core.model.resources import NAMESPACE
 from .hand import Hand
 from .observe import load_world
 

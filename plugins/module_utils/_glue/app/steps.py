@@ -17,8 +17,8 @@ from ...berth_core.app import lock, manifests, states
 from ...berth_core.app.phase import disk_phase
 from ...berth_core.app.wanted import AppWanted
 from ...berth_core.errors import ConflictError, NotFoundError
+from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, Resource
 from ..client import ApiClient
-from ..resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, Resource
 
 #: How often one compare-and-swap is tried when the object changes under our hands without being taken.
 SWAPS = 8

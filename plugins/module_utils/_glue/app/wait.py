@@ -14,8 +14,8 @@ from typing import Any, Callable
 
 from ...berth_core.app.observed import ready
 from ...berth_core.errors import StateError, TimeoutExpired
+from ...berth_core.model.resources import Resource
 from ..client import ApiClient
-from ..resources import Resource
 
 Objects = dict[str, dict[str, Any]]
 #: From what is seen (by name) to what is still missing, a line each.

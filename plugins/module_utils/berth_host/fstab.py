@@ -12,8 +12,7 @@ import os
 import stat
 import tempfile
 
-from ..berth_core.app.fs_plan import MARK
-from ..berth_core.errors import StateError
+from .core import MARK, StateError
 
 FSTAB = "/etc/fstab"
 

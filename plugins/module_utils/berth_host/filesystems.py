@@ -15,11 +15,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..berth_core.app.fs_plan import FilesystemPlan, find_device, fstab_line, plan_prepared
-from ..berth_core.app.fsid import DATA_DIRECTORY, mount_point
-from ..berth_core.errors import DataError, StateError
 from . import fstab
 from .block_devices import Survey
+from .core import (
+    DATA_DIRECTORY,
+    DataError,
+    FilesystemPlan,
+    StateError,
+    find_device,
+    fstab_line,
+    mount_point,
+    plan_prepared,
+)
 from .machine import Machine
 from .mounts import read_mounts
 from .probes import read_signature

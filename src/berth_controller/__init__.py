@@ -1,0 +1,1 @@
+"""Binds claims to locked disks, and finds what nobody holds any more."""
