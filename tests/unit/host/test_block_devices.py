@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.host import trees
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_host.block_devices import survey
 from ansible_collections.berth.stateful.plugins.module_utils.berth_host.machine import Machine
+from tests.unit.host import trees
 
 SATA = """S:disk/by-id/ata-Samsung_SSD_870_S5Y1
 S:disk/by-id/wwn-0x5002538f4
