@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,13 +45,22 @@ def put(
     return api.patch(kind, name, namespace, {"status": status}, subresource="status")  # controllers write nodes, too
 
 
+def settled(api: ApiClient, node: str, taints: list[str]) -> None:
+    """Wait for the node lifecycle controller: it takes off the taint that admission gives every new node."""
+    deadline = time.monotonic() + 60
+    while [taint["key"] for taint in (api.get(NODE, node) or {})["spec"].get("taints", [])] != taints:
+        assert time.monotonic() < deadline, f"the taints of {node} do not become {taints}"
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def cluster(api: ApiClient, name: str, namespace: str) -> Iterator[str]:
     """Two nodes; on the first a pod, a berth without a pod, disks in every state and a shared device."""
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10", "ephemeral-storage": "20Gi"}
     nodes = [f"{name}-a", f"{name}-b"]
     for node in nodes:
-        status = {"allocatable": allocatable, "capacity": allocatable}
+        ready = {"type": "Ready", "status": "True", "reason": "Made", "message": "by a test"}
+        status = {"allocatable": allocatable, "capacity": allocatable, "conditions": [ready]}
         put(
             api,
             NODE,
@@ -59,6 +69,8 @@ def cluster(api: ApiClient, name: str, namespace: str) -> Iterator[str]:
             metadata={"labels": {"test": name}},
             spec={"unschedulable": node == nodes[1]},
         )
+    settled(api, nodes[0], [])
+    settled(api, nodes[1], ["node.kubernetes.io/unschedulable"])
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
     put(
         api,
