@@ -31,6 +31,19 @@ def install_crds(kubeconfig: Path | str) -> None:
     assert not result.get("failed"), result
 
 
+#: Kinds that the cluster's own components change all the time.
+OTHERS = (
+    resources.NODE,
+    resources.NAMESPACE,
+    resources.LEASE,
+    resources.EVENT,
+    resources.CONFIG_MAP,
+    resources.SERVICE_ACCOUNT,
+    resources.CSI_NODE,
+    resources.RESOURCE_SLICE,
+)
+
+
 def world(kubeconfig: Path | str) -> dict[str, str]:
     """Everything that our modules could change, name -> resourceVersion; the same before and after: no write."""
     api, seen = client_for(kubeconfig), {}
@@ -38,7 +51,7 @@ def world(kubeconfig: Path | str) -> dict[str, str]:
     # What an earlier test's namespace takes with it is the cluster's doing.
     going = {space["metadata"]["name"] for space in spaces if space["metadata"].get("deletionTimestamp")}
     for kind in (value for value in vars(resources).values() if isinstance(value, resources.Resource)):
-        if kind in (resources.NODE, resources.NAMESPACE):  # others change these all the time
+        if kind in OTHERS:
             continue
         with contextlib.suppress(NotFoundError):  # a kind of ours while the CRDs are not installed
             for item in api.list(kind):

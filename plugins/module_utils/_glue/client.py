@@ -17,8 +17,8 @@ from typing import Any, Callable
 from urllib.parse import urlencode
 
 from ..berth_core.errors import NotFoundError, UnavailableError
+from ..berth_core.model.api_errors import Request, api_error, warnings
 from ..berth_core.model.resources import Resource
-from .api_errors import Request, api_error, warnings
 from .auth import Auth
 from .transport import NEVER_MENDS, connection_pool, unreachable
 

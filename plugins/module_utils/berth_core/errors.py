@@ -17,6 +17,7 @@ BerthError                       the only class that front ends need to catch
 |   |-- ForbiddenError           403: RBAC, names verb and resource
 |   |-- NotFoundError            404
 |   |-- ConflictError            409: somebody else wrote first (compare-and-swap lost), or the name is taken
+|   |-- GoneError                410: a resourceVersion or a page's token is too old; list again
 |   |-- InvalidError             422: the object breaks its schema or a rule
 |   `-- UnavailableError         cannot be reached, or 429/5xx that outlasted the retries
 `-- TimeoutExpired               waited as long as was allowed; carries what was still missing
@@ -108,6 +109,10 @@ class NotFoundError(ApiError):
 
 class ConflictError(ApiError):
     """409."""
+
+
+class GoneError(ApiError):
+    """410."""
 
 
 class InvalidError(ApiError):

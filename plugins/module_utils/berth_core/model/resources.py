@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kinds that the collection reads and writes, and their places in the API: the one place where a path is made.
+"""The kinds that modules and daemons read and write, and their places in the API: the one place where a path is made.
 
-Known beforehand, so that no module ever asks the API server what it serves (discovery costs dozens of requests).
+Known beforehand, so that nobody ever asks the API server what it serves (discovery costs dozens of requests).
 """
 
 from __future__ import annotations
@@ -57,3 +57,28 @@ PV = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
 PVC = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
 STORAGE_CLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 STATEFUL_SET = Resource("apps", "v1", "statefulsets", "StatefulSet", True)
+DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment", True)
+DAEMON_SET = Resource("apps", "v1", "daemonsets", "DaemonSet", True)
+SECRET = Resource("", "v1", "secrets", "Secret", True)
+CONFIG_MAP = Resource("", "v1", "configmaps", "ConfigMap", True)
+SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", True)
+LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease", True)
+EVENT = Resource("events.k8s.io", "v1", "events", "Event", True)
+CSI_DRIVER = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False)
+CSI_NODE = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
+CSI_STORAGE_CAPACITY = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True)
+DEVICE_CLASS = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
+RESOURCE_SLICE = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
+RESOURCE_CLAIM = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True)
+RESOURCE_CLAIM_TEMPLATE = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
+POD_DISRUPTION_BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
+CLUSTER_ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False)
+ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", True)
+ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
+VALIDATING_ADMISSION_POLICY = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
+)
+VALIDATING_ADMISSION_POLICY_BINDING = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False
+)

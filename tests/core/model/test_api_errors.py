@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.api_errors import Request, api_error, warnings
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core import errors
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import BERTH, LOCAL_DISK, POD
+from berth_core import errors
+from berth_core.model.api_errors import Request, api_error, warnings
+from berth_core.model.resources import BERTH, LOCAL_DISK, POD
 
 GET = Request("get", LOCAL_DISK, "d1", None)
 
@@ -26,6 +26,7 @@ def status(message: str, reason: str = "", **details: Any) -> bytes:
         (403, errors.ForbiddenError),
         (404, errors.NotFoundError),
         (409, errors.ConflictError),
+        (410, errors.GoneError),
         (422, errors.InvalidError),
         (429, errors.UnavailableError),
         (500, errors.UnavailableError),

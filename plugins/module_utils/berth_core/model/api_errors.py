@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the API server's refusals mean, as errors of berth_core. client.py alone calls me; I am pure."""
+"""What the API server's refusals mean, as errors: the one place where a Status becomes one.
+
+The API clients call me, the modules' and the daemons'. I send nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,26 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..berth_core.errors import (
+from ..errors import (
     ApiError,
     ConflictError,
     ForbiddenError,
+    GoneError,
     InvalidError,
     NotFoundError,
     UnauthorizedError,
     UnavailableError,
 )
-from ..berth_core.model.resources import Resource
+from .resources import Resource
 
-_ERRORS = {401: UnauthorizedError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError, 422: InvalidError}
+_ERRORS: dict[int, type[ApiError]] = {
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    422: InvalidError,
+}
 _LATER = (429, 500, 502, 503, 504)
 #: our verb -> the verb of an RBAC rule
 _RBAC = {"replace": "update", "apply": "patch"}
