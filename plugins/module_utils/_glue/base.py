@@ -15,8 +15,6 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..berth_core.errors import BerthError
 from .auth import AUTH_ARGUMENT_SPEC, kubeconfig_secrets, load_auth
 from .client import ApiClient
@@ -108,6 +106,9 @@ def execute(operation: Operation, context: Context) -> dict[str, Any]:
 
 def module_main(operation: Operation) -> None:
     """The body of every ordinary module's main()."""
+    # Not at the top: it costs every play that runs in-process, and needs none of it, an eighth of a second.
+    from ansible.module_utils.basic import AnsibleModule
+
     module = AnsibleModule(argument_spec=operation.argument_spec(), supports_check_mode=True, **operation.rules())
     module.no_log_values |= kubeconfig_secrets(module.params.get("kubeconfig"))
     result = execute(operation, Context(module.params, module.check_mode, module.warn))

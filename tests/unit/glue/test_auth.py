@@ -99,6 +99,28 @@ def test_several_files_joined(kubeconfig: Path, tmp_path: Path) -> None:
     assert load_auth({"kubeconfig": f"{missing}:{kubeconfig}"}, {}).configuration.host == "https://c:6443"
 
 
+@pytest.mark.parametrize("more", ["", ":/no/such/file"], ids=["one file", "joined by the library"])
+def test_files_are_found_beside_the_kubeconfig(kubeconfig: Path, more: str) -> None:
+    content = copy.deepcopy(KUBECONFIG)
+    content["users"][0]["user"] = {"tokenFile": "secrets/token"}
+    content["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    (kubeconfig.parent / "secrets").mkdir()
+    (kubeconfig.parent / "secrets" / "token").write_text("from-a-file")
+    (kubeconfig.parent / "ca.crt").write_text("certificate")
+    auth = load_auth({"kubeconfig": f"{kubeconfig}{more}"}, {})
+    assert token(auth) == "Bearer from-a-file"
+    assert auth.configuration.ssl_ca_cert == str(kubeconfig.parent / "ca.crt")
+
+
+@pytest.mark.parametrize("more", ["", ":/no/such/file"], ids=["one file", "joined by the library"])
+@pytest.mark.parametrize("text", ["", "just words", "a: [", "clusters: []\nusers: []\ncontexts: []\n"])
+def test_what_is_no_kubeconfig_is_refused(kubeconfig: Path, text: str, more: str) -> None:
+    kubeconfig.write_text(text)
+    with pytest.raises(InputError, match=r"kubeconfig|cluster configuration"):
+        load_auth({"kubeconfig": f"{kubeconfig}{more}"}, {})
+
+
 def test_a_complete_host_needs_no_kubeconfig() -> None:
     auth = load_auth({"host": "https://h", "api_key": "t"}, {"KUBECONFIG": "/no/such/file"})
     assert (auth.configuration.host, token(auth), auth.source) == ("https://h", "Bearer t", "host https://h")
