@@ -23,6 +23,7 @@ LOCK: dict[str, Any] = {
     "namespace": "default", "name": "db-0", "uid": "u-1", "app": "db", "ordinal": 0, "claim": "data", "dataUID": "u-1"
 }  # fmt: skip
 KEPT: dict[str, Any] = {"namespace": "default", "app": "db", "ordinal": 0, "claim": "data", "dataUID": "u-1"}
+WIPE: dict[str, Any] = {"requestID": "r-1", "identity": {"serial": "S1", "size": 1024}, "requestedBy": "ann"}
 DEVICE: dict[str, Any] = {"nodeName": "n1", "deviceClass": "gpu", "uuid": "G1"}
 SHARE: dict[str, Any] = {"namespace": "default", "name": "db-0", "uid": "u-1", "claim": "gpu", "shares": 600}
 OTHER: dict[str, Any] = {**SHARE, "uid": "u-2", "name": "db-1", "shares": 400}
@@ -35,6 +36,8 @@ PLACE: dict[str, Any] = {
 }
 
 HELD = "a held lock may be kept or cleared"
+NOT_HELD = "never wiped while it is held"
+WHOLE = "the whole identity of this very disk"
 DISK_STEPS = [
     # id, from, to, refusal (None: must be let through)
     ("lock a free disk", {}, {"claimRef": LOCK}, None),
@@ -72,6 +75,19 @@ DISK_STEPS = [
         "data of another replica",
     ),
     ("give retained data up", {"retainedFor": KEPT}, {}, None),
+    ("ask for a wipe", {}, {"wipe": WIPE}, None),
+    ("ask for a wipe of retained data", {"retainedFor": KEPT}, {"retainedFor": KEPT, "wipe": WIPE}, None),
+    ("take the request back", {"wipe": WIPE}, {}, None),
+    ("after the wipe", {"retainedFor": KEPT, "wipe": WIPE}, {}, None),
+    ("wipe a held disk", {"claimRef": LOCK}, {"claimRef": LOCK, "wipe": WIPE}, NOT_HELD),
+    ("lock a disk that is to be wiped", {"wipe": WIPE}, {"wipe": WIPE, "claimRef": LOCK}, NOT_HELD),
+    ("give the lock up and ask for a wipe", {"claimRef": LOCK}, {"retainedFor": KEPT, "wipe": WIPE}, None),
+    ("change who asked", {"wipe": WIPE}, {"wipe": {**WIPE, "requestedBy": "eve"}}, "never changed"),
+    ("change the method", {"wipe": WIPE}, {"wipe": {**WIPE, "method": "zero"}}, "never changed"),
+    ("wipe by another serial", {}, {"wipe": {**WIPE, "identity": {"serial": "S2", "size": 1024}}}, WHOLE),
+    ("wipe by another size", {}, {"wipe": {**WIPE, "identity": {"serial": "S1", "size": 1025}}}, WHOLE),
+    ("wipe by the size alone", {}, {"wipe": {**WIPE, "identity": {"size": 1024}}}, WHOLE),
+    ("wipe by one key too many", {}, {"wipe": {**WIPE, "identity": {**DISK["identity"], "wwn": "0x1"}}}, WHOLE),
     (
         "assign retained data anew",
         {"retainedFor": KEPT},
@@ -237,6 +253,9 @@ BAD = [
     ("no bytes", LOCAL_DISK, {**DISK, "identity": {"serial": "x", "size": 0}}, "greater than or equal to 1"),
     ("unknown filesystem", LOCAL_DISK, {**DISK, "fsType": "ntfs"}, "ext4"),
     ("mount option with a shell's sign", LOCAL_DISK, {**DISK, "mountOptions": ["noatime;reboot"]}, "should match"),
+    ("a wipe that nobody asked for", LOCAL_DISK, {**DISK, "wipe": {**WIPE, "requestedBy": ""}}, "requestedBy"),
+    ("a wipe without identity", LOCAL_DISK, {**DISK, "wipe": {"requestID": "r", "requestedBy": "a"}}, "identity"),
+    ("unknown method of a wipe", LOCAL_DISK, {**DISK, "wipe": {**WIPE, "method": "burn"}}, "signatures"),
     ("unknown wipe method", LOCAL_DISK, {**DISK, "wipeMethod": "burn"}, "signatures"),
     (
         "held from the first moment although reserved",
