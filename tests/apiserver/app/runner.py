@@ -32,6 +32,7 @@ class Faults:
     kill_at: int = 0
     before: bool = False
     conflict: bool = False
+    conflict_once: str = ""  # the first write of this name ("create Berth") is refused
     check: bool = False
     hold: Path | None = None
 
@@ -95,7 +96,7 @@ def _break_the_wire(faults: Faults) -> list[str]:
             return real(self, method, url, *arguments)
         request = arguments[-1]
         trace.append(f"{request.verb} {request.resource.kind}" + (" status" if request.subresource else ""))
-        if faults.conflict:
+        if faults.conflict or (trace[-1] == faults.conflict_once and trace.count(trace[-1]) == 1):
             raise ConflictError("somebody else wrote first", 409, "Conflict")
         if len(trace) == faults.kill_at and faults.before:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -155,3 +155,14 @@ def test_two_runs_of_one_app_help_each_other(two_disks, kubeconfig, tmp_path):
     assert not any(result.get("failed") for result in results), [result.get("msg") for result in results]
     two_disks.check()
     assert run(options)["writes"] == 0
+
+
+def test_a_berth_that_is_there_and_gone_again(two_disks, kubeconfig):
+    """Another run of this app had created it, and gave it up before it could be read: this run creates its own."""
+    options = params("db", kubeconfig, wait=True)
+    undisturbed = run(options)["trace"].count("create Berth")
+    two_disks.lay_out()
+    result = run(options, conflict_once="create Berth")
+    assert not result.get("failed"), result
+    assert result["trace"].count("create Berth") == undisturbed + 1
+    two_disks.check()

@@ -75,16 +75,24 @@ class Reservation:
 
     def _write_down(self, choice: Choice) -> None:
         """Create the Berth, or take the one that another run of this app has just created."""
+        for _attempt in range(ROUNDS):
+            record = self._create_or_read(choice)
+            if record is not None:
+                self._hand.records[choice.ordinal] = record
+                return
+        title = self._hand.title(choice.ordinal)
+        raise LockError(f"{title}: other runs created this berth and gave it up {ROUNDS} times in a row")
+
+    def _create_or_read(self, choice: Choice) -> Object | None:
+        """The record; None where it was there when we wrote, and gone when we read."""
         app = self._hand.app
         body = manifests.berth(app, choice.ordinal, choice.node, choice.disks, choice.devices)
         try:
-            self._hand.records[choice.ordinal] = self._client.create(BERTH, body)
-            self._made.append(choice.ordinal)
+            made = self._client.create(BERTH, body)
         except ConflictError:
-            theirs = self._client.find(BERTH, body["metadata"]["name"], app.namespace)
-            if theirs is None:
-                raise
-            self._hand.records[choice.ordinal] = theirs
+            return self._client.find(BERTH, body["metadata"]["name"], app.namespace)
+        self._made.append(choice.ordinal)
+        return made
 
     def _settle(self, waiting: Sequence[int]) -> None:
         """Decide each berth that is written down: its locks and its Reserved record, or lost and forgotten."""
