@@ -31,6 +31,7 @@ class Condition(IntEnum):
     UNHEALTHY = 6
     TERMINATING = 7
     IN_USE = 8
+    WIPING = 9
 
 
 class Hold(IntEnum):
@@ -65,6 +66,8 @@ def condition_of(disk: LocalDisk) -> Condition:
         return Condition.TERMINATING
     if disk.reserved:
         return Condition.RESERVED
+    if disk.wiping:
+        return Condition.WIPING
     if disk.phase in phases:
         return phases[disk.phase]
     if not disk.healthy:

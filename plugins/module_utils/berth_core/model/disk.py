@@ -74,6 +74,7 @@ class LocalDisk:
     health: str
     rotational: bool | None
     terminating: bool
+    wiping: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -115,6 +116,7 @@ class LocalDisk:
             health=observed_health(status, f"LocalDisk {name}"),
             rotational=rotational if isinstance(rotational, bool) else None,
             terminating=meta.get("deletionTimestamp") is not None,
+            wiping=bool(mapping(spec, "wipe", f"LocalDisk {name}: spec.wipe")),
         )
 
 

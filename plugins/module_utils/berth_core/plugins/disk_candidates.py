@@ -30,6 +30,7 @@ _CONDITIONS = {
     Condition.UNHEALTHY: "unhealthy",
     Condition.TERMINATING: "being deleted",
     Condition.IN_USE: "in use without a lock",
+    Condition.WIPING: "to be wiped",
 }
 
 
