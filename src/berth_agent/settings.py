@@ -1,6 +1,7 @@
 """What the configuration file says, as one frozen value. `config` makes it; every part of the agent reads it.
 
-Durations are seconds, sizes bytes. Nothing here reads files or the clock.
+Durations are seconds. A field is a key of the file unless it is in FROM_COMMAND_LINE; `config_check` reads the types
+and the bounds from here. Nothing here reads files or the clock.
 """
 
 from __future__ import annotations
@@ -104,3 +105,39 @@ class Settings:
     metrics: Metrics = field(default_factory=Metrics)
     usage: Usage = field(default_factory=Usage)
     kubelet: Kubelet = field(default_factory=Kubelet)
+
+
+#: Fields that no file sets.
+FROM_COMMAND_LINE = ("state_directory",)
+#: What cannot change while the agent runs.
+FIXED = ("node", "mount_root", "cdi_root")
+#: (section, field) -> least and most
+BOUNDS: Mapping[tuple[str, str], tuple[float, float]] = {
+    ("intervals", "scan"): (5, 86400),
+    ("intervals", "poll"): (0.2, 3600),
+    ("intervals", "debounce"): (0, 60),
+    ("intervals", "health"): (1, 86400),
+    ("intervals", "devices"): (1, 86400),
+    ("intervals", "usage"): (1, 86400),
+    ("intervals", "facts"): (1, 86400),
+    ("metrics", "port"): (0, 65535),
+    ("kubelet", "port"): (0, 65535),
+    ("usage", "retention"): (60, 10 * 366 * 86400),
+}
+CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {("usage", "store"): ("sqlite", "prometheus", "none")}
+#: Fields that hold an absolute path (or nothing, where the default is nothing).
+PATHS = frozenset(
+    (
+        ("", "device_descriptions"),
+        ("", "cdi_root"),
+        ("", "mount_root"),
+        ("metrics", "tls_certificate"),
+        ("metrics", "tls_key"),
+        ("usage", "path"),
+        ("usage", "token_file"),
+        ("usage", "ca_file"),
+        ("kubelet", "ca_file"),
+        ("kubelet", "config_file"),
+        ("kubelet", "root"),
+    )
+)
