@@ -5,10 +5,8 @@
 value.
 
 The precedence is theirs: option, then K8S_AUTH_* variable, then (when no host with credentials is complete) the
-kubeconfig,
-then the service account of the pod we run in, then the default kubeconfig. Reading kubeconfig files, exec plugins
-and token
-refresh are the kubernetes library's work.
+kubeconfig, then the service account of the pod we run in, then the default kubeconfig. Reading kubeconfig files, exec
+plugins and token refresh are the kubernetes library's work.
 """
 
 from __future__ import annotations

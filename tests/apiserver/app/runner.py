@@ -1,8 +1,7 @@
 """Runs one stateful_app operation in a process of its own, so that a test can kill it at any write or break its writes.
 
-The process is forked from the test's: everything is imported already, so a hundred deaths take seconds. The faults
-are at
-the wire: the real operation talks to the real API server, and a death is a real SIGKILL.
+The process is forked from the test's: everything is imported already, so a hundred deaths take seconds. The faults are
+at the wire: the real operation talks to the real API server, and a death is a real SIGKILL.
 """
 
 from __future__ import annotations

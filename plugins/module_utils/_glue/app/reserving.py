@@ -4,8 +4,7 @@
 """Select -> Reserved, against everybody else who does the same: write down, look at all berths again, lock, record.
 
 Whoever loses a race undoes its own, looks again and chooses again. A run that cannot place all its replicas gives up
-the
-berths that it made itself, unless another run of the same app has carried them further meanwhile.
+the berths that it made itself, unless another run of the same app has carried them further meanwhile.
 """
 
 from __future__ import annotations

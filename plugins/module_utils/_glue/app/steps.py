@@ -4,8 +4,7 @@
 """Locks and records of berths: each function is one step of the state table, idempotent, safe against a second runner.
 
 Called by the flow in the table's order. Losing a compare-and-swap to somebody who now holds the thing is LockError;
-losing it
-to somebody who changed something else is tried again, a bounded number of times.
+losing it to somebody who changed something else is tried again, a bounded number of times.
 """
 
 from __future__ import annotations

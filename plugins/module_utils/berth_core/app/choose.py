@@ -3,12 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Select node and select resource for the replicas that need a berth, and the check that a choice still holds.
 
-Two runs may choose at once. Disks and devices are decided by the compare-and-swap of their locks. A node's room
-(cpu, memory,
-ports) has no object to swap, so it is decided by order: every run writes its berths down first, then reads all
-berths again;
-what was written earlier counts, what was written later does not (`still_fits`). Of two runs at least the later one
-sees both.
+Two runs may choose at once. Disks and devices are decided by the compare-and-swap of their locks. A node's room (cpu,
+memory, ports) has no object to swap, so it is decided by order: every run writes its berths down first, then reads all
+berths again; what was written earlier counts, what was written later does not (`still_fits`). Of two runs at least the
+later one sees both.
 """
 
 from __future__ import annotations
@@ -31,9 +29,8 @@ from .wanted import AppWanted
 
 @dataclass(frozen=True)
 class World:
-    """The lists that a choice is made from. ``disks`` and ``devices`` were read before ``berths``: a lock whose
-    berth is not
-    among them is therefore stale for certain."""
+    """The lists that a choice is made from. ``disks`` and ``devices`` were read before ``berths``: a lock whose berth
+    is not among them is therefore stale for certain."""
 
     nodes: Sequence[Object]
     pods: Sequence[Object]

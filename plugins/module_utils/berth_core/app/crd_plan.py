@@ -5,8 +5,7 @@
 carries it out.
 
 Unlike other objects a CRD's spec is wholly ours: a property or a rule that a new release no longer has must go, so
-that specs
-are compared exactly, after what the API server fills in by itself. I never look at the API.
+that specs are compared exactly, after what the API server fills in by itself. I never look at the API.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Taking and giving up a lock, as pure changes of a LocalDisk or LocalDevice that was read from the API server.
 
-The caller writes the result with the resourceVersion that it read: the API server's compare-and-swap makes it a
-lock, and
-the schema's rules refuse a handover even from a caller with a bug. Called by the app flow; never talks to anybody.
+The caller writes the result with the resourceVersion that it read: the API server's compare-and-swap makes it a lock,
+and the schema's rules refuse a handover even from a caller with a bug. Called by the app flow; never talks to anybody.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def unlock_disk(disk: Mapping[str, Any], uid: str, keep_data: bool) -> dict[str,
     """The disk with the lock of berth ``uid`` given up; None when that berth does not hold it.
 
     ``keep_data``: a pod may have written to it, so it stays retained for this replica. Without it only a disk that
-    already
-    carried this replica's data (a lock that was taken again) stays retained: an undone first lock leaves no trace.
+    already carried this replica's data (a lock that was taken again) stays retained: an undone first lock leaves no
+    trace.
     """
     ref = disk["spec"].get("claimRef")
     if not ref or ref["uid"] != uid:

@@ -4,8 +4,7 @@
 """What the API server says of one application, and how far each of its berths has come.
 
 The phase is derived from the objects themselves; the one recorded in a Berth's status is for people and for order,
-never
-believed: a process may have died before it could write it.
+never believed: a process may have died before it could write it.
 """
 
 from __future__ import annotations

@@ -26,11 +26,9 @@ class Plan:
     given up first.
 
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
-    give up,
-    highest first. ``refresh``: berths whose recorded facts (requests, labels, revision) differ from the template.
-    ``replace_pods``: bare pods of another revision, highest ordinal first. ``stale``: leftovers of berths that are
-    gone. ``service``/``stateful_set``: manifests
-    to apply.
+    give up, highest first. ``refresh``: berths whose recorded facts (requests, labels, revision) differ from the
+    template. ``replace_pods``: bare pods of another revision, highest ordinal first. ``stale``: leftovers of berths
+    that are gone. ``service``/``stateful_set``: manifests to apply.
     """
 
     select: tuple[int, ...] = ()

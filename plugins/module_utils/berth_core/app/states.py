@@ -4,9 +4,8 @@
 """The life of a berth, as data. The module that runs it, the crash tests that cut it and the diagram in the docs
 read this table.
 
-Every transition lists its writes in order. Each write is idempotent, so a run that dies after any of them is
-continued by the
-next run, and two runs of one app help each other instead of fighting.
+Every transition lists its writes in order. Each write is idempotent, so a run that dies after any of them is continued
+by the next run, and two runs of one app help each other instead of fighting.
 """
 
 from __future__ import annotations

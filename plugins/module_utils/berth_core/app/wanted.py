@@ -4,8 +4,7 @@
 """What the user asks for, checked as a whole before anything else happens.
 
 Made by the module from its options (`parse_app`); everything behind it may rely on what is said here. Every refusal
-names
-the option, what was wrong with it, and what is expected.
+names the option, what was wrong with it, and what is expected.
 """
 
 from __future__ import annotations
