@@ -16,10 +16,9 @@ from collections.abc import Collection
 from typing import Any
 
 from ..cluster.devices import device_problem
-from ..cluster.disks import Condition, condition_of
 from ..cluster.snapshot import Snapshot
 from ..model.device import LocalDevice
-from ..model.disk import LocalDisk
+from ..model.disk import Condition, LocalDisk, condition_of
 
 
 def resource_list(snapshot: Snapshot, only: Collection[str] | None = None) -> dict[str, Any]:

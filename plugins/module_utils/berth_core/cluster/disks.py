@@ -10,28 +10,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ..model.disk import LocalDisk
+from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.placement import Holder
 from .columns import BoolColumn, IntColumn, bools, ints, np
 from .intern import Interner
 
 NOBODY = -1
 Labels = tuple[tuple[str, str], ...]
-
-
-class Condition(IntEnum):
-    """What keeps a disk from being given out, whoever asks."""
-
-    GOOD = 0
-    GONE = 1
-    RESERVED = 2
-    PENDING = 3
-    FAULTED = 4
-    MISSING = 5
-    UNHEALTHY = 6
-    TERMINATING = 7
-    IN_USE = 8
-    WIPING = 9
 
 
 class Hold(IntEnum):
@@ -49,32 +34,6 @@ Owner = tuple[str, str, int, str]
 def owner_of(holder: Holder, claim: str) -> Owner:
     """Return the key under which a replica's claim owns a disk."""
     return holder.namespace, holder.app, holder.ordinal, claim
-
-
-def condition_of(disk: LocalDisk) -> Condition:
-    """Judge a disk by itself.
-
-    A disk without a lock that is still reported in use is not given out: something has it mounted.
-    """
-    phases = {
-        "Faulted": Condition.FAULTED,
-        "Missing": Condition.MISSING,
-        "Pending": Condition.PENDING,
-        "": Condition.PENDING,
-    }
-    if disk.terminating:
-        return Condition.TERMINATING
-    if disk.reserved:
-        return Condition.RESERVED
-    if disk.wiping:
-        return Condition.WIPING
-    if disk.phase in phases:
-        return phases[disk.phase]
-    if not disk.healthy:
-        return Condition.UNHEALTHY
-    if disk.phase == "InUse" and disk.claim_ref is None and disk.retained_for is None:
-        return Condition.IN_USE
-    return Condition.GOOD
 
 
 class DiskTable:

@@ -9,6 +9,7 @@ Called by the snapshot and by front ends.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from ..errors import InputError
 from .fields import Object, boolean, integer, mapping, metadata, objects, string, string_map
@@ -118,6 +119,47 @@ class LocalDisk:
             terminating=meta.get("deletionTimestamp") is not None,
             wiping=bool(mapping(spec, "wipe", f"LocalDisk {name}: spec.wipe")),
         )
+
+
+class Condition(IntEnum):
+    """What keeps a disk from being given out, whoever asks."""
+
+    GOOD = 0
+    GONE = 1
+    RESERVED = 2
+    PENDING = 3
+    FAULTED = 4
+    MISSING = 5
+    UNHEALTHY = 6
+    TERMINATING = 7
+    IN_USE = 8
+    WIPING = 9
+
+
+def condition_of(disk: LocalDisk) -> Condition:
+    """Judge a disk by itself.
+
+    A disk without a lock that is still reported in use is not given out: something has it mounted.
+    """
+    phases = {
+        "Faulted": Condition.FAULTED,
+        "Missing": Condition.MISSING,
+        "Pending": Condition.PENDING,
+        "": Condition.PENDING,
+    }
+    if disk.terminating:
+        return Condition.TERMINATING
+    if disk.reserved:
+        return Condition.RESERVED
+    if disk.wiping:
+        return Condition.WIPING
+    if disk.phase in phases:
+        return phases[disk.phase]
+    if not disk.healthy:
+        return Condition.UNHEALTHY
+    if disk.phase == "InUse" and disk.claim_ref is None and disk.retained_for is None:
+        return Condition.IN_USE
+    return Condition.GOOD
 
 
 def observed_health(status: Object, where: str) -> str:

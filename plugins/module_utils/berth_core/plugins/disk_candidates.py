@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Callable
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, ints, np
-from ..cluster.disks import NOBODY, Condition, DiskTable, Hold
+from ..cluster.disks import NOBODY, DiskTable, Hold
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import ObjectVerdict
-from ..model.disk import LocalDisk
+from ..model.disk import Condition, LocalDisk
 from ..model.placement import DiskClaim, Holder
 from ..model.quantity import format_bytes
 
