@@ -111,10 +111,22 @@ class ApiClient:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def create(self, resource: Resource, body: Mapping[str, Any], dry_run: bool = False) -> dict[str, Any]:
+    def create(
+        self, resource: Resource, body: Mapping[str, Any], dry_run: bool = False, subresource: str | None = None
+    ) -> dict[str, Any]:
+        """POST the body; with ``subresource`` (token, eviction) to that of the object that the body names."""
         meta = body["metadata"]
+        name = meta["name"] if subresource else None
         return self._send(
-            "create", "POST", resource, None, meta.get("namespace"), body=body, dry_run=dry_run, label=meta["name"]
+            "create",
+            "POST",
+            resource,
+            name,
+            meta.get("namespace"),
+            body=body,
+            subresource=subresource,
+            dry_run=dry_run,
+            label=meta["name"],
         )
 
     def replace(
