@@ -1,0 +1,316 @@
+"""The daemons' API client: JSON in, JSON out, every refusal an error of berth_core. No other room makes requests.
+
+    async with KubeClient(config.load()) as client:
+        disk = await client.get(LOCAL_DISK, "h1-d0")
+        await client.apply(LOCAL_DISK, {"metadata": {"name": "h1-d0"}, "status": {...}}, subresource="status")
+        async with client.watch(LOCAL_DISK, version, seconds=300) as events:
+            async for event in events: ...
+
+Paths are known beforehand (berth_core.model.resources): no discovery, no typed models. Requests are counted by verb. I
+never decide anything, and keep nothing but connections. Made, used and closed inside one running loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from berth_core.errors import ApiError, GoneError, NotFoundError
+from berth_core.model.api_errors import Request
+from berth_core.model.resources import Resource
+
+from .call import WRITES, Call, make_call, plain_get
+from .config import Config
+from .sending import Observe, Sender
+from .watch import Watch
+
+Obj = dict[str, Any]
+#: What a patch is; a list of operations for kind "json".
+Patch = Any
+#: Objects on one page of a list: bounds the memory of reading and the work of one request.
+PAGE = 500
+_PATCH = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class Listing(NamedTuple):
+    """Objects, the resourceVersion from which a watch goes on, and the token of the next page (empty: the last)."""
+
+    items: list[Obj]
+    version: str
+    token: str = ""
+
+
+class KubeClient:
+    """One API server, one identity.
+
+    ``timeout`` is that of a whole request, tries and pauses included; each method that sends takes another by name.
+    ``connections`` bounds the requests under way; watches have connections of their own. ``observe(verb, status,
+    seconds)`` is called after each try (status 0: no answer). Every method raises ApiError's children; UnavailableError
+    means that nothing is known of what became of a write.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        user_agent: str = "berth",
+        field_manager: str = "berth",
+        timeout: float = 30.0,
+        connections: int = 8,
+        observe: Observe | None = None,
+    ) -> None:
+        self._config, self._manager = config, field_manager
+        self._sender = Sender(config, user_agent, timeout, connections, observe)
+        #: writes that the API server carried out
+        self.written = 0
+
+    async def __aenter__(self) -> KubeClient:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        await self._sender.close()
+
+    @property
+    def requests(self) -> Counter[str]:
+        """Requests sent, tries included, by verb."""
+        return self._sender.requests
+
+    @property
+    def writes(self) -> int:
+        """Writes that were sent, tries included."""
+        return sum(self.requests[verb] for verb in WRITES)
+
+    @property
+    def server(self) -> str:
+        """The server's address, for messages."""
+        return self._config.server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the kubeconfig's context, or of the pod."""
+        return self._config.namespace
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, timeout: float | None = None
+    ) -> Obj:
+        """One object. Raises NotFoundError."""
+        return await self._do(Request("get", resource, name, namespace), timeout)
+
+    async def find(
+        self, resource: Resource, name: str, namespace: str | None = None, *, timeout: float | None = None
+    ) -> Obj | None:
+        """Like get, and None where there is no such object (or no such kind)."""
+        try:
+            return await self.get(resource, name, namespace, timeout=timeout)
+        except NotFoundError:
+            return None
+
+    async def page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        limit: int = PAGE,
+        token: str = "",
+        version: str | None = None,
+        timeout: float | None = None,
+    ) -> Listing:
+        """One page of a list (``limit`` 0: all at once). ``version`` "0": whatever the server has in its cache.
+
+        Raises GoneError when the token is too old.
+        """
+        asked = {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit) if limit else None}
+        asked.update({"continue": token} if token else {"resourceVersion": version})
+        query = {key: value for key, value in asked.items() if value}
+        answer = await self._do(Request("list", resource, None, namespace), timeout, query=query)
+        meta, items = answer.get("metadata") or {}, answer.get("items") or []
+        for item in items:  # a list's items carry neither; everything downstream wants whole objects
+            item.setdefault("apiVersion", resource.api_version)
+            item.setdefault("kind", resource.kind)
+        return Listing(items, str(meta.get("resourceVersion") or ""), str(meta.get("continue") or ""))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        limit: int = PAGE,
+        timeout: float | None = None,
+    ) -> Listing:
+        """All objects (of all namespaces, when none is named), as of one moment, read page by page."""
+        select: dict[str, Any] = {"labels": labels, "fields": fields, "timeout": timeout}
+        page = await self.page(resource, namespace, limit=limit, **select)
+        items, version = page.items, page.version
+        while page.token:
+            try:
+                page = await self.page(resource, namespace, limit=limit, token=page.token, **select)
+            except GoneError:  # took longer than the server remembers: once more, in one go
+                return await self.page(resource, namespace, limit=0, **select)
+            items += page.items
+        return Listing(items, version)
+
+    def watch(
+        self,
+        resource: Resource,
+        version: str,
+        *,
+        seconds: float,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+    ) -> Watch:
+        """Events after ``version``, for at most about ``seconds``; to be used with ``async with``. See `Watch`."""
+        asked = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(max(1, int(seconds))),
+            "labelSelector": labels,
+            "fieldSelector": fields,
+        }
+        query = {key: value for key, value in asked.items() if value is not None}
+        call = self._call(Request("watch", resource, None, namespace), query=query)
+        return Watch(lambda: self._sender.stream(call, seconds), call.asked, self._sender)
+
+    async def raw(self, path: str, *, timeout: float | None = None) -> bytes:
+        """GET of any path of the server (``/readyz``, ``/metrics``, a kubelet's ``/stats/summary``), as it is."""
+        asked = Request("get", Resource("", "", path, path, False), None, None, source=self._config.source)
+        return (await self._sender.answer(plain_get(path, asked), timeout)).body
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        *,
+        name: str | None = None,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> Obj:
+        """Create an object; with ``subresource`` (token, binding, eviction) POST to that of the object ``name``."""
+        meta = body.get("metadata") or {}
+        named = name or str(meta.get("name") or meta.get("generateName") or "")
+        asked = Request("create", resource, named, namespace or meta.get("namespace"), subresource)
+        return await self._do(asked, timeout, body=body, dry_run=dry_run, collection=not subresource)
+
+    async def replace(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> Obj:
+        """PUT with the body's resourceVersion: the compare-and-swap of every lock. Raises ConflictError."""
+        meta = body["metadata"]
+        asked = Request("replace", resource, meta["name"], meta.get("namespace"), subresource)
+        return await self._do(asked, timeout, body=body, dry_run=dry_run)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None,
+        body: Patch,
+        *,
+        kind: str = "merge",
+        subresource: str | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> Obj:
+        """A patch: ``kind`` is merge, json (a list of operations; never sent twice) or strategic.
+
+        With ``metadata.resourceVersion`` in a merge patch it is a compare-and-swap too.
+        """
+        asked = Request("patch", resource, name, namespace, subresource)
+        call = self._call(asked, body=body, dry_run=dry_run, content_type=_PATCH[kind])
+        return await self._send(call._replace(idempotent=kind == "merge"), timeout)
+
+    async def apply(
+        self,
+        resource: Resource,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        manager: str | None = None,
+        force: bool = True,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> Obj:
+        """Server-side apply: we own the fields of ``body``; with ``force`` those too that somebody else has changed."""
+        meta = body["metadata"]
+        return await self._do(
+            Request("apply", resource, meta["name"], meta.get("namespace"), subresource),
+            timeout,
+            body={"apiVersion": resource.api_version, "kind": resource.kind, **body},
+            dry_run=dry_run,
+            query={"fieldManager": manager or self._manager, "force": "true" if force else "false"},
+            content_type="application/apply-patch+yaml",
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> bool:
+        """Delete just the object that was seen (``uid``, ``version``); False where it was gone already.
+
+        Raises ConflictError when another object has that name, or it has changed.
+        """
+        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
+        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if preconditions:
+            body["preconditions"] = preconditions
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        try:
+            await self._do(Request("delete", resource, name, namespace), timeout, body=body, dry_run=dry_run)
+        except NotFoundError:
+            return False
+        return True
+
+    # -- one request -----------------------------------------------------------------------------------------------
+
+    def _call(self, asked: Request, **options: Any) -> Call:
+        return make_call(asked._replace(source=self._config.source), self._manager, **options)
+
+    async def _do(self, asked: Request, timeout: float | None, **options: Any) -> Obj:
+        return await self._send(self._call(asked, **options), timeout)
+
+    async def _send(self, call: Call, timeout: float | None) -> Obj:
+        answer = await self._sender.answer(call, timeout)
+        self.written += call.writes
+        try:
+            body = json.loads(answer.body) if answer.body else {}
+        except ValueError as exc:
+            what = call.asked.resource.describe(call.asked.name, call.asked.namespace)
+            raise ApiError(f"cannot {call.asked.verb} {what}: the answer is not JSON", answer.head.status) from exc
+        return body if isinstance(body, dict) else {}

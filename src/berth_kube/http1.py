@@ -1,0 +1,112 @@
+"""HTTP/1.1 as bytes: a request becomes bytes, bytes become an answer. wire.py alone calls me; I touch no socket.
+
+This is the only file that names the parser, so that a faster one can take its place.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple, Optional, Union
+
+import h11
+
+#: Headers of an API server's answer are well under this; more is refused.
+MAX_HEAD = 64 * 1024
+
+
+class Head(NamedTuple):
+    """Status and headers of an answer; header names are in lower case, repeated ones keep their order."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+
+    def header(self, name: str) -> str:
+        """The first header of that (lower case) name; empty where there is none."""
+        return next((value for key, value in self.headers if key == name), "")
+
+    def all(self, name: str) -> list[str]:
+        """Every header of that (lower case) name."""
+        return [value for key, value in self.headers if key == name]
+
+
+class End:
+    """The answer is complete."""
+
+
+END = End()
+#: None: more bytes are needed first.
+Part = Optional[Union[Head, bytes, End]]
+
+
+class FramingError(Exception):
+    """The other side does not speak HTTP/1.1, or stopped in the middle of an answer."""
+
+
+class Framing:
+    """One connection's worth of exchanges, one after the other."""
+
+    def __init__(self) -> None:
+        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+        self._inflate: zlib._Decompress | None = None
+
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+        """The bytes of one request; ``headers`` has no content-length, the body's is added."""
+        fields = list(headers.items())
+        if body is not None:
+            fields.append(("content-length", str(len(body))))
+        try:
+            parts = [self._parser.send(h11.Request(method=method, target=target, headers=fields))]
+            if body:
+                parts.append(self._parser.send(h11.Data(data=body)))
+            parts.append(self._parser.send(h11.EndOfMessage()))
+        except h11.LocalProtocolError as exc:
+            raise FramingError(f"this request cannot be sent: {exc}") from exc
+        return b"".join(part for part in parts if part)
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the socket; empty ones: the other side has closed."""
+        try:
+            self._parser.receive_data(data)
+        except h11.RemoteProtocolError as exc:
+            raise FramingError(str(exc)) from exc
+
+    def next(self) -> Part:
+        """The next part of the answer, or None while bytes are missing."""
+        while True:
+            try:
+                event = self._parser.next_event()
+            except h11.RemoteProtocolError as exc:
+                raise FramingError(str(exc)) from exc
+            if event is h11.NEED_DATA:
+                return None
+            if isinstance(event, h11.Response):
+                return self._head(event)
+            if isinstance(event, h11.Data):
+                return self._plain(bytes(event.data))
+            if isinstance(event, h11.EndOfMessage):
+                return END
+            if not isinstance(event, h11.InformationalResponse):
+                raise FramingError("the connection was closed")
+
+    def reusable(self) -> bool:
+        """True when the exchange is over and the connection may carry another; then it is ready for it."""
+        if self._parser.our_state is h11.DONE and self._parser.their_state is h11.DONE:
+            self._parser.start_next_cycle()
+            return True
+        return False
+
+    def _head(self, event: h11.Response) -> Head:
+        headers = tuple((key.decode("ascii"), value.decode("latin-1")) for key, value in event.headers)
+        head = Head(event.status_code, headers)
+        gzipped = head.header("content-encoding").lower() == "gzip"
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if gzipped else None
+        return head
+
+    def _plain(self, data: bytes) -> bytes:
+        if self._inflate is None:
+            return data
+        try:
+            return self._inflate.decompress(data)
+        except zlib.error as exc:
+            raise FramingError(f"the answer's gzip is broken: {exc}") from exc

@@ -1,0 +1,130 @@
+"""Sends calls: credentials, deadlines, tries, counting, and what it means when nobody answers.
+
+client.py alone calls me. I know wire.py below me, and nothing of verbs or kinds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections import Counter
+from typing import Callable
+
+from berth_core.errors import UnavailableError
+from berth_core.model.api_errors import Request, api_error, warnings
+
+from . import retry, wire
+from .call import Call
+from .config import Config
+
+_log = logging.getLogger(__name__)
+
+Observe = Callable[[str, int, float], None]
+
+
+class Sender:
+    """One API server, one identity, and the connections to it. Made inside a running loop."""
+
+    def __init__(
+        self, config: Config, user_agent: str, timeout: float, connections: int, observe: Observe | None
+    ) -> None:
+        self._config, self._agent, self._timeout = config, user_agent, timeout
+        self._loop = asyncio.get_running_loop()
+        self._wire = wire.Wire(config.endpoint, self._context, connections)
+        self._observe: Observe = observe or (lambda _verb, _status, _seconds: None)
+        self._warned: set[str] = set()
+        self.requests: Counter[str] = Counter()
+
+    async def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        await self._wire.close()
+
+    def drop(self, connection: wire.Connection) -> None:
+        """Give up a stream's connection."""
+        self._wire.drop(connection)
+
+    async def answer(self, call: Call, timeout: float | None) -> wire.Response:
+        """Send until there is an answer that is not "later", within the deadline and a bounded number of tries."""
+        deadline = self._loop.time() + (self._timeout if timeout is None else timeout)
+        attempt = 0
+        while True:
+            retry_after, status, sent = "", 0, True
+            try:
+                answer = await self._try(call, deadline)
+                if answer.head.status < 300:
+                    return answer
+                status, retry_after = answer.head.status, answer.head.header("retry-after")
+                error = api_error(status, answer.body, call.asked)
+            except wire.WireError as exc:
+                error, sent = self.unreachable(exc, call.asked), exc.sent
+            if status == 401 and attempt == 0 and self._config.credentials.refused():
+                self._wire.forget_idle()
+                attempt += 1
+                continue
+            wait = retry.pause(attempt, retry_after, random.random())  # noqa: S311 - spreads load, guards nothing
+            again = retry.may_resend(status, call.idempotent, sent) and call.asked.subresource != "eviction"
+            if not again or attempt >= retry.RETRIES or self._loop.time() + wait >= deadline:
+                raise error
+            await asyncio.sleep(wait)
+            attempt += 1
+
+    async def _try(self, call: Call, deadline: float) -> wire.Response:
+        """One try; a second one at once when a kept connection turns out to have been closed by the server."""
+        headers = {**call.headers, **await self._headers()}
+        began = self._loop.time()
+        status = 0
+        self.requests[call.asked.verb] += 1
+        try:
+            try:
+                answer = await self._wire.request(call.method, call.target, headers, call.body, deadline)
+            except wire.WireError as exc:
+                if not (exc.kept and exc.kind == wire.CLOSED and call.idempotent):
+                    raise
+                self._wire.forget_idle()
+                answer = await self._wire.request(call.method, call.target, headers, call.body, deadline)
+            status = answer.head.status
+        finally:
+            self._observe(call.asked.verb, status, self._loop.time() - began)
+        self._warn(answer.head.all("warning"))
+        return answer
+
+    async def stream(self, call: Call, seconds: float) -> tuple[int, wire.Connection]:
+        headers = {**call.headers, **await self._headers()}
+        self.requests[call.asked.verb] += 1
+        now = self._loop.time()
+        # The server ends a watch by itself; a silent one that does not is cut.
+        head, connection = await self._wire.stream(
+            call.method, call.target, headers, now + self._timeout, now + seconds + self._timeout
+        )
+        self._observe(call.asked.verb, head.status, self._loop.time() - now)
+        if head.status == 401:
+            self._config.credentials.refused()
+        return head.status, connection
+
+    async def _headers(self) -> dict[str, str]:
+        headers = {"user-agent": self._agent, **await self._config.credentials.headers()}
+        pair = self._config.credentials.pair()
+        if pair is not None and self._config.tls is not None and self._config.tls.use(pair):
+            self._wire.forget_idle()
+        return headers
+
+    def _context(self) -> ssl.SSLContext | None:
+        return self._config.tls.context() if self._config.tls is not None else None
+
+    def unreachable(self, exc: wire.WireError, asked: Request) -> UnavailableError:
+        what = f"cannot {asked.verb} {asked.resource.describe(asked.name, asked.namespace)}"
+        advice = "see that it runs and that the address is right"
+        if exc.kind == wire.CERTIFICATE:
+            advice = "give the authority that signed its certificate, or the name in it (tls-server-name)"
+        elif exc.sent:
+            advice = "it may or may not have been carried out"
+        text = f"{what}: no answer from the API server {self._config.server} ({self._config.source}): {exc.text}; {advice}"
+        return UnavailableError(text, reason=exc.kind)
+
+    def _warn(self, headers: list[str]) -> None:
+        for text in warnings(headers):
+            if text not in self._warned and len(self._warned) < 100:
+                self._warned.add(text)
+                _log.warning("the API server warns: %s", text)
