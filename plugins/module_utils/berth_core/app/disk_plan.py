@@ -37,6 +37,8 @@ DEFAULTS: dict[str, Any] = {
     "reserved": False,
 }
 DEFAULT_FS_TYPE = "ext4"
+#: What an inventory calls its entries and its selectors.
+INVENTORY = ("berth_disks", "berth_disk_selectors")
 _IDENTITY_KEYS = ("wwn", "serial", "model", "size", "by_path")
 #: For a selector, a disk that is berth's already looks as it did when it was adopted.
 _AS_ADOPTED: dict[str, Any] = {
@@ -63,12 +65,16 @@ class Row(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """``disks``: options for local_disk. ``errors``: entries that are refused; nothing may be applied then."""
+    """``disks``: options for local_disk. ``errors``: entries that are refused; nothing may be applied then.
+
+    ``unclear``: disks that a selector means, and that cannot be told from others (no serial, or one that several have).
+    """
 
     disks: list[dict[str, Any]]
     rows: list[Row]
     errors: list[str]
     extra: list[str]
+    unclear: list[str]
 
 
 class _Refused(Exception):
@@ -78,13 +84,17 @@ class _Refused(Exception):
 class Planner:
     """The plan of one host, built entry by entry. Use `plan_disks`."""
 
-    def __init__(self, node: str, devices: Sequence[Device], existing: Sequence[Disk]) -> None:
+    def __init__(
+        self, node: str, devices: Sequence[Device], existing: Sequence[Disk], words: tuple[str, str] = INVENTORY
+    ) -> None:
         self.node = node
+        self.words = words
         self.records = {str(device["name"]): device for device in devices}
         self.whole = [device for device in devices if device.get("type") != "part"]
         self.existing = {str(disk["metadata"]["name"]): disk for disk in existing}
         self.rows: list[Row] = []
         self.errors: list[str] = []
+        self.unclear: list[str] = []
         self.disks: dict[str, dict[str, Any]] = {}
         self.taken: dict[str, str] = {}  # device path -> the entry that took it
         self.device_of: dict[str, Device] = {}  # LocalDisk -> device
@@ -110,7 +120,7 @@ class Planner:
 
     def entry(self, index: int, entry: Mapping[str, Any]) -> None:
         """One entry of berth_disks: a disk by its identity."""
-        where = f"berth_disks[{index}]"
+        where = f"{self.words[0]}[{index}]"
         try:
             identity = read_identity(entry, where)
             check_settings(entry, where)
@@ -195,7 +205,7 @@ class Planner:
     def selector(self, index: int, selector: Mapping[str, Any], evaluate: Evaluate) -> None:
         """One entry of berth_disk_selectors: every free disk that its query finds."""
         self.has_selectors = True
-        where = f"berth_disk_selectors[{index}]"
+        where = f"{self.words[1]}[{index}]"
         try:
             check_settings(selector, where)
             found = self._query(where, selector, evaluate)
@@ -209,6 +219,8 @@ class Planner:
                 name = self._selected(device)
             except (_Refused, BerthError) as exc:
                 self.rows.append(Row("refuse", "", str(device["path"]), int(device.get("size") or 0), where, str(exc)))
+                if isinstance(exc, IdentityError):
+                    self.unclear.append(f"{where}: {device['path']}: {exc}")
                 continue
             self._take(where, name, selector, observed_identity(device), device)
 
@@ -291,7 +303,7 @@ class Planner:
         ]
         wanted = [{key: value for key, value in disk.items() if key != "source"} for disk in self.disks.values()]
         disks = sorted([*wanted, *seen], key=lambda disk: str(disk["name"]))
-        return Plan(disks, self.rows, self.errors, extra)
+        return Plan(disks, self.rows, self.errors, extra, self.unclear)
 
 
 def plan_disks(
@@ -301,14 +313,15 @@ def plan_disks(
     devices: Sequence[Device],
     existing: Sequence[Disk],
     evaluate: Evaluate,
+    words: tuple[str, str] = INVENTORY,
 ) -> Plan:
     """The LocalDisks that one host should have.
 
     ``entries``, ``selectors``: berth_disks and berth_disk_selectors; an entry wins over a selector, an earlier selector
     over a later one. ``devices``: records of block_device_info; ``existing``: the node's LocalDisks; ``evaluate(query,
-    devices)``: JMESPath.
+    devices)``: JMESPath; ``words``: what entries and selectors are called where their author wrote them.
     """
-    planner = Planner(node, devices, existing)
+    planner = Planner(node, devices, existing, words)
     for index, entry in enumerate(entries):
         planner.entry(index, entry)
     for index, selector in enumerate(selectors):

@@ -20,6 +20,7 @@ from .phase import AVAILABLE, FAULTED, HEALTH_UNKNOWN, IN_USE, LOCKED, MISSING, 
 _REMEMBERED = ("wwn", "serial", "model", "size")
 _MANY = 64
 _TEXT = 256
+_MESSAGE = 1024
 #: by-id links that name what is on the disk, not the disk.
 _NOT_THE_DISK = ("lvm-pv-uuid-", "dm-", "md-")
 
@@ -79,10 +80,13 @@ def foreign_signature(name: str, spec: Mapping[str, Any], observed: Mapping[str,
     return f"{found.get('type', 'unknown')}{' ' + found['uuid'] if found.get('uuid') else ''}"
 
 
-def disk_status(disk: Mapping[str, Any], device: Mapping[str, Any] | None, now: str) -> dict[str, Any]:
+def disk_status(
+    disk: Mapping[str, Any], device: Mapping[str, Any] | None, now: str, ambiguous: str = ""
+) -> dict[str, Any]:
     """The whole status of a LocalDisk (an object of the API) after a look at its node.
 
-    ``now`` (RFC 3339) becomes the lastTransitionTime of the conditions that changed, and of no other.
+    ``now`` (RFC 3339) becomes the lastTransitionTime of the conditions that changed, and of no other. ``ambiguous``:
+    why the identity names no single device although some carry it (``device`` is None then).
     """
     name, spec, before = disk["metadata"]["name"], disk["spec"], disk.get("status") or {}
     observed = observed_of(device, before.get("observed"))
@@ -91,15 +95,28 @@ def disk_status(disk: Mapping[str, Any], device: Mapping[str, Any] | None, now: 
     status = {
         "phase": phase,
         "observed": observed,
-        "conditions": _conditions(_findings(name, spec, observed, phase, device), before.get("conditions") or (), now),
+        "conditions": conditions(
+            _findings(name, spec, observed, phase, device, ambiguous), before.get("conditions") or (), now
+        ),
     }
     return {**status, "capacity": format_bytes(size)} if size else status
 
 
 def _findings(
-    name: str, spec: Mapping[str, Any], observed: Mapping[str, Any], phase: str, device: Mapping[str, Any] | None
+    name: str,
+    spec: Mapping[str, Any],
+    observed: Mapping[str, Any],
+    phase: str,
+    device: Mapping[str, Any] | None,
+    ambiguous: str,
 ) -> list[tuple[str, str, str, str]]:
     """(type, status, reason, message) of every condition."""
+    if ambiguous:
+        return [
+            ("Matched", "False", "Ambiguous", ambiguous[:_MESSAGE]),
+            ("Healthy", "Unknown", "Ambiguous", ""),
+            ("Ready", "False", "Ambiguous", "no telling which device it is: nothing is done to any of them"),
+        ]
     if not is_seen(observed):
         return [
             ("Matched", "False", "NotFound", "no device of the node carries this identity"),
@@ -132,9 +149,10 @@ def _readiness(name: str, spec: Mapping[str, Any], observed: Mapping[str, Any], 
     return "True", reasons.get(phase, phase), ""
 
 
-def _conditions(
+def conditions(
     findings: Iterable[tuple[str, str, str, str]], before: Iterable[Mapping[str, Any]], now: str
 ) -> list[dict[str, Any]]:
+    """Conditions from (type, status, reason, message): ``before`` tells since when those that did not change hold."""
     known = {condition.get("type"): condition for condition in before}
     made = []
     for kind, status, reason, message in findings:

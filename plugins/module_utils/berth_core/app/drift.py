@@ -41,7 +41,7 @@ def find_drift(declared: Sequence[Mapping[str, Any]], disks: Sequence[Disk]) -> 
         gone = _gone(wanted[name], disk)
         if gone:
             missing.append(_of(disk, [gone]))
-        found = [*_declaration(wanted[name], disk), *_state(wanted[name], disk)]
+        found = [*declaration_drift(wanted[name], disk), *_state(wanted[name], disk)]
         if found:
             changed.append(_of(disk, found))
     extra = [_of(live[name], [_why_extra(live[name])]) for name in sorted(set(live) - set(wanted))]
@@ -58,8 +58,8 @@ def _gone(wanted: Mapping[str, Any], disk: Disk) -> str:
     return ""
 
 
-def _declaration(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
-    """Settings and identity that are not those of the inventory."""
+def declaration_drift(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
+    """Sentences: settings and identity that are not those of the inventory."""
     spec, name = disk["spec"], str(disk["metadata"]["name"])
     for option, field in SETTINGS.items():
         value = wanted.get(option)

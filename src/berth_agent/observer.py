@@ -1,0 +1,94 @@
+"""The host's block devices as they are now: one Look, made anew when something changed and every so often anyway.
+
+`agent` runs me. A survey may take seconds (it asks lsblk and blkid, and a dying disk answers late), so it runs in a
+thread, never twice at once; the last Look stays until the next is complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from berth_host.block_devices import survey
+from berth_host.machine import Machine
+
+from .hostevents import KernelMessages, MountMessages, fingerprint
+from .seams import Look
+from .settings import Settings
+
+LOG = logging.getLogger("berth_agent.observer")
+#: A survey that takes longer is told of; it goes on.
+_SLOW = 60.0
+
+
+class Observer:
+    """``changed(look)`` is called for each Look that differs from the one before, and for the first."""
+
+    def __init__(self, machine: Machine, settings: Callable[[], Settings], changed: Callable[[Look], None]) -> None:
+        self.machine, self.settings, self.changed = machine, settings, changed
+        self.look: Look | None = None
+        self.surveys = 0
+        self._asked = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._print: int | None = None
+        self._last = 0.0
+
+    def look_again(self) -> None:
+        """Ask for a survey, whatever the fingerprint says."""
+        self._asked.set()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until cancelled. The first survey is made at once."""
+        kernel, mounts = KernelMessages(self._woken.set), MountMessages(self._woken.set)
+        try:
+            if self.machine.is_running:
+                kernel.open()
+                mounts.open()
+            while True:
+                if self._is_due():
+                    await self._survey()
+                await self._wait()
+        finally:
+            kernel.close()
+            mounts.close()
+
+    async def once(self) -> Look:
+        """One survey, now."""
+        await self._survey()
+        assert self.look is not None  # noqa: S101 - made by the line above
+        return self.look
+
+    def _is_due(self) -> bool:
+        """Whether a full survey is needed: asked for, long ago, or the cheap look shows a change."""
+        if self._asked.is_set() or time.monotonic() - self._last >= self.settings().intervals.scan:
+            return True
+        return fingerprint(self.machine) != self._print
+
+    async def _wait(self) -> None:
+        """Until something is told of (then for the rest of the burst), or for the poll interval."""
+        intervals = self.settings().intervals
+        try:
+            await asyncio.wait_for(self._woken.wait(), intervals.poll)
+        except asyncio.TimeoutError:
+            return
+        await asyncio.sleep(intervals.debounce)
+        self._woken.clear()
+
+    async def _survey(self) -> None:
+        self._asked.clear()
+        self._last = time.monotonic()
+        # Taken before: what changes during the survey is found by the next look.
+        self._print = fingerprint(self.machine)
+        found = asyncio.ensure_future(asyncio.to_thread(survey, self.machine))
+        done, _pending = await asyncio.wait([found], timeout=_SLOW)
+        if not done:
+            LOG.warning("the survey of the disks takes longer than %.0f s: a disk does not answer", _SLOW)
+        records = tuple(await found)
+        self.surveys += 1
+        if self.look is None or records != self.look.devices:
+            self.look = Look(self.look.number + 1 if self.look else 1, records)
+            LOG.info("look %d: %d block devices", self.look.number, len(self.look.whole))
+            self.changed(self.look)
