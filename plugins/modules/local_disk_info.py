@@ -39,88 +39,6 @@ options:
   query:
     description: JMESPath expression over the list of LocalDisks; what it finds is returned as RV(result).
     type: str
-  declared:
-    description:
-      - The disks that should be there, as O(berth.stateful.local_disk#module:disks) takes them and
-        M(berth.stateful.local_disk_plan) returns them (RV(berth.stateful.local_disk_plan#module:declared)).
-      - All LocalDisks of the nodes named here, and of O(node_name), are compared. A disk with C(observed) is
-        compared with
-        that report of the host, else with the status of its LocalDisk.
-    type: list
-    elements: dict
-    suboptions:
-      name:
-        description:
-          - Name of the LocalDisk.
-          - By default made from the node's name and the strongest key of the identity, so that the same disk in the
-            same
-            node always has the same name.
-        type: str
-      node_name:
-        description: Node that the disk is in. It never changes.
-        type: str
-      identity:
-        description:
-          - The keys that tell the disk from all others. All that are given must match.
-          - A new LocalDisk needs the size and one of wwn, serial and by_path. The identity of a LocalDisk never
-            changes.
-        type: dict
-        suboptions:
-          wwn:
-            description: World wide name, as C(lsblk -o WWN) shows it.
-            type: str
-          serial:
-            description: Serial number, as C(lsblk -o SERIAL) shows it.
-            type: str
-          model:
-            description: Model, as C(lsblk -o MODEL) shows it.
-            type: str
-          size:
-            description: Size in bytes, or as a quantity (V(480103981056), V(512Mi)). It must be exact.
-            type: str
-          by_path:
-            description: Name of the link below C(/dev/disk/by-path). It names a slot, not a disk.
-            type: str
-      storage_class:
-        description: StorageClass whose claims the disk can fill.
-        type: str
-      volume_mode:
-        description: Whether pods get a filesystem on the disk, or the bare device.
-        type: str
-        choices: [Filesystem, Block]
-      fs_type:
-        description: The filesystem that is made on the disk when a berth first holds it. Not with a V(Block) volume.
-        type: str
-        choices: [ext4, xfs]
-      mount_options:
-        description: Options to mount the filesystem with.
-        type: list
-        elements: str
-      reclaim_policy:
-        description:
-          - What becomes of the data when the berth is given up. V(Delete) asks the node agent to wipe, by
-            O(declared[].wipe_method).
-          - Nothing in this collection wipes a disk without the node agent.
-        type: str
-        choices: [Retain, Delete]
-      wipe_method:
-        description: How thoroughly the node agent wipes a disk with reclaim policy V(Delete).
-        type: str
-        choices: [signatures, discard, zero, random]
-      reserved:
-        description: Keep the disk out of every berth.
-        type: bool
-      labels:
-        description:
-          - Labels of the LocalDisk, for the disk selectors of applications. Labels that are not named are left
-            alone.
-        type: dict
-      observed:
-        description:
-          - What the host has just reported of this disk, a record of M(berth.stateful.block_device_info).
-          - An empty mapping means that the disk was looked for and not found. When left out, the status is not
-            touched.
-        type: dict
   fail_on_drift:
     description: Fail, with the list, when the declared disks and the LocalDisks differ.
     type: bool
@@ -137,6 +55,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - berth.stateful.auth
+  - berth.stateful.disk.declared
 seealso:
   - module: berth.stateful.local_disk
   - module: berth.stateful.local_disk_plan

@@ -27,34 +27,11 @@ from ..berth_core.errors import BerthError, ConflictError, InputError
 from ..berth_core.model.resources import LOCAL_DISK
 from .base import Context, Operation
 from .client import ApiClient
+from .disk_options import DISK
 from .local_disk_list import list_disks
 
 #: How often a lost compare-and-swap is decided again; each time somebody else has got on.
 _ATTEMPTS = 8
-
-DISK_OPTIONS: dict[str, dict[str, Any]] = {
-    "name": {"type": "str"},
-    "node_name": {"type": "str"},
-    "identity": {
-        "type": "dict",
-        "options": {
-            "wwn": {"type": "str"},
-            "serial": {"type": "str"},
-            "model": {"type": "str"},
-            "size": {"type": "str"},
-            "by_path": {"type": "str"},
-        },
-    },
-    "storage_class": {"type": "str"},
-    "volume_mode": {"type": "str", "choices": ["Filesystem", "Block"]},
-    "fs_type": {"type": "str", "choices": ["ext4", "xfs"]},
-    "mount_options": {"type": "list", "elements": "str"},
-    "reclaim_policy": {"type": "str", "choices": ["Retain", "Delete"]},
-    "wipe_method": {"type": "str", "choices": ["signatures", "discard", "zero", "random"]},
-    "reserved": {"type": "bool"},
-    "labels": {"type": "dict"},
-    "observed": {"type": "dict"},
-}
 
 
 class Step(NamedTuple):
@@ -103,7 +80,7 @@ def read_items(params: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     rows = [params] if disks is None else disks
     items: dict[str, Mapping[str, Any]] = {}
     for index, row in enumerate(rows):
-        item = {option: row.get(option) for option in DISK_OPTIONS}
+        item = {option: row.get(option) for option in DISK}
         item["node_name"] = item["node_name"] or params.get("node_name")
         where = "local_disk" if disks is None else f"disks[{index}]"
         name = wanted_name(item, where)
@@ -237,11 +214,11 @@ OPERATION = Operation(
     name="local_disk",
     options={
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        **DISK_OPTIONS,
-        "disks": {"type": "list", "elements": "dict", "options": DISK_OPTIONS},
+        **DISK,
+        "disks": {"type": "list", "elements": "dict", "options": DISK},
         "force_retained": {"type": "bool", "default": False},
     },
     run=run,
-    mutually_exclusive=tuple((option, "disks") for option in DISK_OPTIONS if option != "node_name"),
+    mutually_exclusive=tuple((option, "disks") for option in DISK if option != "node_name"),
     required_one_of=(("name", "identity", "disks"),),
 )

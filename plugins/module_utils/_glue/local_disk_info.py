@@ -16,7 +16,8 @@ from ..berth_core.app.drift import find_drift
 from ..berth_core.app.phase import PHASES
 from ..berth_core.errors import StateError
 from .base import Context, Operation
-from .local_disk import DISK_OPTIONS, readable
+from .disk_options import DISK
+from .local_disk import readable
 from .local_disk_list import list_disks
 from .query import evaluate
 
@@ -78,7 +79,7 @@ OPERATION = Operation(
         "phase": {"type": "str", "choices": list(PHASES)},
         "label_selectors": {"type": "list", "elements": "str"},
         "query": {"type": "str"},
-        "declared": {"type": "list", "elements": "dict", "options": DISK_OPTIONS},
+        "declared": {"type": "list", "elements": "dict", "options": DISK},
         "fail_on_drift": {"type": "bool", "default": False},
     },
     run=run,

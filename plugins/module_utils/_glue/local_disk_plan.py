@@ -15,22 +15,10 @@ from ..berth_core.app.disk_plan import Plan, Row, plan_disks
 from ..berth_core.errors import InputError
 from ..berth_core.model.quantity import format_bytes
 from .base import Context, Operation
+from .disk_options import DECLARED, SELECTOR
 from .local_disk_list import list_disks
 from .query import evaluate
 
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "storage_class": {"type": "str"},
-    "volume_mode": {"type": "str", "choices": ["Filesystem", "Block"]},
-    "fs_type": {"type": "str", "choices": ["ext4", "xfs"]},
-    "mount_options": {"type": "list", "elements": "str"},
-    "reclaim_policy": {"type": "str", "choices": ["Retain", "Delete"]},
-    "wipe_method": {"type": "str", "choices": ["signatures", "discard", "zero", "random"]},
-    "reserved": {"type": "bool"},
-    "labels": {"type": "dict"},
-}
-_KEYS: dict[str, dict[str, Any]] = {
-    key: {"type": "str"} for key in ("name", "wwn", "serial", "model", "size", "by_path")
-}
 _HEADINGS = ("ACTION", "LOCALDISK", "DEVICE", "SIZE", "FROM", "WHY")
 
 
@@ -87,12 +75,8 @@ OPERATION = Operation(
     name="local_disk_plan",
     options={
         "node_name": {"type": "str", "required": True},
-        "disks": {"type": "list", "elements": "dict", "options": {**_KEYS, **_SETTINGS}},
-        "selectors": {
-            "type": "list",
-            "elements": "dict",
-            "options": {"query": {"type": "str", "required": True}, **_SETTINGS},
-        },
+        "disks": {"type": "list", "elements": "dict", "options": DECLARED},
+        "selectors": {"type": "list", "elements": "dict", "options": SELECTOR},
         "block_devices": {"type": "list", "elements": "dict", "required": True},
     },
     run=run,
