@@ -80,9 +80,20 @@ def token_of_pod(admin: ApiClient, node: str) -> str:
     return token_for(admin, bound)
 
 
+def in_force(loose: ApiClient, name: str) -> bool:
+    """The API server takes up a policy, and what was just granted, a moment after it was written."""
+    try:
+        loose.create(kinds.LEASE, lease(name), dry_run=True)
+    except ForbiddenError as exc:
+        return "bound to no node" in exc.message
+    return False
+
+
 @pytest.fixture
 def nodes(api: ApiClient, control_plane: Any, name: str) -> Iterator[list[str]]:
     control_plane.kubectl("apply", "-f", str(RBAC))
+    loose = client_with(control_plane, token_for(api, None))
+    eventually(lambda: in_force(loose, name), what="the policy is in force")
     made = [f"{name}-a", f"{name}-b"]
     for node in made:
         api.create(kinds.NODE, {"metadata": {"name": node}})
@@ -158,10 +169,13 @@ def test_an_agent_makes_what_is_of_its_node_alone(agents: Agents, kind: Any, bod
     made = agents.agent.create(kind, body(agents.mine))
     refused(lambda: agents.agent.create(kind, body(agents.other)), agents.mine)
     theirs = agents.admin.create(kind, body(agents.other))
-    for live, act in ((made, lambda x: x()), (theirs, lambda x: refused(x, agents.mine))):
-        meta = live["metadata"]
-        change = {"metadata": {"annotations": {"seen": "yes"}}}
-        act(lambda m=meta: agents.agent.patch(kind, m["name"], m.get("namespace"), change))
+    change = {"metadata": {"annotations": {"seen": "yes"}}}
+
+    def annotate(live: dict[str, Any]) -> Any:
+        return agents.agent.patch(kind, live["metadata"]["name"], live["metadata"].get("namespace"), change)
+
+    assert annotate(made)["metadata"]["annotations"]["seen"] == "yes"
+    refused(lambda: annotate(theirs), agents.mine)
     for live in (made, theirs):
         agents.admin.delete(kind, live["metadata"]["name"], live["metadata"].get("namespace"))
 
@@ -235,8 +249,8 @@ def test_an_agent_renews_its_own_token_and_gets_no_other_nodes(agents: Agents, c
     refused(lambda: fresh.create(kinds.LOCAL_DISK, disk(agents.other)), agents.mine)
     refused(lambda: renew({**mine, "name": agents.other, "uid": nodes[agents.other]}), agents.mine)
     refused(lambda: renew(None), agents.mine)
+    body = {"metadata": {"name": "default", "namespace": NAMESPACE}, "spec": {"expirationSeconds": 3600}}
     with pytest.raises(ForbiddenError):
-        body = {"metadata": {"name": "default", "namespace": NAMESPACE}, "spec": {"expirationSeconds": 3600}}
         agents.agent.create(kinds.SERVICE_ACCOUNT, body, subresource="token")
 
 
@@ -269,14 +283,13 @@ def test_the_rest_of_the_cluster_is_out_of_reach(agents: Agents) -> None:
     for kind, namespace in ((kinds.SECRET, "default"), (kinds.SECRET, NAMESPACE), (kinds.CONFIG_MAP, "default")):
         with pytest.raises(ForbiddenError):
             agents.agent.list(kind, namespace)
+    elsewhere = {"metadata": {"name": f"berth-agent-{agents.mine}", "namespace": "default"}, "spec": {}}
     for write in (
         lambda: agents.agent.delete(kinds.NODE, agents.mine),
         lambda: agents.agent.patch(kinds.NODE, agents.mine, None, {"metadata": {"labels": {"a": "b"}}}),
         lambda: agents.agent.create(kinds.PV, {"metadata": {"name": "x"}, "spec": {}}),
         lambda: agents.agent.delete(kinds.BERTH, "x", "default"),
-        lambda: agents.agent.create(
-            kinds.LEASE, {**lease(agents.mine), "metadata": {"name": "x", "namespace": "default"}}
-        ),
+        lambda: agents.agent.create(kinds.LEASE, elsewhere),
     ):
         with pytest.raises(ForbiddenError):
             write()
