@@ -1,0 +1,207 @@
+"""A claim from nothing to Bound and back, one write at a time; each test is a life with a turn that it takes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from berth_core.app import claim_steps, claims
+from berth_core.app.manifests import BERTH_ANNOTATION
+from berth_core.model.resources import BERTH, LOCAL_DISK, PV
+from tests.core.app.claim_world import Cluster, claim, disk, node, storage_class
+
+BINDING = [("create", "Berth"), ("replace", "LocalDisk"), ("status", "Berth"), ("create", "PersistentVolume"),
+           ("status", "Berth")]  # fmt: skip
+
+
+def cluster(disks=None, **options):
+    return Cluster(claim(), storage_class(**options), disks or [disk()], [node("n1"), node("n2")])
+
+
+def test_a_claim_is_bound_by_five_writes_that_look_like_those_of_an_app():
+    world = cluster()
+    assert world.run() == claim_steps.DONE
+    assert world.log == BINDING
+    record = world.get(BERTH, "pvc-c-1")
+    held = world.get(LOCAL_DISK, "n1-d0")["spec"]["claimRef"]
+    volume = next(one for (kind, _name), one in world.store.items() if kind == PV)
+    uid = record["metadata"]["uid"]
+    assert record["status"]["phase"] == "Bound"
+    assert held == {"namespace": "default", "name": "pvc-c-1", "uid": uid, "app": "pvc.data", "ordinal": 0,
+                    "claim": "data", "dataUID": uid}  # fmt: skip
+    assert volume["metadata"]["annotations"][BERTH_ANNOTATION] == uid
+    assert volume["spec"]["claimRef"]["uid"] == "c-1"
+    assert volume["spec"]["local"]["path"] == "/var/lib/berth/disks/n1-d0/data"
+
+
+@pytest.mark.parametrize("after", range(6))
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_a_claim_that_goes_at_any_step_leaves_no_berth_no_lock_and_no_volume(after, policy):
+    world = cluster([disk(reclaimPolicy="Delete")], policy=policy)
+    for _write in range(after):
+        world.step()
+        world.kubernetes()
+    world.claim = None
+    assert world.run() == claim_steps.DONE
+    assert {kind for kind, _name in world.store} == {LOCAL_DISK}
+    spec = world.get(LOCAL_DISK, "n1-d0")["spec"]
+    assert "claimRef" not in spec
+    reserved = after >= 3
+    assert ("retainedFor" in spec) == reserved, "data is on record from Reserved on, and not before"
+    with_volume = after >= 4
+    assert ("wipe" in spec) == (with_volume and policy == "Delete")
+
+
+def test_delete_asks_for_the_wipe_in_the_very_write_that_gives_the_lock_up():
+    world = cluster([disk(reclaimPolicy="Delete")], policy="Delete")
+    world.run()
+    uid = world.get(BERTH, "pvc-c-1")["metadata"]["uid"]
+    world.claim = None
+    world.step()
+    spec = world.get(LOCAL_DISK, "n1-d0")["spec"]
+    assert spec["wipe"] == {
+        "requestID": uid,
+        "identity": spec["identity"],
+        "requestedBy": "PersistentVolumeClaim default/data",
+    }
+    assert spec["retainedFor"]["dataUID"] == uid, "until it is wiped the data is somebody's"
+
+
+@pytest.mark.parametrize(("of_class", "of_disk"), [("Delete", "Retain"), ("Retain", "Delete")])
+def test_one_careful_word_keeps_the_data(of_class, of_disk):
+    world = cluster([disk(reclaimPolicy=of_disk)], policy=of_class)
+    world.run()
+    world.claim = None
+    world.run()
+    assert "wipe" not in world.get(LOCAL_DISK, "n1-d0")["spec"]
+
+
+def test_the_policy_that_counts_is_the_volumes_when_the_claim_goes():
+    world = cluster([disk(reclaimPolicy="Delete")], policy="Delete")
+    world.run()
+    volume = next(one for (kind, _name), one in world.store.items() if kind == PV)
+    volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"  # a person thought better of it
+    world.claim = None
+    world.run()
+    assert "wipe" not in world.get(LOCAL_DISK, "n1-d0")["spec"]
+
+
+def test_a_claim_of_the_same_name_gets_its_data_again_and_waits_for_no_scheduler():
+    world = cluster([disk(), disk("n1-a", size=2 << 30), disk("n2-d0", "n2")], waits=True)
+    world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n2"
+    world.run()
+    first = world.get(LOCAL_DISK, "n2-d0")["spec"]["claimRef"]["dataUID"]
+    world.claim = None
+    world.run()
+    world.claim = claim(uid="c-2")  # no node is chosen
+    assert world.run() == claim_steps.DONE
+    again = world.get(LOCAL_DISK, "n2-d0")["spec"]["claimRef"]
+    assert (again["name"], again["dataUID"]) == ("pvc-c-2", first)
+    assert again["uid"] != first
+
+
+def test_a_claim_that_waits_is_left_alone_until_a_node_is_chosen():
+    world = cluster([disk("n1-d0", "n1"), disk("n2-d0", "n2")], waits=True)
+    assert world.run().reason == "WaitForFirstConsumer"
+    assert world.log == []
+    world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n2"
+    assert world.run() == claim_steps.DONE
+    assert "claimRef" in world.get(LOCAL_DISK, "n2-d0")["spec"]
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_scheduler_that_changes_its_mind_before_reserved_is_followed(after):
+    world = cluster([disk("n1-d0", "n1"), disk("n2-d0", "n2")], waits=True)
+    world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n1"
+    for _write in range(after):
+        world.step()
+    world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n2"
+    assert world.run() == claim_steps.DONE
+    assert world.get(LOCAL_DISK, "n1-d0")["spec"].keys() & {"claimRef", "retainedFor"} == set()
+    assert world.get(LOCAL_DISK, "n2-d0")["spec"]["claimRef"]["name"] == "pvc-c-1"
+
+
+def test_a_disk_that_somebody_else_has_taken_is_left_and_another_one_chosen():
+    world = cluster([disk(), disk("n1-d1", size=3 << 30)])
+    world.step()
+    taken = {"namespace": "x", "name": "db-0", "uid": "u", "app": "db", "ordinal": 0, "claim": "d", "dataUID": "u"}
+    world.store[LOCAL_DISK, "n1-d0"]["spec"]["claimRef"] = taken
+    assert world.run() == claim_steps.DONE
+    assert world.get(LOCAL_DISK, "n1-d0")["spec"]["claimRef"] == taken
+    assert world.get(LOCAL_DISK, "n1-d1")["spec"]["claimRef"]["name"] == "pvc-c-1"
+
+
+@pytest.mark.parametrize("phase", ["Faulted", "Missing"])
+def test_a_disk_that_breaks_before_its_lock_is_exchanged_and_after_reserved_it_is_waited_for(phase):
+    world = cluster([disk(), disk("n1-d1", size=3 << 30)])
+    world.step()
+    world.store[LOCAL_DISK, "n1-d0"]["status"]["phase"] = phase
+    assert world.run() == claim_steps.DONE
+    assert "claimRef" in world.get(LOCAL_DISK, "n1-d1")["spec"]
+    other = cluster()
+    for _write in range(3):
+        other.step()
+    other.store[LOCAL_DISK, "n1-d0"]["status"]["phase"] = phase
+    assert other.run().reason == "DiskNotUsable"
+    other.store[LOCAL_DISK, "n1-d0"]["status"]["phase"] = "Locked"
+    assert other.run() == claim_steps.DONE
+
+
+def test_a_lock_that_is_lost_after_reserved_is_reported_and_nothing_is_written():
+    world = cluster()
+    world.run()
+    del world.store[LOCAL_DISK, "n1-d0"]["spec"]["claimRef"]
+    before = copy.deepcopy(world.store)
+    step = world.run()
+    assert (step.reason, step.warn) == ("LockLost", True)
+    assert world.store == before
+
+
+def test_a_volume_that_is_deleted_under_its_claim_is_made_again_with_the_same_name():
+    world = cluster()
+    world.run()
+    name = world.claim["spec"]["volumeName"]
+    del world.store[PV, name]
+    assert world.run() == claim_steps.DONE
+    assert world.get(PV, name) is not None
+
+
+def test_a_berth_that_is_asked_to_go_under_its_claim_stays():
+    world = cluster()
+    world.run()
+    world.store[BERTH, "pvc-c-1"]["metadata"]["deletionTimestamp"] = "now"
+    assert world.run().reason == "BerthDeleted"
+    world.claim = None
+    assert world.run() == claim_steps.DONE
+    assert (BERTH, "pvc-c-1") not in world.store
+    assert "retainedFor" in world.get(LOCAL_DISK, "n1-d0")["spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        ({"accessModes": ["ReadWriteMany"]}, "ReadWriteMany"),
+        ({"dataSource": {"kind": "VolumeSnapshot", "name": "s"}}, "dataSource"),
+        ({"volumeAttributesClassName": "gold"}, "volumeAttributesClassName"),
+    ],
+)
+def test_what_a_local_disk_cannot_do_is_said_and_not_begun(spec, word):
+    world = Cluster(claim(**spec), storage_class(), [disk()])
+    step = world.run()
+    assert (step.reason, step.warn) == ("Unsupported", True)
+    assert word in step.message
+    assert world.log == []
+
+
+def test_a_claim_that_names_its_volume_is_not_ours():
+    world = Cluster(claim(volumeName="pv-1"), storage_class(), [disk()])
+    assert world.run() == claim_steps.DONE
+    assert world.log == []
+
+
+def test_the_name_of_a_long_claim_is_shortened_and_meets_no_other():
+    long, other = "a" * 200, "a" * 199 + "b"
+    assert len(claims.app_name(long)) == len(claims.volume_label(long)) == 63
+    assert claims.app_name(long) != claims.app_name(other)
+    assert claims.app_name("data") == "pvc.data"
