@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from berth_core.errors import ApiError, GoneError, NotFoundError
 from berth_core.model.api_errors import Request
@@ -89,6 +89,13 @@ class KubeClient:
     def writes(self) -> int:
         """Writes that were sent, tries included."""
         return sum(self.requests[verb] for verb in WRITES)
+
+    def guard_writes(self, check: Callable[[], None]) -> None:
+        """Call ``check`` right before each write is sent (each try); what it raises, the writer gets.
+
+        For `LeaderElection.check`, whose own requests go through another client.
+        """
+        self._sender.before_write = check
 
     @property
     def server(self) -> str:

@@ -34,6 +34,8 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._wire = wire.Wire(config.endpoint, self._context, connections)
         self._observe: Observe = observe or (lambda _verb, _status, _seconds: None)
+        #: called right before each write is sent; what it raises, the caller gets
+        self.before_write: Callable[[], None] = lambda: None
         self._warned: set[str] = set()
         self.requests: Counter[str] = Counter()
 
@@ -73,6 +75,8 @@ class Sender:
     async def _try(self, call: Call, deadline: float) -> wire.Response:
         """One try; a second one at once when a kept connection turns out to have been closed by the server."""
         headers = {**call.headers, **await self._headers()}
+        if call.writes:
+            self.before_write()
         began = self._loop.time()
         status = 0
         self.requests[call.asked.verb] += 1
@@ -120,8 +124,8 @@ class Sender:
             advice = "give the authority that signed its certificate, or the name in it (tls-server-name)"
         elif exc.sent:
             advice = "it may or may not have been carried out"
-        text = f"{what}: no answer from the API server {self._config.server} ({self._config.source}): {exc.text}; {advice}"
-        return UnavailableError(text, reason=exc.kind)
+        server = f"the API server {self._config.server} (from {self._config.source})"
+        return UnavailableError(f"{what}: no answer from {server}: {exc.text}; {advice}", reason=exc.kind)
 
     def _warn(self, headers: list[str]) -> None:
         for text in warnings(headers):

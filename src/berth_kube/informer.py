@@ -1,0 +1,251 @@
+"""List-watch of one kind into a cache, for as long as the daemon runs, whatever the API server does meanwhile.
+
+    disks = Informer(client, LOCAL_DISK, fields="spec.nodeName=h1", indexers={"class": lambda disk: [...]})
+    disks.on(update=lambda old, new: queue.add(key_of(new)))
+    task = asyncio.create_task(disks.run())
+    await disks.wait_synced()
+
+Handlers are called in the order of the events and must not wait: they put keys into a queue. Every change of an object
+reaches a handler, or is folded into a later one; a deletion that happened while nobody watched is found by the next
+list. An object that was replaced by another of its name is told as a deletion and an addition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from typing import Any, Callable, NamedTuple
+
+from berth_core.errors import BerthError, GoneError
+from berth_core.model.resources import Resource
+
+from .client import PAGE, KubeClient
+from .store import Indexer, Key, Obj, Store, key_of
+from .watch import Event
+
+_log = logging.getLogger(__name__)
+
+#: A watch lives so long, up to twice that by chance: not all daemons come back at one moment.
+WATCH_SECONDS = 300.0
+FIRST_PAUSE = 0.8
+LONGEST_PAUSE = 30.0
+#: A watch that ends sooner and has told nothing is a fault, not an end.
+SHORT_WATCH = 1.0
+
+
+class Handler(NamedTuple):
+    """What somebody wants to be told."""
+
+    add: Callable[[Obj], None] | None
+    update: Callable[[Obj, Obj], None] | None
+    delete: Callable[[Obj], None] | None
+
+
+def pause(failures: int, chance: float) -> float:
+    """Seconds before the try after so many failures in a row (1: the first); ``chance`` in [0, 1)."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * float(2 ** min(failures - 1, 16))) * (1.0 + chance)
+
+
+class Informer:
+    """One kind, perhaps of one namespace or of what the selectors choose. Made inside a running loop.
+
+    ``transform`` sees each object before it is kept: it may drop fields, return another object, or None to leave it
+    out. ``chance`` gives numbers in [0, 1). managedFields are never kept.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        transform: Callable[[Obj], Obj | None] | None = None,
+        indexers: Mapping[str, Indexer] | None = None,
+        limit: int = PAGE,
+        watch_seconds: float = WATCH_SECONDS,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._client, self.resource, self._limit = client, resource, limit
+        self._select: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
+        self._transform, self._watch_seconds, self._chance = transform, watch_seconds, chance
+        self._loop = asyncio.get_running_loop()
+        self._synced = asyncio.Event()
+        self._handlers: list[Handler] = []
+        self._version = ""
+        self._failures = 0
+        self.store = Store(indexers or {})
+        #: full lists so far: 1 in a good life
+        self.lists = 0
+
+    # -- for readers -----------------------------------------------------------------------------------------------
+
+    def on(
+        self,
+        add: Callable[[Obj], None] | None = None,
+        update: Callable[[Obj, Obj], None] | None = None,
+        delete: Callable[[Obj], None] | None = None,
+    ) -> None:
+        """Call these from now on; what is in the cache already is told as additions."""
+        self._handlers.append(Handler(add, update, delete))
+        if add is not None:
+            for item in self.store.all():
+                self._guard(add, item)
+
+    @property
+    def synced(self) -> bool:
+        """True once the first list is in the cache, and all its handlers have been called."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Until `synced`."""
+        await self._synced.wait()
+
+    def get(self, name: str, namespace: str | None = None) -> Obj | None:
+        """The object as last seen, or None. Never to be changed."""
+        return self.store.get(Key(namespace or "", name))
+
+    def all(self) -> list[Obj]:
+        """Every object as last seen."""
+        return self.store.all()
+
+    def by_index(self, index: str, value: str) -> list[Obj]:
+        """The objects under that value of an index, sorted by key."""
+        return self.store.by_index(index, value)
+
+    # -- the life --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """List and watch until the task is cancelled. Nothing that the API server does ends me."""
+        while True:
+            await self._once()
+
+    async def _once(self) -> None:
+        try:
+            if not self._version:
+                await self._list()
+            await self._watch()
+        except GoneError as exc:  # too far behind, or a restored etcd
+            _log.info("%s: %s; listing again", self.resource.plural, exc.message)
+            self._version = ""
+            await self._failed()
+        except BerthError as exc:
+            if self._failures == 0:
+                _log.warning("%s; trying again until it works", exc.message)
+            await self._failed()
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            ValueError,
+        ):  # an answer that is no list, an event without an object
+            _log.exception("%s: the API server's answer is not understood; listing again", self.resource.plural)
+            self._version = ""
+            await self._failed()
+
+    async def _failed(self) -> None:
+        self._failures += 1
+        await asyncio.sleep(pause(self._failures, self._chance()))
+
+    def _worked(self) -> None:
+        if self._failures > 1:
+            _log.info("%s: the API server answers again after %d tries", self.resource.plural, self._failures)
+        self._failures = 0
+
+    async def _list(self) -> None:
+        """Read everything; tell what differs from the cache."""
+        seen: dict[Key, Obj] = {}
+        page = await self._client.page(self.resource, limit=self._limit, **self._select)
+        version = page.version
+        self._keep(page.items, seen)
+        while page.token:
+            try:
+                page = await self._client.page(self.resource, limit=self._limit, token=page.token, **self._select)
+            except GoneError:  # took longer than the server remembers: once more, in one go
+                seen = {}
+                page = await self._client.page(self.resource, limit=0, **self._select)
+                version = page.version
+            self._keep(page.items, seen)
+        self.lists += 1
+        self._replace(seen)
+        self._version = version
+        self._worked()
+        self._synced.set()
+
+    def _keep(self, items: list[Obj], seen: dict[Key, Obj]) -> None:
+        for item in items:
+            kept = self._reduced(item)
+            if kept is not None:
+                seen[key_of(kept)] = kept
+
+    def _replace(self, seen: dict[Key, Obj]) -> None:
+        for key in sorted(self.store.keys() - seen.keys()):
+            self._forget(key)
+        for key, item in seen.items():
+            self._put(key, item)
+
+    async def _watch(self) -> None:
+        seconds = self._watch_seconds * (1.0 + self._chance())
+        began, told = self._loop.time(), False
+        async with self._client.watch(self.resource, self._version, seconds=seconds, **self._select) as events:
+            async for event in events:
+                self._take(event)
+                told = True
+                self._worked()
+        if not told and self._loop.time() - began < SHORT_WATCH:
+            await self._failed()
+
+    def _take(self, event: Event) -> None:
+        if event.type in ("ADDED", "MODIFIED", "DELETED"):
+            event.object.setdefault("apiVersion", self.resource.api_version)
+            event.object.setdefault("kind", self.resource.kind)
+            key = key_of(event.object)
+            kept = None if event.type == "DELETED" else self._reduced(event.object)
+            if kept is None:
+                self._forget(key)
+            else:
+                self._put(key, kept)
+        if event.version:
+            self._version = event.version
+
+    def _reduced(self, item: Obj) -> Obj | None:
+        item["metadata"].pop("managedFields", None)
+        if self._transform is None:
+            return item
+        try:
+            return self._transform(item)
+        except Exception:  # noqa: BLE001 - one object that nobody expected must not hide all others
+            _log.exception("%s %s is left out: it cannot be read", self.resource.kind, key_of(item))
+            return None
+
+    def _put(self, key: Key, item: Obj) -> None:
+        old, new_meta = self.store.get(key), item["metadata"]
+        if old is not None and old["metadata"].get("uid") != new_meta.get("uid"):
+            self._forget(key)
+            old = None
+        if old is not None and old["metadata"].get("resourceVersion") == new_meta.get("resourceVersion"):
+            return
+        self.store.put(key, item)
+        for handler in self._handlers:
+            if old is None:
+                self._guard(handler.add, item)
+            else:
+                self._guard(handler.update, old, item)
+
+    def _forget(self, key: Key) -> None:
+        old = self.store.remove(key)
+        if old is not None:
+            for handler in self._handlers:
+                self._guard(handler.delete, old)
+
+    def _guard(self, call: Callable[..., None] | None, *args: Obj) -> None:
+        """A handler's fault is its own: the cache goes on."""
+        if call is None:
+            return
+        try:
+            call(*args)
+        except Exception:  # noqa: BLE001 - see above
+            _log.exception("a handler of %s failed on %s", self.resource.plural, key_of(args[-1]))
