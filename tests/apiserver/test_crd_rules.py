@@ -58,6 +58,13 @@ DISK_STEPS = [
     ("reserve and lock at once", {}, {"reserved": True, "claimRef": LOCK}, "reserved disk is never given out"),
     ("reserve a held disk", {"claimRef": LOCK}, {"claimRef": LOCK, "reserved": True}, None),
     ("unreserve", {"reserved": True}, {}, None),
+    (
+        "lock a cordoned disk",
+        {"unschedulable": True},
+        {"unschedulable": True, "claimRef": LOCK},
+        "cordoned disk is never given out",
+    ),
+    ("cordon a held disk", {"claimRef": LOCK}, {"claimRef": LOCK, "unschedulable": True}, None),
     ("the same replica takes its data again", {"retainedFor": KEPT}, {"claimRef": {**LOCK, "uid": "u-2"}}, None),
     (
         "another app takes retained data",

@@ -61,6 +61,11 @@ def test_a_reserved_disk_is_refused():
         lock_disk(disk(reserved=True), holder())
 
 
+def test_a_cordoned_disk_is_refused():
+    with pytest.raises(LockError, match="is cordoned"):
+        lock_disk(disk(unschedulable=True), holder())
+
+
 def test_a_disk_that_is_to_be_wiped_is_refused():
     with pytest.raises(LockError, match="to be wiped, as ann asked"):
         lock_disk(disk(wipe={"requestedBy": "ann"}), holder())

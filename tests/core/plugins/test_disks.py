@@ -60,6 +60,7 @@ def test_the_node_with_the_least_waste():
         ("unhealthy", {"health": "FAILED"}),
         ("in use without a lock", {"phase": "InUse"}),
         ("to be wiped", {"wipe": {"requestID": "r1"}}),
+        ("cordoned", {"unschedulable": True}),
         ("held", {"claimRef": claim_ref("db", 1), "phase": "InUse"}),
         ("with data of another replica", {"retainedFor": retained("db", 1), "phase": "Released"}),
         ("of another class", {"storage_class": "slow"}),

@@ -56,6 +56,8 @@ def lock_disk(disk: Mapping[str, Any], holder: Holder) -> dict[str, Any] | None:
         )
     if spec.get("reserved"):
         raise LockError(f"LocalDisk {name} is reserved", disk=name)
+    if spec.get("unschedulable"):
+        raise LockError(f"LocalDisk {name} is cordoned", disk=name)
     if spec.get("wipe"):
         raise LockError(f"LocalDisk {name} is to be wiped, as {spec['wipe']['requestedBy']} asked", disk=name)
     if kept and not _same_replica(kept, holder):

@@ -76,6 +76,7 @@ class LocalDisk:
     rotational: bool | None
     terminating: bool
     wiping: bool = False
+    cordoned: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -118,6 +119,7 @@ class LocalDisk:
             rotational=rotational if isinstance(rotational, bool) else None,
             terminating=meta.get("deletionTimestamp") is not None,
             wiping=bool(mapping(spec, "wipe", f"LocalDisk {name}: spec.wipe")),
+            cordoned=boolean(spec, "unschedulable", f"LocalDisk {name}: spec.unschedulable"),
         )
 
 
@@ -134,6 +136,7 @@ class Condition(IntEnum):
     TERMINATING = 7
     IN_USE = 8
     WIPING = 9
+    CORDONED = 10
 
 
 def condition_of(disk: LocalDisk) -> Condition:
@@ -153,6 +156,8 @@ def condition_of(disk: LocalDisk) -> Condition:
         return Condition.RESERVED
     if disk.wiping:
         return Condition.WIPING
+    if disk.cordoned:
+        return Condition.CORDONED
     if disk.phase in phases:
         return phases[disk.phase]
     if not disk.healthy:

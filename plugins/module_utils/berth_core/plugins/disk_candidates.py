@@ -31,6 +31,7 @@ _CONDITIONS = {
     Condition.TERMINATING: "being deleted",
     Condition.IN_USE: "in use without a lock",
     Condition.WIPING: "to be wiped",
+    Condition.CORDONED: "cordoned",
 }
 
 
