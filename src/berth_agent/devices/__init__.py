@@ -1,0 +1,24 @@
+"""The processing devices of a node: found, published, locked ones handed to containers.
+
+    sources.py       one interface; nvml.py, network.py, sysfs.py, described.py implement it
+    device.py        what a source finds
+    settings.py      the entries of device_classes: checked, read
+    publish.py       LocalDevices and their status (pure)
+    slices.py        ResourceSlices (pure)
+    part.py          the loop that scans and publishes
+    kubelet.py       the DRA plugin's sockets; kubelet_messages.py: the messages on them
+    prepare.py       locks checked, claims prepared; cdi.py, checkpoint.py: what is written on the host
+
+Who may have a device is decided in berth_core.app.device_claim. agent.py calls `make`.
+"""
+
+from __future__ import annotations
+
+from ..seams import Part, Tools
+
+
+def make(tools: Tools) -> Part:
+    """The part. The rest is imported here: who only checks a configuration file needs no gRPC."""
+    from .part import DevicePart
+
+    return DevicePart(tools)
