@@ -2,6 +2,11 @@
 
     config.load() -> Config          who we are: kubeconfig, or the pod's service account
     client.KubeClient(config)        get, list, create, replace, patch, apply, delete, watch
+    informer.Informer                list-watch of one kind into a cache that outlives the API server
+    queue.Reconciler, WorkQueue      keys that want work, never the same one twice at a time
+    lease.LeaderElection             who may write; `check` says so right before each write
+    events.Recorder                  news for people
+    serve.Server, metrics, logs      what a daemon shows of itself
 
 Inside, each file knows only those to its right: client -> sending -> wire -> http1, config -> credentials -> tls.
 """

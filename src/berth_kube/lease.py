@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
 import logging
 import random
-import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, Callable, NamedTuple
 
@@ -24,6 +22,7 @@ from berth_core.errors import BerthError, ConflictError, NotFoundError, StateErr
 from berth_core.model.resources import LEASE
 
 from .client import KubeClient, Obj
+from .clocks import boot_clock, utc_now
 from .lease_record import Claim, Observed, claimed, holder_of, released, taken
 
 _log = logging.getLogger(__name__)
@@ -36,17 +35,6 @@ class Periods(NamedTuple):
     renew: float = 10.0
     retry: float = 2.0
     jitter: float = 1.2
-
-
-def boot_clock() -> float:
-    """Seconds that also pass while the machine is suspended, and that nobody can set."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
-
-
-def utc_now() -> dt.datetime:
-    """The wall clock: only written down, for people."""
-    return dt.datetime.now(dt.timezone.utc)
 
 
 class LeaderElection:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from berth_core.model.resources import LEASE
 
+from .clocks import stamp
+
 Obj = dict[str, Any]
 
 
@@ -77,11 +79,6 @@ def released(lease: Obj, now: dt.datetime) -> Obj:
     spec = free["spec"]
     spec.update(holderIdentity="", leaseDurationSeconds=1, renewTime=stamp(now), acquireTime=stamp(now))
     return free
-
-
-def stamp(moment: dt.datetime) -> str:
-    """A MicroTime of the API."""
-    return moment.astimezone(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _record(lease: Obj) -> Any:

@@ -1,0 +1,178 @@
+"""Tells people what happened to an object: events.k8s.io/v1, never in the way of the work.
+
+    recorder = Recorder(client, "berth.dev/agent", "node-1")
+    task = asyncio.create_task(recorder.run())
+    recorder.event(disk, "Warning", "WipeRefused", "…")
+
+`event` only notes it down. The same fact again becomes a series of one Event. What cannot be written is told once in
+the log and dropped: an event is news, the conditions of objects are the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from berth_core.errors import BerthError, NotFoundError
+from berth_core.model.resources import EVENT
+
+from .client import KubeClient
+from .clocks import utc_now
+from .event_record import Fact, event_of, fact, series
+from .queue import Bucket
+
+_log = logging.getLogger(__name__)
+
+NORMAL, WARNING = "Normal", "Warning"
+#: A fact that was not told again for so long starts a new Event, as in client-go.
+SERIES_SECONDS = 360.0
+#: A series is written at most so often: each repetition is counted, not each is sent.
+REFRESH_SECONDS = 10.0
+RATE, BURST = 5.0, 25
+#: Facts that are remembered, and of these those that wait to be written: more than that is a flood.
+REMEMBERED = 4096
+WAITING = 1024
+
+
+@dataclass
+class Told:
+    """What became of a fact: its Event, how often it was told and how often that was written."""
+
+    last: float
+    count: int = 1
+    written: int = 0
+    written_at: float = 0.0
+    name: str = ""
+    namespace: str = ""
+    waiting: bool = False
+
+
+class Recorder:
+    """Events of one component (``berth.dev/agent``) on one instance (the node's or pod's name). Made inside a loop."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        component: str,
+        instance: str,
+        *,
+        rate: float = RATE,
+        burst: int = BURST,
+        refresh: float = REFRESH_SECONDS,
+        now: Callable[[], dt.datetime] = utc_now,
+        nonce: Callable[[], int] = lambda: random.getrandbits(64),
+    ) -> None:
+        self._client, self._component, self._instance = client, component, instance
+        self._refresh, self._now, self._nonce = refresh, now, nonce
+        self._loop = asyncio.get_running_loop()
+        self._bucket = Bucket(rate, burst, self._loop.time())
+        self._told: OrderedDict[Fact, Told] = OrderedDict()
+        self._queue: asyncio.Queue[Fact] = asyncio.Queue(WAITING)
+        self._failing = False
+        #: facts that nobody will read, because too many came at once
+        self.dropped = 0
+
+    def event(
+        self,
+        item: Mapping[str, Any],
+        type: str,  # noqa: A002 - the field's name
+        reason: str,
+        note: str,
+        *,
+        action: str = "",
+        related: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Tell it about the object (whole, or a reference with kind, apiVersion, name, ...). Never waits."""
+        told = fact(item, type, reason, note, action, related)
+        now, known = self._loop.time(), self._told.get(told)
+        if known is not None and now - known.last < SERIES_SECONDS:
+            known.count, known.last = known.count + 1, now
+        else:
+            self._told.pop(told, None)
+            known = self._told[told] = Told(last=now)
+            self._forget_old(now)
+        self._told.move_to_end(told)
+        if not known.waiting:
+            self._wait(told, known, now)
+
+    async def run(self) -> None:
+        """Write what was noted down, until cancelled."""
+        while True:
+            told = await self._queue.get()
+            await asyncio.sleep(self._bucket.take(self._loop.time()))
+            known = self._told.get(told)
+            if known is not None:
+                known.waiting = False
+                await self._write(told, known)
+
+    async def flush(self, seconds: float = 2.0) -> None:
+        """Before the end: write what waits, for so long at most. `run` must have been cancelled."""
+        until = self._loop.time() + seconds
+        while not self._queue.empty() and self._loop.time() < until:
+            told = self._queue.get_nowait()
+            known = self._told.get(told)
+            if known is not None and known.waiting:
+                known.waiting = False
+                await self._write(told, known)
+
+    def _wait(self, told: Fact, known: Told, now: float) -> None:
+        """In line at once for what is new; a series is written again when its time comes."""
+        known.waiting = True
+        delay = known.written_at + self._refresh - now if known.written else 0.0
+        if delay > 0:
+            self._loop.call_later(delay, self._line_up, told)
+        else:
+            self._line_up(told)
+
+    def _line_up(self, told: Fact) -> None:
+        try:
+            self._queue.put_nowait(told)
+        except asyncio.QueueFull:
+            self._told.pop(told, None)
+            self.dropped += 1
+            if self.dropped == 1:
+                _log.warning("events: more than %d wait to be written; some are dropped", WAITING)
+
+    def _forget_old(self, now: float) -> None:
+        while self._told:
+            oldest = next(iter(self._told.values()))
+            if len(self._told) <= REMEMBERED and now - oldest.last < SERIES_SECONDS:
+                return
+            self._told.popitem(last=False)
+
+    async def _write(self, told: Fact, known: Told) -> None:
+        if known.count == known.written:
+            return
+        count = known.count
+        try:
+            if not known.written or not await self._repeat(known, count):
+                await self._create(told, known)
+        except BerthError as exc:
+            if not self._failing:
+                _log.warning("events cannot be written, the log has them: %s", exc.message)
+            self._failing = True
+            _log.info("event %s %s/%s: %s: %s", told.type, told.kind, told.name, told.reason, told.note)
+            return
+        known.written, known.written_at, self._failing = count, self._loop.time(), False
+
+    async def _repeat(self, known: Told, count: int) -> bool:
+        """Count on in the Event that is there; False when it has ended its time (the API server keeps them an hour)."""
+        patch = series(count, self._now())
+        try:
+            await self._client.patch(EVENT, known.name, known.namespace, patch, kind="merge")
+        except NotFoundError:
+            return False
+        return True
+
+    async def _create(self, told: Fact, known: Told) -> None:
+        event = event_of(told, self._component, self._instance, self._now(), self._nonce())
+        if known.count > 1:
+            event.update(series(known.count, self._now()))
+        known.name, known.namespace = event["metadata"]["name"], event["metadata"]["namespace"]
+        await self._client.create(EVENT, event)

@@ -1,0 +1,64 @@
+"""What both daemons count about their talk with the API server, for prometheus-client. The composition roots call me.
+
+client = KubeClient(config, observe=metrics.requests())
+reconciler = Reconciler("disk", work, observe=metrics.reconciles("disk"))
+"""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+Observe = Callable[[str, int, float], None]
+_SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0)
+
+
+class Metrics:
+    """The families, registered once for each registry."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._requests = Counter(
+            "berth_api_requests", "Requests to the API server", ["verb", "code"], registry=registry
+        )
+        self._request_seconds = Histogram(
+            "berth_api_request_seconds",
+            "Until the whole answer",
+            ["verb"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._reconciles = Counter(
+            "berth_reconciles", "Keys worked on, by result", ["controller", "result"], registry=registry
+        )
+        self._reconcile_seconds = Histogram(
+            "berth_reconcile_seconds", "Work on one key", ["controller"], buckets=_SECONDS, registry=registry
+        )
+        self._depth = Gauge("berth_queue_depth", "Keys in line", ["controller"], registry=registry)
+        self._leading = Gauge("berth_leading", "1 while this process leads", registry=registry)
+
+    def requests(self) -> Observe:
+        """For ``KubeClient(observe=...)``. Code 0: no answer."""
+
+        def observe(verb: str, status: int, seconds: float) -> None:
+            self._requests.labels(verb, str(status)).inc()
+            self._request_seconds.labels(verb).observe(seconds)
+
+        return observe
+
+    def reconciles(self, controller: str) -> Callable[[str, float], None]:
+        """For ``Reconciler(observe=...)``."""
+
+        def observe(result: str, seconds: float) -> None:
+            self._reconciles.labels(controller, result).inc()
+            self._reconcile_seconds.labels(controller).observe(seconds)
+
+        return observe
+
+    def depth(self, controller: str, length: Callable[[], int]) -> None:
+        """Show the length of a queue, asked when somebody reads the metrics."""
+        self._depth.labels(controller).set_function(length)
+
+    def leading(self, leading: Callable[[], bool]) -> None:
+        """Show whether we lead, asked when somebody reads the metrics."""
+        self._leading.set_function(lambda: 1.0 if leading() else 0.0)
