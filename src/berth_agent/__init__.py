@@ -30,3 +30,7 @@ a part calls Tools.check(): it raises StateError when this process is not (any m
 
 Nothing here imports ansible. Kernel names are never keys: a disk is found by its identity in the Look of the moment.
 """
+
+from __future__ import annotations
+
+VERSION = "0.1.0"

@@ -17,7 +17,7 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from berth_kube.client import KubeClient
-    from berth_kube.events import EventRecorder
+    from berth_kube.events import Recorder
 
 Object = Mapping[str, Any]
 #: one record of berth_host.block_devices.survey
@@ -54,7 +54,7 @@ class Tools:
 
     node: str
     client: KubeClient
-    recorder: EventRecorder
+    recorder: Recorder
     #: the settings in force at this moment: ask again each time, they change on reload
     settings: Callable[[], Settings]
     #: the last Look, None before the first

@@ -1,0 +1,161 @@
+"""The command ``berth-agent``: run, once, check-config. The composition root; `agent` is what runs.
+
+Exit status: 0 done, 1 failed, 2 the command line or the configuration is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from berth_core.errors import BerthError, InputError
+
+from . import VERSION
+from .config import Configuration, device_class_check
+from .config_check import check_text
+
+LOG = logging.getLogger("berth_agent")
+CONFIG = "/etc/berth/agent.yaml"
+STATE = "/var/lib/berth/agent"
+_EXAMPLES = """\
+examples:
+  berth-agent check-config /etc/berth/agent.yaml
+  berth-agent run --kubeconfig /etc/berth/agent.kubeconfig
+  berth-agent once --node-name h1              publish what is there now, do nothing else
+
+SIGHUP reads the configuration and surveys the host at once; both happen by themselves too.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="berth-agent",
+        description="Publishes a node's disks and devices as custom resources; does to disks what locks allow.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=VERSION)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    check = commands.add_parser("check-config", help="say what is wrong with a configuration file, with lines")
+    check.add_argument("file", metavar="FILE", type=Path)
+    for name, text in (("run", "run until stopped"), ("once", "publish what is there now, and end")):
+        _add_run_options(commands.add_parser(name, help=text))
+    return parser
+
+
+def _add_run_options(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--config",
+        action="append",
+        metavar="FILE",
+        type=Path,
+        help=f"the configuration; given several times, the first file that exists (default: {CONFIG})",
+    )
+    run.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, else the pod's service account")
+    run.add_argument(
+        "--node-name", default=os.environ.get("NODE_NAME", ""), help="default: $NODE_NAME, else the file's"
+    )
+    run.add_argument("--namespace", default="berth-system", help="of the agent's Lease (default: %(default)s)")
+    run.add_argument("--state-directory", default=STATE, metavar="DIR", help="default: %(default)s")
+    run.add_argument(
+        "--renew-token",
+        metavar="FILE",
+        help="keep the service account's token in FILE (the kubeconfig's tokenFile) fresh, bound to this node",
+    )
+    run.add_argument("--log-format", choices=("logfmt", "json"), default="logfmt")
+    run.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+
+
+def check_config(path: Path) -> int:
+    """Print what is wrong, as ``FILE:LINE: what``; the exit status."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
+        sys.stderr.write(f"{path}: cannot be read: {why}\n")
+        return 2
+    checked = check_text(text, device_class_check())
+    for problem in checked.problems:
+        sys.stdout.write(f"{path}:{problem.line}: {problem.what}\n")
+    if not checked.problems:
+        sys.stdout.write(f"{path}: in order, {checked.digest}\n")
+    return 2 if checked.problems else 0
+
+
+async def run(options: argparse.Namespace) -> None:
+    """One agent, from the configuration to the end."""
+    from berth_kube import config
+    from berth_kube.client import KubeClient
+
+    from .agent import COMPONENT, Agent, utc_now
+    from .single import HostLock
+    from .token import renew_token
+
+    configuration = Configuration(options.config or [Path(CONFIG)], options.node_name, options.state_directory, utc_now)
+    configuration.start()
+    lock = HostLock(options.state_directory)
+    await lock.wait()
+    access = config.load(options.kubeconfig)
+    agent_name = f"{COMPONENT}/{VERSION}"
+    async with (
+        KubeClient(access, user_agent=agent_name, field_manager=COMPONENT) as client,
+        KubeClient(access, user_agent=agent_name, field_manager=COMPONENT, connections=1) as lease_client,
+    ):
+        agent = Agent(configuration, client, lease_client, VERSION, lock, namespace=options.namespace)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, agent.reload)
+        jobs = [asyncio.ensure_future(agent.run(options.command == "once"))]
+        if options.renew_token:
+            jobs.append(asyncio.ensure_future(renew_token(lease_client, agent.node, Path(options.renew_token))))
+        await _until_stopped(jobs)
+
+
+async def _until_stopped(jobs: list[asyncio.Task[None]]) -> None:
+    """Until one of them ends (its error is ours) or we are told to stop; then all are cancelled and waited for."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    stopped = asyncio.ensure_future(_wait_for(stop))
+    running = [*jobs, stopped]
+    try:
+        done, _pending = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for job in done:
+            job.result()
+    finally:
+        for job in running:
+            job.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _wait_for(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The entry point."""
+    options = _parser().parse_args(argv)
+    if options.command == "check-config":
+        return check_config(options.file)
+    from berth_kube import logs
+
+    logs.setup(options.log_format, options.log_level.upper())
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(run(options))
+    except InputError as exc:
+        LOG.error("%s", exc.message)
+        return 2
+    except BerthError as exc:
+        LOG.error("%s", exc.message)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""Telling systemd how we are: READY=1, STATUS=, WATCHDOG=1, over the socket that it names in the environment.
+
+`__main__` and `agent` call me. Without that socket nothing happens. Protocol: sd_notify(3).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+
+class Notifier:
+    """One service manager, or none."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        environ = os.environ if environ is None else environ
+        self.address = environ.get("NOTIFY_SOCKET", "")
+        microseconds = environ.get("WATCHDOG_USEC", "")
+        pid = environ.get("WATCHDOG_PID", "")
+        ours = not pid or pid == str(os.getpid())
+        #: seconds between signs of life; 0 where nobody waits for them
+        self.watchdog = int(microseconds) / 2e6 if microseconds.isdigit() and ours else 0.0
+
+    def tell(self, *lines: str) -> None:
+        """Send lines as ``READY=1``. A service manager that does not listen is no reason to fail."""
+        if not self.address:
+            return
+        address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+                channel.sendto("\n".join(lines).encode(), address)
+        except OSError:
+            return

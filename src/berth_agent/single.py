@@ -1,0 +1,76 @@
+"""One agent per node: a lock on a file of the host, and a Lease that says whose turn it is. `agent` uses both.
+
+The file lock tells two agents with the same state directory apart at once, and the kernel gives it up when its holder
+dies, however it dies. The Lease tells the rest apart (another state directory, another machine of the same name). Its
+holder's name is the same after a restart, so that an agent that was killed need not wait for its own Lease to expire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import logging
+import os
+from pathlib import Path
+
+LOG = logging.getLogger("berth_agent.single")
+LOCK = "agent.lock"
+_PAUSE = 1.0
+
+
+class HostLock:
+    """The lock file of a state directory; held until the process ends."""
+
+    def __init__(self, state_directory: str) -> None:
+        self.path = Path(state_directory, LOCK)
+        self._file: int | None = None
+
+    def take(self) -> bool:
+        """Try once. Raises OSError where the directory cannot be made or written."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._file = descriptor
+        return True
+
+    async def wait(self) -> None:
+        """Until the lock is ours. Who has it is said once."""
+        told = False
+        while not self.take():
+            if not told:
+                LOG.warning(
+                    "another agent (pid %s) holds %s: this one stands back until it ends", self.owner(), self.path
+                )
+                told = True
+            await asyncio.sleep(_PAUSE)
+
+    def owner(self) -> str:
+        """The pid that the holder wrote; empty where it cannot be read."""
+        try:
+            return self.path.read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+
+    def identity(self, node: str) -> str:
+        """A name for the holder of this very lock file on this very machine, for the Lease."""
+        status = os.stat(self.path)
+        key = f"{_machine_id()}/{status.st_dev}/{status.st_ino}"
+        return f"{node}_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def _machine_id() -> str:
+    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
+        try:
+            text = Path(path).read_text(encoding="utf-8").strip()
+        except OSError:
+            continue
+        if text:
+            return text
+    return ""
