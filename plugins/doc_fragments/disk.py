@@ -54,7 +54,7 @@ reclaim_policy:
 wipe_method:
   description: How thoroughly the node agent wipes a disk with reclaim policy V(Delete).
   type: str
-  choices: [signatures, discard, zero, random]
+  choices: [auto, signatures, discard, zero, random]
 reserved:
   description: Keep the disk out of every berth.
   type: bool
@@ -100,6 +100,37 @@ class ModuleDocFragment:
     DOCUMENTATION = f"""
 options:
 {indent(_DISK.replace("O(@", "O("), "  ")}"""
+
+    #: the wipe of one (local_disk)
+    WIPE = f"""
+options:
+  wipe:
+    description:
+      - Destroy what is on the disk. The agent of its node does it, and only while nobody holds the disk and nothing
+        has it mounted.
+      - A disk that keeps the data of a replica is wiped with O(force_retained=true) alone.
+      - Every task asks for a new wipe, unless one is under way; that one is waited for then.
+    type: dict
+    suboptions:
+      identity:
+        description:
+          - The identity once more. At least one of wwn, serial and by_path, and all that are given must match.
+        type: dict
+        required: true
+        suboptions:
+{indent(_KEYS, "          ")}\
+      method:
+        description: How thoroughly. Without it, as O(wipe_method) of the LocalDisk says.
+        type: str
+        choices: [auto, signatures, discard, zero, random]
+      request_id:
+        description:
+          - A name for this wipe. Given again, it asks for nothing and waits for that wipe.
+          - By default a new one every time.
+        type: str
+      requested_by:
+        description: Who asks; recorded with the wipe. By default the user and host that run the task.
+        type: str"""
 
     #: several (local_disk)
     LIST = f"""

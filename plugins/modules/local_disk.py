@@ -20,18 +20,33 @@ description:
 options:
   state:
     description:
-      - Whether the LocalDisk is there.
+      - Whether the LocalDisk is there, and for whom.
       - V(absent) is refused while a berth holds the disk, and while the disk keeps the data of a replica.
+      - V(reserved) is V(present) with O(reserved=true).
+      - V(released) takes the reservation back, and gives up the lock of a berth that is gone. The data stays that
+        replica's, and only it gets the disk again, unless O(force_retained=true). Refused while the berth is there.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, reserved, released]
     default: present
   force_retained:
     description:
-      - With O(state=absent), delete a LocalDisk although it keeps the data of a replica, and so forget whose data
-        that is.
-      - The data itself stays on the disk, which is not given out again before somebody has removed it by hand.
+      - With O(state=absent) or O(state=released), forget whose data is on the disk, or with O(wipe), destroy it.
+      - Where it is forgotten, the data itself stays on the disk, which is not given out again before it is wiped.
     type: bool
     default: false
+  cordon:
+    description:
+      - Whether the disk is cordoned, as a node can be. Who holds it keeps it; nobody gets it anew.
+      - It is for the time of a repair, and nothing that the inventory declares changes it.
+    type: bool
+  wait:
+    description: With O(wipe), wait until the agent has finished.
+    type: bool
+    default: true
+  wait_timeout:
+    description: How many seconds to wait. A wipe that takes longer goes on.
+    type: int
+    default: 3600
 attributes:
   check_mode:
     description: Says what would change, without a single write.
@@ -46,6 +61,7 @@ extends_documentation_fragment:
   - berth.stateful.auth
   - berth.stateful.disk
   - berth.stateful.disk.list
+  - berth.stateful.disk.wipe
 seealso:
   - module: berth.stateful.local_disk_plan
   - module: berth.stateful.local_disk_info
@@ -69,6 +85,19 @@ EXAMPLES = r"""
   berth.stateful.local_disk:
     name: n1-9f86d08188
     reserved: true
+
+- name: Give a disk that fails to nobody anew
+  berth.stateful.local_disk:
+    name: n1-9f86d08188
+    cordon: true
+
+- name: Destroy what is on a disk
+  berth.stateful.local_disk:
+    name: n1-9f86d08188
+    wipe:
+      identity:
+        serial: S5H9NS0N986704
+      method: zero
 
 - name: Forget a disk that nobody holds
   berth.stateful.local_disk:
@@ -96,6 +125,23 @@ local_disks:
         volumeMode: Filesystem
         fsType: ext4
       status: {phase: Available, capacity: 447.13Gi, observed: {devicePath: /dev/sdb}}
+destroyed:
+  description: What the wipe destroys (in check mode, would destroy).
+  returned: when O(wipe) is given
+  type: dict
+  sample:
+    disk: n1-9f86d08188
+    node: n1
+    identity: serial S5H9NS0N986704, size 447.13Gi
+    device: /dev/sdb
+    size: 447.13Gi
+    filesystem: {type: ext4, uuid: 0c7e6a8a-8b0e-5f0e-9b53-0d8f3a1f6a11}
+    data_of: nobody on record
+wipe:
+  description: The outcome, as the agent recorded it; without O(wait) the request.
+  returned: when O(wipe) is given, not in check mode
+  type: dict
+  sample: {requestID: r1, result: Succeeded, method: zero, requestedBy: ops@bastion, bytes: 480103981056}
 requests:
   description: How many requests the API server was asked, by verb.
   returned: always

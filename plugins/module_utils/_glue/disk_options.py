@@ -12,7 +12,7 @@ from typing import Any
 
 Options = dict[str, dict[str, Any]]
 
-WIPE_METHODS = ["signatures", "discard", "zero", "random"]
+WIPE_METHODS = ["auto", "signatures", "discard", "zero", "random"]
 #: The keys that tell a disk from all others.
 IDENTITY: Options = {key: {"type": "str"} for key in ("wwn", "serial", "model", "size", "by_path")}
 #: What the disk is for; what is not said is left as it is.
@@ -25,6 +25,13 @@ SETTINGS: Options = {
     "wipe_method": {"type": "str", "choices": WIPE_METHODS},
     "reserved": {"type": "bool"},
     "labels": {"type": "dict"},
+}
+#: The wipe of one disk, asked for by name.
+WIPE: Options = {
+    "identity": {"type": "dict", "required": True, "options": IDENTITY},
+    "method": {"type": "str", "choices": WIPE_METHODS},
+    "request_id": {"type": "str"},
+    "requested_by": {"type": "str"},
 }
 #: One disk, as local_disk and local_disk_info take it.
 DISK: Options = {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
+from ..berth_core.app.disk_acts import cordoned_disk, released_disk
 from ..berth_core.app.disk_change import (
     changed_disk,
     check_delete,
@@ -23,12 +24,13 @@ from ..berth_core.app.disk_change import (
     wanted_name,
 )
 from ..berth_core.app.disk_status import disk_status
-from ..berth_core.errors import BerthError, ConflictError, InputError
-from ..berth_core.model.resources import LOCAL_DISK
+from ..berth_core.errors import BerthError, ConflictError, InputError, NotFoundError
+from ..berth_core.model.resources import BERTH, LOCAL_DISK
 from .base import Context, Operation
 from .client import ApiClient
-from .disk_options import DISK
+from .disk_options import DISK, SETTINGS, WIPE
 from .local_disk_list import list_disks
+from .local_disk_wipe import run_wipe
 
 #: How often a lost compare-and-swap is decided again; each time somebody else has got on.
 _ATTEMPTS = 8
@@ -57,13 +59,20 @@ Decide = Callable[["dict[str, Any] | None"], Step]
 
 def run(context: Context) -> dict[str, Any]:
     """Decide on every disk, and only when none is refused write anything."""
+    if context.params["wipe"]:
+        return run_wipe(context)
     items = read_items(context.params)
     live = _read(context, items)
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    absent, force = context.params["state"] == "absent", bool(context.params["force_retained"])
+    state, force = context.params["state"], bool(context.params["force_retained"])
 
     def decide(name: str, item: Mapping[str, Any], there: dict[str, Any] | None) -> Step:
-        return _decide_absent(name, there, force) if absent else _decide_present(name, item, there, now)
+        if state == "absent":
+            return _decide_absent(name, there, force)
+        if state == "released":
+            return _decide_released(context.client, name, there, force)
+        wanted = {**item, "reserved": True} if state == "reserved" else item
+        return _decide_present(name, wanted, there, now, context.params["cordon"])
 
     steps = _decide_all(items, live, decide)
     done = []
@@ -127,12 +136,26 @@ def _decide_all(
     return [each for each in decided if isinstance(each, Step)]
 
 
-def _decide_present(name: str, item: Mapping[str, Any], there: dict[str, Any] | None, now: str) -> Step:
+def _decide_present(
+    name: str, item: Mapping[str, Any], there: dict[str, Any] | None, now: str, cordon: bool | None
+) -> Step:
     where = f"LocalDisk {name}"
     after = new_disk({**item, "name": name}, where) if there is None else changed_disk(there, item, where)
+    after = cordoned_disk(after, cordon)
     if item.get("observed") is not None:
         after["status"] = disk_status(after, item["observed"], now)
     return Step(name, there, after)
+
+
+def _decide_released(client: ApiClient, name: str, there: dict[str, Any] | None, forget: bool) -> Step:
+    if there is None:
+        raise NotFoundError(
+            f"LocalDisk {name}: there is no such LocalDisk, so there is nothing to release", 404, "NotFound"
+        )
+    ref = there["spec"].get("claimRef")
+    berth = client.find(BERTH, ref["name"], ref["namespace"]) if ref else None
+    lives = berth is not None and ref is not None and berth["metadata"]["uid"] == ref["uid"]
+    return Step(name, there, released_disk(there, lives, forget))
 
 
 def _decide_absent(name: str, there: dict[str, Any] | None, force: bool) -> Step:
@@ -213,12 +236,19 @@ def _shown(disk: Mapping[str, Any] | None) -> dict[str, Any]:
 OPERATION = Operation(
     name="local_disk",
     options={
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "state": {"type": "str", "choices": ["present", "absent", "reserved", "released"], "default": "present"},
         **DISK,
         "disks": {"type": "list", "elements": "dict", "options": DISK},
         "force_retained": {"type": "bool", "default": False},
+        "cordon": {"type": "bool"},
+        "wipe": {"type": "dict", "options": WIPE},
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "int", "default": 3600},
     },
     run=run,
-    mutually_exclusive=tuple((option, "disks") for option in DISK if option != "node_name"),
+    mutually_exclusive=(
+        *((option, "disks") for option in DISK if option != "node_name"),
+        *(("wipe", option) for option in ("disks", "cordon", "observed", *SETTINGS)),
+    ),
     required_one_of=(("name", "identity", "disks"),),
 )
