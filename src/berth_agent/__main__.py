@@ -83,7 +83,7 @@ def check_config(path: Path) -> int:
         return 2
     checked = check_text(text, device_class_check())
     for problem in checked.problems:
-        sys.stdout.write(f"{path}:{problem.line}: {problem.what}\n")
+        sys.stderr.write(f"{path}:{problem.line}: {problem.what}\n")
     if not checked.problems:
         sys.stdout.write(f"{path}: in order, {checked.digest}\n")
     return 2 if checked.problems else 0

@@ -1,0 +1,174 @@
+"""A real node agent on a host of the development cluster: its zipapp, its own token, its configuration, its process.
+
+For the tests of the agent and the benches. The agent runs as on a host without systemd: a plain process of the host.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import yaml
+from tests.dev.hosts_help import eventually, ssh
+from tests.support.kube import install_crds
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
+PYTHON = "/usr/bin/python3"
+
+
+@functools.lru_cache(maxsize=None)
+def zipapp() -> bytes:
+    """The agent as one file, built from the sources as they are."""
+    from tools import zipapp as builder
+
+    return builder.build(ROOT / "build" / "test" / "berth-agent.pyz").read_bytes()
+
+
+def install_rights(cluster: Any) -> None:
+    """CRDs and the agents' RBAC and admission policy. Idempotent."""
+    install_crds(cluster.kubeconfig)
+    cluster.kubectl("apply", "-f", str(ROOT / "deploy/agent/rbac.yaml"))
+
+
+def token(cluster: Any, node: str, seconds: int = 86400) -> str:
+    """A token of the agents' service account, bound to the Node."""
+    bound = ["--bound-object-kind", "Node", "--bound-object-name", node, f"--duration={seconds}s"]
+    return str(cluster.kubectl("create", "token", ACCOUNT, "-n", NAMESPACE, *bound)).strip()
+
+
+def kubeconfig(cluster: Any, server: str, token_file: str) -> str:
+    """Who the agent is: the token in a file, the authority inline."""
+    authority = base64.b64encode(Path(cluster.ca_cert).read_bytes()).decode()
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "agent",
+            "contexts": [{"name": "agent", "context": {"cluster": "it", "user": "agent"}}],
+            "clusters": [{"name": "it", "cluster": {"server": server, "certificate-authority-data": authority}}],
+            "users": [{"name": "agent", "user": {"tokenFile": token_file}}],
+        }
+    )
+
+
+class AgentOnHost:
+    """One agent of one host. Everything that it needs lies in ``folder`` on that host."""
+
+    def __init__(self, cluster: Any, host: str, name: str = "agent") -> None:
+        self.cluster, self.host, self.node = cluster, host, host
+        self.folder = f"/run/berth-test/{name}-{uuid4().hex[:6]}"
+        self.state = f"/var/lib/berth-test/{name}"
+        self.pids: list[int] = []
+        self.values: dict[str, Any] = {}
+
+    # -- the host --------------------------------------------------------------------------------------------------
+
+    def here(self, command: str, *, check: bool = True) -> str:
+        return ssh(self.cluster, self.host, command, check=check).stdout.strip()
+
+    def put(self, name: str, content: bytes | str) -> str:
+        """A file in the folder, whole or not at all, private."""
+        path = f"{self.folder}/{name}"
+        data = content if isinstance(content, bytes) else content.encode()
+        inventory = self.cluster.hosts.inventory()["berth_hosts"]
+        shared = inventory["vars"]
+        options = [*shlex.split(shared["ansible_ssh_common_args"]), "-i", shared["ansible_ssh_private_key_file"]]
+        address = f"{shared['ansible_user']}@{inventory['hosts'][self.host]['ansible_host']}"
+        command = f"umask 077; mkdir -p {self.folder}; cat > {path}.new && mv {path}.new {path}"
+        subprocess.run(["ssh", *options, "-o", "BatchMode=yes", address, command], input=data, check=True, timeout=60)
+        return path
+
+    # -- the agent -------------------------------------------------------------------------------------------------
+
+    def install(self, **values: Any) -> AgentOnHost:
+        """Zipapp, identity and configuration."""
+        self.put("agent.pyz", zipapp())
+        self.put("token", token(self.cluster, self.node))
+        self.put("kubeconfig", kubeconfig(self.cluster, self.cluster.hosts.server_url, f"{self.folder}/token"))
+        self.configure(**values)
+        return self
+
+    def configure(self, **values: Any) -> None:
+        """Replace the configuration. Short intervals, no port, unless said otherwise."""
+        intervals = {"scan": 60, "poll": 0.5, "debounce": 0.1, "health": 5, "usage": 5, "facts": 5, "devices": 5}
+        self.values = {"node": self.node, "intervals": intervals, "metrics": {"port": 0}, **values}
+        self.put("agent.yaml", yaml.safe_dump(self.values))
+
+    def command(self, *args: str, **options: str) -> str:
+        """The command line of the agent."""
+        given = {
+            "--config": f"{self.folder}/agent.yaml",
+            "--kubeconfig": f"{self.folder}/kubeconfig",
+            "--state-directory": self.state,
+            **{f"--{key.replace('_', '-')}": value for key, value in options.items()},
+        }
+        flat = [text for pair in given.items() for text in pair]
+        return shlex.join([PYTHON, "-I", f"{self.folder}/agent.pyz", *args, *flat])
+
+    def start(self, log: str = "log", environment: str = "", **options: str) -> int:
+        """Start it; the pid."""
+        line = f"cd /; {environment} nohup setsid {self.command('run', **options)} >>{self.folder}/{log} 2>&1 </dev/null & echo $!"
+        pid = int(self.here(line))
+        self.pids.append(pid)
+        return pid
+
+    def alive(self, pid: int | None = None) -> bool:
+        return self.here(f"kill -0 {pid or self.pids[-1]} 2>/dev/null && echo yes", check=False) == "yes"
+
+    def signal(self, name: str, pid: int | None = None) -> None:
+        self.here(f"kill -{name} {pid or self.pids[-1]}")
+
+    def stop(self) -> None:
+        """End every agent that was started here, and wait for that."""
+        for pid in self.pids:
+            self.here(f"kill -TERM {pid} 2>/dev/null; for i in $(seq 100); do kill -0 {pid} 2>/dev/null || exit 0; sleep .1; done; kill -KILL {pid}", check=False)
+        self.pids.clear()
+
+    def clean(self) -> None:
+        """Stop, and leave nothing on the host."""
+        self.stop()
+        self.here(f"rm -rf {self.folder} {self.state}")
+
+    def log(self, name: str = "log") -> str:
+        return self.here(f"cat {self.folder}/{name} 2>/dev/null", check=False)
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    def lease(self) -> dict[str, Any]:
+        found = self.cluster.kubectl("get", "lease", f"berth-agent-{self.node}", "-n", NAMESPACE, "-o", "json")
+        return dict(json.loads(found))
+
+    def annotations(self) -> dict[str, str]:
+        return dict(self.lease()["metadata"].get("annotations") or {})
+
+    def conditions(self) -> dict[str, dict[str, str]]:
+        return {each["type"]: each for each in json.loads(self.annotations().get("berth.dev/conditions", "[]"))}
+
+    def disks(self) -> dict[str, dict[str, Any]]:
+        """The node's LocalDisks by serial number."""
+        listed = self.cluster.kubectl("get", "ld", "-o", "json", "--field-selector", f"spec.nodeName={self.node}")
+        return {each["spec"]["identity"].get("serial", ""): each for each in json.loads(listed)["items"]}
+
+    def phases(self) -> dict[str, str]:
+        return {serial: (each.get("status") or {}).get("phase", "") for serial, each in self.disks().items()}
+
+    def wait_ready(self, seconds: float = 60.0) -> None:
+        """Until an agent that was started by now says that everything is published."""
+        began = time.monotonic()
+        try:
+            eventually(lambda: "everything that was seen is published" in self.log(), seconds, "a published agent")
+        except AssertionError:
+            raise AssertionError(f"not ready after {time.monotonic() - began:.0f} s:\n{self.log()}") from None
+
+
+def conditions_of(thing: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """(status, reason) by type."""
+    return {each["type"]: (each["status"], each["reason"]) for each in thing["status"].get("conditions") or ()}

@@ -1,0 +1,105 @@
+"""Build the node agent as one file that any Python 3.9 or newer runs: build/berth-agent.pyz.
+
+    .venv/bin/python tools/zipapp.py [TARGET]
+
+In it are our packages and the pure-Python files of the wheels in requirements-agent.txt, whose hashes pip checks. The
+same sources give the same bytes. The Makefile, the image of the DaemonSet and the tests call me.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "build" / "berth-agent.pyz"
+REQUIREMENTS = ROOT / "requirements-agent.txt"
+PACKAGES = ("plugins/module_utils/berth_core", "plugins/module_utils/berth_host", "src/berth_kube", "src/berth_agent")
+#: The oldest Python that is supported decides which wheels are taken.
+PLATFORM = ("--python-version", "3.9", "--implementation", "cp", "--abi", "cp39", "--abi", "none")
+PLATFORMS = ("--platform", "manylinux2014_x86_64", "--platform", "any")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_SHEBANG = b"#!/usr/bin/env python3\n"
+_MAIN = b'''\
+"""Where Python begins when it is given this file."""
+import os
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("berth-agent needs Python 3.9 or newer, and this is " + sys.version.split()[0])
+os.environ.setdefault("MULTIDICT_NO_EXTENSIONS", "1")  # only the pure-Python files are here
+
+from berth_agent.__main__ import main
+
+sys.exit(main())
+'''
+
+
+def wheels() -> list[Path]:
+    """The wheels, from a cache in build/ that is named after what is asked for; fetched when it is not there."""
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + " ".join(PLATFORM + PLATFORMS).encode()).hexdigest()[:12]
+    folder = ROOT / "build" / f"agent-wheels-{digest}"
+    if not folder.exists():
+        folder.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            fetched = Path(scratch, "wheels")
+            asked = ["--no-deps", "--only-binary=:all:", "--require-hashes", *PLATFORM, *PLATFORMS]
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", *asked]
+            subprocess.run([*command, "--dest", str(fetched), "-r", str(REQUIREMENTS)], check=True)
+            try:
+                fetched.rename(folder)
+            except OSError:  # another build was faster, and made the same
+                if not folder.exists():
+                    raise
+    return sorted(folder.glob("*.whl"))
+
+
+def ours() -> Iterator[tuple[str, bytes]]:
+    """Our own packages: name in the archive, content."""
+    for package in PACKAGES:
+        root = ROOT / package
+        for path in root.rglob("*.py"):
+            yield str(path.relative_to(root.parent)), path.read_bytes()
+    yield "__main__.py", _MAIN
+    yield "LICENSE", (ROOT / "LICENSE").read_bytes()
+
+
+def theirs(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    """A wheel's Python files, and its licence and metadata."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            is_metadata = ".dist-info/" in name and ("licen" in name.lower() or name.endswith("/METADATA"))
+            if name.endswith(".py") or is_metadata:
+                yield name, archive.read(name)
+
+
+def build(target: Path = TARGET) -> Path:
+    """Write the zipapp, complete or not at all."""
+    entries = dict(ours())
+    for wheel in wheels():
+        entries.update(theirs(wheel))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, scratch = tempfile.mkstemp(prefix=".zipapp-", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_SHEBANG)
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name in sorted(entries):
+                    entry = zipfile.ZipInfo(name, _EPOCH)
+                    entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+                    archive.writestr(entry, entries[name])
+        os.chmod(scratch, 0o755)  # noqa: S103 - a program
+        os.replace(scratch, target)
+    finally:
+        Path(scratch).unlink(missing_ok=True)
+    return target
+
+
+if __name__ == "__main__":
+    print(build(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else TARGET))
