@@ -1,1 +1,12 @@
-"""Binds claims to locked disks, and finds what nobody holds any more."""
+"""Binds claims to locked disks, and finds what nobody holds any more.
+
+    __main__      settings, clients, leader election: the composition root
+    caches        what the API server has, by list-watch, and what we have written since
+    binder        one claim: asks berth_core.app.claim_steps for the next write and carries it out
+    capacities    CSIStorageCapacity objects, for the stock scheduler
+    orphan_watch  reports what has lost its other half, repairs by the rules of docs/guides/orphans.md
+    reports       events, conditions and metrics
+
+What is decided is decided in berth_core.app (claims, claim_disks, claim_steps, capacity, orphans). I never look at a
+node and never touch a disk: the agent does, and believes nobody but the lock.
+"""

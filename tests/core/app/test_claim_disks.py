@@ -36,7 +36,7 @@ def test_everything_that_speaks_against_the_disks_is_counted():
     with pytest.raises(UnschedulableError) as caught:
         choose(asked(), disks, places(), taken={"i"})
     for words in ("none of the 8", "1 held", "1 too small", "1 Faulted", "1 reserved", "1 with retained data",
-                  "1 of another volumeMode", "1 chosen for another claim", "1 wiping"):  # fmt: skip
+                  "1 of another volumeMode", "1 chosen for another claim", "1 to be wiped"):  # fmt: skip
         assert words in caught.value.message
 
 

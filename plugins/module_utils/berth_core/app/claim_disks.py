@@ -29,6 +29,8 @@ _WORDS = {
     Condition.UNHEALTHY: "unhealthy",
     Condition.TERMINATING: "being deleted",
     Condition.IN_USE: "in use without a lock",
+    Condition.WIPING: "to be wiped",
+    Condition.CORDONED: "cordoned",
 }
 
 

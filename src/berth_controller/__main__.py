@@ -1,0 +1,122 @@
+"""berth-controller: binds claims to local disks. The composition root: `berth-controller --help`.
+
+Two clients: the election's own, and one whose writes are each preceded by the question whether we still lead. Caches
+are filled before we lead, so that the next leader begins at once. Who loses the lease ends, and is started anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from berth_core.errors import BerthError, InputError
+from berth_kube import config, logs
+from berth_kube.client import KubeClient
+from berth_kube.events import Recorder
+from berth_kube.lease import LeaderElection, identity
+from berth_kube.metrics import Metrics as RequestMetrics
+from berth_kube.serve import Server
+
+from .caches import Caches
+from .controller import Controller
+from .reports import Metrics, Reports
+from .settings import Settings, parse
+
+_log = logging.getLogger(__name__)
+
+NAME = "berth-controller"
+#: Events of a hundred claims that find no disk are all told, within seconds.
+EVENT_RATE, EVENT_BURST = 20.0, 200
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused us; 2 wrong settings."""
+    try:
+        settings = parse(sys.argv[1:] if argv is None else argv)
+        logs.setup(settings.log_format, settings.log_level)
+        return asyncio.run(run(settings))
+    except InputError as exc:
+        print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
+        return 2
+
+
+async def run(settings: Settings) -> int:
+    """Until a signal, or until we may not lead any more."""
+    whole = asyncio.ensure_future(_serve(settings))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, whole.cancel)
+    try:
+        await whole
+    except asyncio.CancelledError:
+        _log.info("asked to stop")
+        return 0
+    except InputError:
+        raise
+    except BerthError as exc:
+        _log.error("%s", exc.message)
+        return 1
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    me = settings.identity or identity(socket.gethostname())
+    requests = RequestMetrics()
+    who = config.load(settings.kubeconfig or None)
+    async with (
+        KubeClient(who, user_agent=NAME, field_manager=NAME, observe=requests.requests(), connections=16) as client,
+        KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
+    ):
+        recorder = Recorder(client, "berth.dev/controller", me, rate=EVENT_RATE, burst=EVENT_BURST)
+        reports = Reports(client, recorder, Metrics())
+        caches = Caches(client, settings.namespace)
+        election = LeaderElection(electing, settings.namespace, NAME, me) if settings.leader_elect else None
+        requests.leading(lambda: election is None or election.leading)
+
+        async def work() -> None:
+            await caches.wait_synced()
+            _log.info("%s works as %s", NAME, me)
+            await Controller(client, caches, reports, requests, settings).run()
+
+        if election is not None:
+            client.guard_writes(election.check)
+        await _together(settings, caches, recorder, election.run(work) if election is not None else work())
+
+
+async def _together(settings: Settings, caches: Caches, recorder: Recorder, work: Coroutine[Any, Any, None]) -> None:
+    """Caches and events run beside the work; the first that ends ends all."""
+    server = _server(settings, caches)
+    if server is not None:
+        await server.start()
+    tasks = [asyncio.ensure_future(one) for one in (caches.run(), recorder.run(), work)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(BerthError):
+            await recorder.flush()
+        if server is not None:
+            await server.stop()
+
+
+def _server(settings: Settings, caches: Caches) -> Server | None:
+    if not settings.port:
+        return None
+    tls = (settings.tls_certificate, settings.tls_key) if settings.tls_certificate else None
+    ready = {"caches": lambda: None if caches.synced else "not every kind was listed yet"}
+    return Server(settings.port, settings.address, tls=tls, ready=ready)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""One claim: asks for the next write, carries it out, asks again. Every step is decided in berth_core.app.claim_steps.
+
+The controller calls `reconcile` with (namespace, uid of the claim). What it needs is taken from the caches and from our
+own last writes; when a write is refused, it is read anew. So a stale cache costs a conflict, never a wrong write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from berth_core.app import claim_steps, claims, states
+from berth_core.app.claim_disks import choose, own_disks
+from berth_core.app.claim_steps import CREATE, DONE, REMOVE, STATUS, Choose, View, Wait, Write
+from berth_core.app.claims import Asked
+from berth_core.app.manifests import volume_name
+from berth_core.app.observed import recorded
+from berth_core.errors import ConflictError, NotFoundError, UnschedulableError
+from berth_core.model.disk import LocalDisk
+from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, Resource
+from berth_kube.client import KubeClient
+from berth_kube.store import key_of
+
+from .caches import Caches, Obj
+from .reports import Reports
+
+_log = logging.getLogger(__name__)
+
+#: Writes and refusals of one visit. A claim's whole life has fewer; more means that somebody works against us.
+VISIT = 40
+
+
+class ClaimKey(NamedTuple):
+    """One claim, for ever: a claim that is made anew under its old name has another uid."""
+
+    namespace: str
+    uid: str
+
+
+class Binder:
+    """Brings claims to Bound, and back to nothing when they are gone. ``resync``: seconds between two visits."""
+
+    def __init__(self, client: KubeClient, caches: Caches, reports: Reports, mount_root: str, resync: float) -> None:
+        self._client, self._caches, self._reports = client, caches, reports
+        self._mount_root, self._resync = mount_root, resync
+        self._loop = asyncio.get_running_loop()
+        #: disks that were chosen in this process and are not locked yet
+        self._chosen: dict[ClaimKey, str] = {}
+        #: claims that wait for a disk to become free
+        self.waiting: set[ClaimKey] = set()
+        self._since: dict[ClaimKey, float] = {}
+
+    async def reconcile(self, key: ClaimKey) -> float | None:
+        """Carry out what is to be done. Returns the seconds after which to look again; None: nothing is to come."""
+        try:
+            return await self._visit(key)
+        finally:
+            self._chosen.pop(key, None)
+
+    async def _visit(self, key: ClaimKey) -> float | None:
+        gone = False
+        for _number in range(VISIT):
+            view, gone = await self._view(key, gone)
+            if view is None:
+                self._forget(key)
+                return None
+            step = claim_steps.next_step(view)
+            if isinstance(step, Choose) and view.asked is not None:
+                step = await self._choose(key, view, view.asked)
+            if isinstance(step, Write):
+                await self._write(key, view, step)
+            elif isinstance(step, Wait):
+                return await self._rest(key, view, step)
+        raise ConflictError(f"claim {key}: {VISIT} steps did not bring it to rest: somebody writes against us", 409)
+
+    async def _rest(self, key: ClaimKey, view: View, step: Wait) -> float | None:
+        record = dict(view.berth) if view.berth is not None else None
+        await self._reports.waits(self._about(view), record, step)
+        if step != DONE:
+            return self._resync
+        since = self._since.pop(key, None)
+        if view.asked is None or view.berth is None:
+            self._forget(key)
+            return None
+        if since is not None:
+            self._reports.bound(self._loop.time() - since)
+        return self._resync
+
+    def _forget(self, key: ClaimKey) -> None:
+        self.waiting.discard(key)
+        self._since.pop(key, None)
+
+    # -- what is there ---------------------------------------------------------------------------------------------
+
+    async def _view(self, key: ClaimKey, gone: bool) -> tuple[View | None, bool]:
+        """What is there of the claim; None where it is not ours. ``gone``: it was asked for live, and is gone."""
+        caches = self._caches
+        claim = None if gone else caches.claim_by_uid(key.namespace, key.uid)
+        record = caches.berth(claims.berth_name(key.uid), key.namespace)
+        of_claim = claims.claim_of(record) if record is not None else None
+        if record is not None and of_claim is None:
+            return None, gone  # the berth of an app that is called like one of ours
+        if claim is None and of_claim is not None and not gone:
+            claim = await self._live_claim(of_claim)
+            gone = claim is None
+        if claim is None and record is None:
+            return None, gone
+        asked = self._asked(claim) if claim is not None else None
+        if claim is not None and asked is None:
+            return None, gone
+        name = claim["metadata"]["name"] if claim is not None else (of_claim or ("", "", ""))[1]
+        view = View(f"{key.namespace}/{name}", asked, record, mount_root=self._mount_root)
+        return self._with_disk(view), gone
+
+    def _with_disk(self, view: View) -> View:
+        caches, record, asked = self._caches, view.berth, view.asked
+        if record is None:
+            return replace(view, own=asked is not None and bool(own_disks(asked, caches.parsed_disks())))
+        name = next((one["name"] for one in record["spec"].get("disks") or ()), "")
+        fresh = recorded(record) == states.SELECTED and asked is not None and asked.storage_class.waits
+        return replace(
+            view,
+            disk=caches.disk(name),
+            volume=caches.volume(volume_name(name, record["metadata"]["uid"])),
+            hostname=caches.hostname(record["spec"]["nodeName"]),
+            own=fresh and asked is not None and bool(own_disks(asked, caches.parsed_disks())),
+        )
+
+    def _asked(self, claim: Obj) -> Asked | None:
+        """The claim, if it is of one of our classes."""
+        storage_class = self._caches.class_of(claim)
+        return claims.parse(claim, storage_class) if storage_class is not None else None
+
+    async def _live_claim(self, of_claim: tuple[str, str, str]) -> Obj | None:
+        """The claim that a Berth was made for, asked for now; None when it is gone, or another has its name."""
+        namespace, name, uid = of_claim
+        found = await self._client.find(PVC, name, namespace)
+        return found if found is not None and found["metadata"]["uid"] == uid else None
+
+    def _about(self, view: View) -> Obj | None:
+        """The object that events are about: the claim while it is there, else its berth."""
+        if view.asked is not None:
+            claim = view.asked.claim
+            return self._caches.claim_by_uid(claim.namespace, claim.uid)
+        return dict(view.berth) if view.berth is not None else None
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    async def _choose(self, key: ClaimKey, view: View, asked: Asked) -> claim_steps.Step:
+        """The step that writes the choice down; where there is none, say why, and give the node back."""
+        self._since.setdefault(key, self._loop.time())
+        try:
+            disk = self._best(key, asked)
+        except UnschedulableError as exc:
+            self.waiting.add(key)
+            if asked.node is not None and not view.own:
+                await self._give_node_back(asked)
+            return Wait("NoDisk", exc.message, True)
+        self.waiting.discard(key)
+        self._chosen[key] = disk.name
+        return claim_steps.next_step(replace(view, chosen=disk))
+
+    def _best(self, key: ClaimKey, asked: Asked) -> LocalDisk:
+        """Disks that an app's berth names, and has not locked yet, are left to it while there are others."""
+        disks, places = self._caches.parsed_disks(), self._caches.places()
+        here = {name for other, name in self._chosen.items() if other != key}
+        written = {
+            disk["name"]
+            for record in self._caches.berths.all()
+            if recorded(record) == states.SELECTED and record["metadata"]["name"] != claims.berth_name(key.uid)
+            for disk in record["spec"].get("disks") or ()
+        }
+        siblings = self._siblings(asked)
+        if written - here:
+            try:
+                return choose(asked, disks, places, here | written, siblings)
+            except UnschedulableError:
+                pass
+        return choose(asked, disks, places, here, siblings)
+
+    def _siblings(self, asked: Asked) -> list[Asked]:
+        """The other claims of its pod that will be asked of the same node."""
+        if asked.node is None:
+            return []
+        found = []
+        for claim in self._caches.claims_beside(asked.claim.namespace, asked.claim.name):
+            other = self._asked(claim)
+            if other is None or not other.storage_class.waits or other.claim.volume_name or other.claim.terminating:
+                continue
+            berth = claims.berth_name(other.claim.uid)
+            if other.node in (None, asked.node) and self._caches.berth(berth, other.claim.namespace) is None:
+                found.append(replace(other, claim=replace(other.claim, selected_node=asked.node)))
+        return found
+
+    async def _give_node_back(self, asked: Asked) -> None:
+        """Take the scheduler's choice off the claim: it chooses anew, with what is free then."""
+        claim = asked.claim
+        live = self._caches.claim_by_uid(claim.namespace, claim.uid)
+        if live is None:
+            return
+        meta = live["metadata"]
+        body = {
+            "metadata": {
+                "uid": meta["uid"],
+                "resourceVersion": meta["resourceVersion"],
+                "annotations": {claims.SELECTED_NODE: None},
+            }
+        }
+        answer = await self._client.patch(PVC, claim.name, claim.namespace, body)
+        self._caches.written.put(PVC, answer)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    async def _write(self, key: ClaimKey, view: View, step: Write) -> None:
+        """One write. Refused because somebody was faster: read anew, and ask again."""
+        meta = step.body["metadata"]
+        try:
+            if step.do == REMOVE:
+                seen = {"uid": meta["uid"], "version": meta["resourceVersion"]}
+                await self._client.delete(step.resource, meta["name"], meta.get("namespace"), **seen)
+                await self._refresh(step.resource, step.body)
+            elif step.do == CREATE:
+                self._wrote(step.resource, await self._client.create(step.resource, step.body))
+            else:
+                subresource = "status" if step.do == STATUS else None
+                self._wrote(
+                    step.resource, await self._client.replace(step.resource, step.body, subresource=subresource)
+                )
+        except (ConflictError, NotFoundError) as exc:
+            _log.debug("claim %s: %s; reading anew", view.key, exc.message)
+            await self._read_anew(key, view, step)
+            return
+        if step.resource == LOCAL_DISK:
+            self._chosen.pop(key, None)
+        self._reports.wrote(view.key, step, self._about(view))
+
+    def _wrote(self, resource: Resource, answer: Obj) -> None:
+        """Keep the answer, unless it was the last that was heard of the object."""
+        meta = answer["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self._caches.written.gone(resource, key_of(answer), meta["uid"])
+        else:
+            self._caches.written.put(resource, answer)
+
+    async def _read_anew(self, key: ClaimKey, view: View, step: Write) -> None:
+        """Everything that the steps of this claim look at, as it is now."""
+        namespace = key.namespace
+        await self._refresh(BERTH, view.berth or _named(claims.berth_name(key.uid), namespace))
+        record = self._caches.berth(claims.berth_name(key.uid), namespace)
+        names = {one["name"] for one in (record or {"spec": {}})["spec"].get("disks") or ()}
+        if step.resource == LOCAL_DISK:
+            names.add(step.body["metadata"]["name"])
+        for name in names:
+            await self._refresh(LOCAL_DISK, _named(name))
+            if record is not None:
+                await self._refresh(PV, _named(volume_name(name, record["metadata"]["uid"])))
+        if view.asked is not None:
+            await self._refresh(PVC, _named(view.asked.claim.name, namespace, key.uid))
+
+    async def _refresh(self, resource: Resource, item: Mapping[str, Any]) -> None:
+        """Put what is there now beside the caches; that it is gone, too."""
+        meta = item["metadata"]
+        found = await self._client.find(resource, meta["name"], meta.get("namespace"))
+        if found is not None:
+            self._caches.written.put(resource, found)
+        else:
+            cached = self._caches.cached(resource, key_of(item))
+            uid = meta.get("uid") or (cached or {"metadata": {}})["metadata"].get("uid")
+            self._caches.written.gone(resource, key_of(item), uid)
+
+
+def _named(name: str, namespace: str | None = None, uid: str | None = None) -> Obj:
+    return {"metadata": {"name": name, "namespace": namespace, "uid": uid}}

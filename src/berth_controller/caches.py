@@ -1,0 +1,214 @@
+"""What the API server has, by list-watch, reduced to what is looked at; and our own writes until the watches tell them.
+
+Everybody in this room reads here. Nothing that is given out is ever changed. I make no requests but list and watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from berth_core.app import claims
+from berth_core.app.capacity import SELECTOR
+from berth_core.app.claim_disks import Place, place_of
+from berth_core.app.claims import claims_of_pod
+from berth_core.app.wanted import MANAGED_LABEL
+from berth_core.errors import InputError
+from berth_core.model.disk import LocalDisk
+from berth_core.model.resources import (
+    BERTH,
+    CSI_STORAGE_CAPACITY,
+    LOCAL_DEVICE,
+    LOCAL_DISK,
+    NODE,
+    POD,
+    PV,
+    PVC,
+    STATEFUL_SET,
+    STORAGE_CLASS,
+    Resource,
+)
+from berth_kube.client import KubeClient
+from berth_kube.informer import Informer
+from berth_kube.store import Key, key_of
+
+Obj = dict[str, Any]
+_MANAGED = f"{MANAGED_LABEL}=berth"
+
+
+def slim(*parts: str) -> Callable[[Obj], Obj]:
+    """A transform that keeps metadata and these top-level parts."""
+
+    def transform(item: Obj) -> Obj:
+        return {key: item[key] for key in ("apiVersion", "kind", "metadata", *parts) if key in item}
+
+    return transform
+
+
+def slim_node(node: Obj) -> Obj:
+    """A node's heartbeats change nothing that we look at."""
+    meta, spec = node["metadata"], node.get("spec") or {}
+    ready = [one for one in (node.get("status") or {}).get("conditions") or () if one.get("type") == "Ready"]
+    kept = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
+    status = {"conditions": [{"type": "Ready", "status": one.get("status")} for one in ready]}
+    return {"metadata": meta, "spec": kept, "status": status}
+
+
+def slim_pod(pod: Obj) -> Obj:
+    """The claims of a pod."""
+    meta = {key: pod["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    return {"metadata": meta, "claims": list(claims_of_pod(pod))}
+
+
+def _claim_index(claim: Obj) -> list[str]:
+    return [f"{claim['metadata']['namespace']}/{claim['metadata']['uid']}"]
+
+
+def _pod_index(pod: Obj) -> list[str]:
+    return [f"{pod['metadata']['namespace']}/{name}" for name in pod["claims"]]
+
+
+class Caches:
+    """One informer for each kind. ``namespace`` is that of the capacity objects."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self.claims = Informer(client, PVC, transform=slim("spec", "status"), indexers={"uid": _claim_index})
+        self.classes = Informer(client, STORAGE_CLASS)
+        self.disks = Informer(client, LOCAL_DISK)
+        self.devices = Informer(client, LOCAL_DEVICE)
+        self.berths = Informer(client, BERTH)
+        self.volumes = Informer(client, PV, labels=_MANAGED)
+        self.nodes = Informer(client, NODE, transform=slim_node)
+        self.pending = Informer(
+            client, POD, fields="status.phase=Pending", transform=slim_pod, indexers={"claim": _pod_index}
+        )
+        self.app_pods = Informer(client, POD, labels=_MANAGED, transform=slim_pod)
+        self.sets = Informer(client, STATEFUL_SET, labels=_MANAGED, transform=slim())
+        self.capacities = Informer(client, CSI_STORAGE_CAPACITY, namespace, labels=SELECTOR)
+        self.written = Written()
+        self._parsed: dict[str, tuple[str, LocalDisk]] = {}
+        for informer in (self.disks, self.berths, self.volumes, self.claims):
+            informer.on(delete=partial(self._gone, informer.resource))
+
+    def all(self) -> list[Informer]:
+        """Every informer, to be run."""
+        return [one for one in vars(self).values() if isinstance(one, Informer)]
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await asyncio.gather(*(informer.run() for informer in self.all()))
+
+    def _gone(self, resource: Resource, item: Obj) -> None:
+        self.written.forget(resource, key_of(item))
+
+    async def wait_synced(self) -> None:
+        """Until every kind was listed once."""
+        await asyncio.gather(*(informer.wait_synced() for informer in self.all()))
+
+    @property
+    def synced(self) -> bool:
+        return all(informer.synced for informer in self.all())
+
+    # -- what the room asks for ------------------------------------------------------------------------------------
+
+    def disk(self, name: str) -> Obj | None:
+        return self.written.newest(LOCAL_DISK, Key("", name), self.disks.get(name))
+
+    def berth(self, name: str, namespace: str) -> Obj | None:
+        return self.written.newest(BERTH, Key(namespace, name), self.berths.get(name, namespace))
+
+    def volume(self, name: str) -> Obj | None:
+        return self.written.newest(PV, Key("", name), self.volumes.get(name))
+
+    def claim_by_uid(self, namespace: str, uid: str) -> Obj | None:
+        found = self.claims.by_index("uid", f"{namespace}/{uid}")
+        claim = self.written.newest(PVC, key_of(found[0]), found[0]) if found else None
+        return claim if claim is not None and claim["metadata"]["uid"] == uid else None
+
+    def cached(self, resource: Resource, key: Key) -> Obj | None:
+        """An object as the watch told it last."""
+        informers = {LOCAL_DISK: self.disks, BERTH: self.berths, PV: self.volumes, PVC: self.claims}
+        return informers[resource].get(key.name, key.namespace)
+
+    def class_of(self, claim: Obj) -> Obj | None:
+        """The StorageClass of a claim, if it is one of ours."""
+        storage_class = self.classes.get(claims.class_of(claim))
+        return storage_class if claims.ours(storage_class) else None
+
+    def parsed_disks(self) -> list[LocalDisk]:
+        """Every LocalDisk that can be read, own writes included."""
+        found = []
+        for item in self.disks.all():
+            name = item["metadata"]["name"]
+            disk = self._parse(self.disk(name) or item)
+            if disk is not None:
+                found.append(disk)
+        return found
+
+    def _parse(self, item: Obj) -> LocalDisk | None:
+        name, version = item["metadata"]["name"], item["metadata"]["resourceVersion"]
+        known = self._parsed.get(name)
+        if known is None or known[0] != version:
+            try:
+                known = (version, LocalDisk.from_object(item))
+            except InputError:  # the schema refuses such a thing; it is no disk to be given out
+                return None
+            self._parsed[name] = known
+        return known[1]
+
+    def places(self) -> dict[str, Place]:
+        """Every node that can be read."""
+        return {node["metadata"]["name"]: place_of(node) for node in self.nodes.all()}
+
+    def hostname(self, node: str) -> str | None:
+        found = self.nodes.get(node)
+        return place_of(found).hostname if found is not None else None
+
+    def claims_beside(self, namespace: str, name: str) -> Iterable[Obj]:
+        """The other claims of the pending pods that mount this claim."""
+        names = {one for pod in self.pending.by_index("claim", f"{namespace}/{name}") for one in pod["claims"]}
+        found = (self.claims.get(one, namespace) for one in sorted(names - {name}))
+        return [one for one in found if one is not None]
+
+
+class Written:
+    """Objects as the API server answered our writes and our reads, until the watch has told at least as much."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[Resource, Key], Obj] = {}
+        self._gone: dict[tuple[Resource, Key], str] = {}
+
+    def put(self, resource: Resource, item: Obj) -> None:
+        """The object as it was answered."""
+        self._gone.pop((resource, key_of(item)), None)
+        self._objects[resource, key_of(item)] = item
+
+    def gone(self, resource: Resource, key: Key, uid: str | None) -> None:
+        """That object is gone, whatever the cache says."""
+        self._objects.pop((resource, key), None)
+        if uid:
+            self._gone[resource, key] = uid
+
+    def forget(self, resource: Resource, key: Key) -> None:
+        """The watch has told that it is gone."""
+        self._objects.pop((resource, key), None)
+        self._gone.pop((resource, key), None)
+
+    def newest(self, resource: Resource, key: Key, cached: Obj | None) -> Obj | None:
+        """The newer of what the cache has and what was answered. Versions of one kind are numbers that grow."""
+        place = (resource, key)
+        if cached is not None and self._gone.get(place) == cached["metadata"]["uid"]:
+            return None
+        mine = self._objects.get(place)
+        if mine is None:
+            return cached
+        if cached is not None and _version(cached) >= _version(mine):
+            self.forget(resource, key)
+            return cached
+        return mine
+
+
+def _version(item: Obj) -> int:
+    return int(item["metadata"]["resourceVersion"])

@@ -1,0 +1,124 @@
+"""What people and machines are told: events, conditions, metrics, log lines. Decides nothing.
+
+Binder and orphan_watch call me. An event of the same words about the same object is sent once until it changes; a
+condition is written only when it differs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+from berth_core.app.claim_steps import CREATE, DONE, Wait, Write
+from berth_core.app.orphans import REASONS
+from berth_core.errors import BerthError
+from berth_core.model.resources import BERTH, LOCAL_DISK, PV, Resource
+from berth_kube.client import KubeClient
+from berth_kube.clocks import utc_now
+from berth_kube.events import Recorder
+
+_log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+#: Conditions that are ours, and there only while they are True: a claim's Berth that cannot go on; an orphan.
+BLOCKED, ORPHANED = "Blocked", "Orphaned"
+_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+
+class Metrics:
+    """What is counted beside requests and visits, which berth_kube.metrics counts. Once for each registry."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        make: dict[str, Any] = {"registry": registry}
+        self.writes = Counter("berth_controller_writes", "Writes of claims' steps", ["verb", "kind"], **make)
+        self.waits = Counter("berth_controller_waits", "Visits that ended in waiting", ["reason"], **make)
+        self.seconds = Histogram(
+            "berth_controller_claim_bound_seconds", "From a claim that may be bound to Bound", buckets=_SECONDS, **make
+        )
+        self.waiting = Gauge("berth_controller_claims_waiting", "Claims that wait for a free disk", **make)
+        self.orphans = Gauge("berth_controller_orphans", "Orphans that were reported", ["reason"], **make)
+        self.repairs = Counter("berth_controller_repairs", "Repairs of orphans", ["reason"], **make)
+        for reason in REASONS:
+            self.orphans.labels(reason).set(0)
+
+
+class Reports:
+    """``now`` gives the wall clock; it is only written down."""
+
+    def __init__(
+        self, client: KubeClient, recorder: Recorder, metrics: Metrics, now: Callable[[], dt.datetime] = utc_now
+    ) -> None:
+        self._client, self._recorder, self.metrics = client, recorder, metrics
+        self._now = now
+        self._told: dict[str, str] = {}
+
+    async def waits(self, about: Obj | None, record: Obj | None, step: Wait) -> None:
+        """A visit came to rest. What it waits for is an event, once, and a condition of the claim's Berth."""
+        if about is None:
+            return
+        if record is not None:
+            await self.condition(BERTH, record, BLOCKED, step.reason if step.warn else "", step.message)
+        uid = about["metadata"]["uid"]
+        if step == DONE:
+            self._told.pop(uid, None)
+            return
+        self.metrics.waits.labels(step.reason).inc()
+        if self._told.get(uid) == step.reason + step.message:
+            return
+        self._told[uid] = step.reason + step.message
+        kind = "Warning" if step.warn else "Normal"
+        _log.info("%s %s waits: %s: %s", about.get("kind"), name_of(about), step.reason, step.message)
+        self.event(about, kind, step.reason, step.message, "Bind")
+
+    def wrote(self, key: str, step: Write, about: Obj | None) -> None:
+        """One write was carried out."""
+        self.metrics.writes.labels(step.do, step.resource.kind).inc()
+        _log.info("claim %s: %s %s: %s", key, step.do, step.resource.kind, step.why)
+        if about is not None and step.resource == PV and step.do == CREATE:
+            self.event(about, "Normal", "DiskGiven", step.why, "Bind")
+        elif step.resource == LOCAL_DISK and "claimRef" not in step.body["spec"]:
+            self.event(step.body, "Normal", "LockGivenUp", f"{step.why}; claim {key}", "Release")
+
+    def event(self, about: Obj, kind: str, reason: str, note: str, action: str) -> None:
+        """Never waits, never fails."""
+        self._recorder.event(about, kind, reason, note[:1024], action=action)
+
+    def bound(self, seconds: float) -> None:
+        """A claim became Bound, so long after it was first seen."""
+        self.metrics.seconds.observe(seconds)
+
+    async def condition(self, resource: Resource, about: Mapping[str, Any], kind: str, reason: str, text: str) -> None:
+        """Say so in a condition of ours (True), or take it back (empty ``reason``). The only field that we apply."""
+        old = condition_of(about, kind)
+        same = old is not None and (old.get("reason"), old.get("message")) == (reason, text[:1024])
+        if same or (old is None and not reason):
+            return
+        meta = {key: about["metadata"][key] for key in ("name", "namespace") if about["metadata"].get(key)}
+        conditions = []
+        if reason:
+            since = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            kept = old["lastTransitionTime"] if old is not None and old.get("status") == "True" else since
+            conditions = [
+                {"type": kind, "status": "True", "reason": reason, "message": text[:1024], "lastTransitionTime": kept}
+            ]
+        body = {"metadata": meta, "status": {"conditions": conditions}}
+        try:
+            await self._client.apply(resource, body, subresource="status")
+        except BerthError as exc:
+            _log.warning("condition %s of %s %s: %s", kind, resource.kind, meta["name"], exc.message)
+
+
+def condition_of(about: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """The condition of that type."""
+    listed = (about.get("status") or {}).get("conditions") or ()
+    return next((one for one in listed if one.get("type") == kind), None)
+
+
+def name_of(item: Mapping[str, Any]) -> str:
+    """namespace/name, or name."""
+    meta = item["metadata"]
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])

@@ -1,0 +1,114 @@
+"""What the command line and the environment say. __main__ calls me; nobody else reads either."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
+from berth_core.errors import InputError
+
+#: Each flag has an environment variable: BERTH_CONTROLLER_ and the flag's name in capitals.
+PREFIX = "BERTH_CONTROLLER_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Durations are seconds. ``kubeconfig`` empty: the pod's service account, else the user's own file."""
+
+    kubeconfig: str = ""
+    namespace: str = "berth-system"
+    identity: str = ""
+    leader_elect: bool = True
+    workers: int = 8
+    resync: float = 300.0
+    mount_root: str = DEFAULT_MOUNT_ROOT
+    orphan_interval: float = 60.0
+    orphan_report_after: float = 60.0
+    orphan_repair_after: float = 600.0
+    address: str = "127.0.0.1"
+    port: int = 9809
+    tls_certificate: str = ""
+    tls_key: str = ""
+    log_format: str = "logfmt"
+    log_level: str = "info"
+
+
+_HELP = {
+    "kubeconfig": "kubeconfig file (default: the pod's service account, else KUBECONFIG or ~/.kube/config)",
+    "namespace": "namespace of the Lease and of the CSIStorageCapacity objects",
+    "identity": "name of this process in the Lease (default: the host's name and a random part)",
+    "leader_elect": "work only while holding the Lease berth-controller",
+    "workers": "claims that are worked on at one time",
+    "resync": "seconds after which every claim is looked at again, whatever the watches told",
+    "mount_root": "directory below which agents mount disks (the agents' mount_root)",
+    "orphan_interval": "seconds between two looks for orphans",
+    "orphan_report_after": "seconds that an orphan must stay one before it is reported",
+    "orphan_repair_after": "seconds before a repair that the rules allow; 0: never repair",
+    "address": "address of /metrics, /healthz and /readyz",
+    "port": "their port; 0: not served",
+    "tls_certificate": "PEM file; with tls-key: serve them by TLS",
+    "tls_key": "PEM file",
+    "log_format": "logfmt or json",
+    "log_level": "debug, info, warning or error",
+}
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings of a command line. Raises InputError that names the flag or the variable."""
+    parser = argparse.ArgumentParser(
+        prog="berth-controller",
+        description="Binds PersistentVolumeClaims of the provisioner local.berth.dev to local disks.",
+        epilog=f"Each flag can be given as an environment variable: --leader-elect as {PREFIX}LEADER_ELECT=true.",
+    )
+    for name, field in Settings.__dataclass_fields__.items():
+        default = field.default
+        text = _HELP[name] + ("" if default in ("", None) or "default" in _HELP[name] else f" (default: {default})")
+        flag = f"--{name.replace('_', '-')}"
+        action = argparse.BooleanOptionalAction if isinstance(default, bool) else "store"
+        parser.add_argument(flag, dest=name, action=action, default=None, help=text)
+    given = {key: value for key, value in vars(parser.parse_args(argv)).items() if value is not None}
+    named = {key: environ[PREFIX + key.upper()] for key in _HELP if PREFIX + key.upper() in environ}
+    values: dict[str, Any] = {key: _typed(key, value) for key, value in {**named, **given}.items()}
+    return _checked(Settings(**values))
+
+
+def _typed(name: str, value: object) -> object:
+    default = Settings.__dataclass_fields__[name].default
+    flag = f"--{name.replace('_', '-')} (or {PREFIX}{name.upper()})"
+    if isinstance(default, bool):
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if str(value).lower() not in words:
+            raise InputError(f"{flag} is {value!r}: expected true or false")
+        return words[str(value).lower()]
+    if isinstance(default, str):
+        return str(value)
+    try:
+        return float(str(value)) if isinstance(default, float) else int(str(value))
+    except ValueError as exc:
+        raise InputError(f"{flag} is {value!r}: expected a number") from exc
+
+
+def _checked(settings: Settings) -> Settings:
+    mount_point("disk", settings.mount_root)
+    wrong = ""
+    if not 1 <= settings.workers <= 64:
+        wrong = f"--workers is {settings.workers}: expected 1 to 64"
+    elif not 0 <= settings.port <= 65535:
+        wrong = f"--port is {settings.port}: expected 0 to 65535"
+    elif bool(settings.tls_certificate) != bool(settings.tls_key):
+        wrong = "--tls-certificate and --tls-key belong together: give both or none"
+    elif min(settings.resync, settings.orphan_interval) < 1:
+        wrong = "--resync and --orphan-interval: expected at least 1 second"
+    elif 0 < settings.orphan_repair_after < settings.orphan_report_after:
+        wrong = "--orphan-repair-after: expected 0, or at least --orphan-report-after: what is repaired was reported"
+    elif settings.log_format not in ("logfmt", "json"):
+        wrong = f"--log-format is {settings.log_format!r}: expected logfmt or json"
+    elif settings.log_level not in ("debug", "info", "warning", "error"):
+        wrong = f"--log-level is {settings.log_level!r}: expected debug, info, warning or error"
+    if wrong:
+        raise InputError(wrong)
+    return settings
