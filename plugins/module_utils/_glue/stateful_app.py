@@ -17,6 +17,7 @@ from ..berth_core.app.observed import Observed, phase, recorded
 from ..berth_core.app.plan import make_plan, removal_plan
 from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import InputError, StateError
+from .app import handing
 from .app.building import Builder
 from .app.hand import Hand
 from .app.observe import observe
@@ -89,7 +90,8 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _observe(context: Context, app: AppWanted) -> Observed:
-    return observe(context.client, app.name, app.namespace, app.workload, app.service_name if app.service else None)
+    service = app.service_name if app.service else None
+    return observe(context.client, app.name, app.namespace, app.workload, service, bool(app.handed))
 
 
 def _present(context: Context, app: AppWanted) -> dict[str, Any]:
@@ -129,6 +131,7 @@ def _carry_out(hand: Hand, selector: Selector, choices: list[Choice]) -> None:
     """The state table, forward; what has to go goes first."""
     until, plan = hand.context.params["until"], hand.plan
     if not plan.empty:
+        handing.check(hand)
         release = Release(hand.context, hand.seen, hand.app.workload, hand.timeout)
         release.clear_stale()
         release.scale_down(plan.release, hand.app.replicas)

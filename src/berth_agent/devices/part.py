@@ -160,11 +160,12 @@ class DevicePart:
         self._tools.check()
         self._stale = False
         there = await self._declared()
-        problems = await self._record(there)
-        devices = {device.key: device for device in self._found.devices}
-        good = [local for local in there if not problems[local["metadata"]["name"]]]
-        await self._write_slices([slices.slice_device(devices[publish.key_of(local)], local) for local in good])
-        self._healths = {slice_device_name(local["spec"]): problems[local["metadata"]["name"]] for local in there}
+        seen = publish.see(self._found.devices, there)
+        good = [(one.device, one.local) for one in seen if one.device is not None and not one.problem]
+        await self._write_slices([slices.slice_device(device, local) for device, local in good])
+        for one in seen:
+            await self._record(one)
+        self._healths = {slice_device_name(one.local["spec"]): one.problem for one in seen}
         self._refresh_health()
         await self._preparer.tidy()
 
@@ -185,19 +186,13 @@ class DevicePart:
                 self.wake()  # somebody has just made it: the next pass sees it
         return there
 
-    async def _record(self, there: list[dict[str, Any]]) -> dict[str, str]:
-        """Write each status that changed; LocalDevice -> why it is not published, empty when it is."""
-        devices = {device.key: device for device in self._found.devices}
-        double, problems = publish.ambiguous(there), {}
-        for local in there:
-            name, device = local["metadata"]["name"], devices.get(publish.key_of(local))
-            problems[name] = publish.problem_of(device, local, double)
-            wanted = publish.status(device, local, problems[name], self._registered, self._tools.now())
-            if not publish.says(local, wanted):
-                self._tools.check()
-                body = {"metadata": {"name": name}, "status": wanted}
-                await self._tools.client.apply(LOCAL_DEVICE, body, subresource="status", manager=MANAGER)
-        return problems
+    async def _record(self, one: publish.Seen) -> None:
+        """Write its status, if that has changed."""
+        wanted = publish.status(one, self._registered, self._tools.now())
+        if not publish.says(one.local, wanted):
+            self._tools.check()
+            body = {"metadata": {"name": one.local["metadata"]["name"]}, "status": wanted}
+            await self._tools.client.apply(LOCAL_DEVICE, body, subresource="status", manager=MANAGER)
 
     async def _write_slices(self, devices: list[dict[str, Any]]) -> None:
         """Slices are published for a kubelet that can prepare them; without one, pods would wait here for nothing."""

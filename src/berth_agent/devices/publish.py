@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from berth_core.app.device_claim import DRIVER, device_id, slice_device_name
 from berth_core.model.device import WHOLE
@@ -60,17 +60,29 @@ def _name(local: Object) -> str:
     return str(local["metadata"]["name"])
 
 
-def problem_of(device: Device | None, local: Object, double: Mapping[str, str]) -> str:
-    """Why a device is not published, empty when it is."""
-    if _name(local) in double:
-        return double[_name(local)]
+class Seen(NamedTuple):
+    """A LocalDevice with the device that it stands for. ``problem``: why it is not published, empty when it is."""
+
+    local: Object
+    device: Device | None
+    problem: str
+
+
+def see(devices: Sequence[Device], locals_: Sequence[Object]) -> list[Seen]:
+    """Every LocalDevice of the node beside what was found."""
+    found, double = {device.key: device for device in devices}, ambiguous(locals_)
+    return [_see(local, found.get(key_of(local)), double.get(_name(local), "")) for local in locals_]
+
+
+def _see(local: Object, device: Device | None, double: str) -> Seen:
     if device is None:
-        return "no source of this node finds the device"
-    return device.problem
+        return Seen(local, None, double or "no source of this node finds the device")
+    return Seen(local, device, double or device.problem)
 
 
-def status(device: Device | None, local: Object, problem: str, registered: bool, now: str) -> dict[str, Any]:
+def status(seen: Seen, registered: bool, now: str) -> dict[str, Any]:
     """The whole status that the agent applies. Times of conditions change with their status, not with each look."""
+    local, device, problem = seen
     held = bool(local["spec"].get("claimRefs"))
     phase = "Missing" if device is None else "Faulted" if problem else "InUse" if held else "Available"
     observed = {"health": "Missing" if device is None else "Faulted" if problem else "Healthy"}

@@ -28,6 +28,8 @@ ON_THE_WIRE = {
     ("delete", "Berth"): {"delete Berth"},
     ("lock", "LocalDevice"): set(),  # tests/apiserver/app/test_stateful_app_devices.py
     ("unlock", "LocalDevice"): set(),
+    ("create", "ResourceClaim"): set(),
+    ("delete", "ResourceClaim"): set(),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from berth_core.app import claim_disks, claim_steps, claims
-from berth_core.app.manifests import BERTH_ANNOTATION
+from berth_core.app.lock import BERTH_ANNOTATION
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 

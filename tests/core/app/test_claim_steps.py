@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from berth_core.app import claim_steps, claims
-from berth_core.app.manifests import BERTH_ANNOTATION
+from berth_core.app.lock import BERTH_ANNOTATION
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 from tests.core.app.claim_world import Cluster, claim, disk, node, storage_class
 

@@ -19,8 +19,8 @@ from ...berth_core.app.observed import recorded
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
-from ...berth_core.model.resources import BERTH, NODE, POD, PV, PVC, SERVICE, STATEFUL_SET, Resource
-from . import steps, wait
+from ...berth_core.model.resources import BERTH, NODE, POD, PV, PVC, RESOURCE_CLAIM, SERVICE, STATEFUL_SET, Resource
+from . import handing, steps, wait
 from .hand import Hand, Object
 
 
@@ -35,6 +35,9 @@ class Builder:
         """Volumes and claims of every berth that lacks them."""
         for ordinal in range(self._hand.app.replicas):
             record = self._hand.records[ordinal]
+            for body in handing.missing_claims(self._hand, record):
+                # admission fills in its spec; the berth's uid in the annotations tells whose it is
+                self._create_same(RESOURCE_CLAIM, body, telling={"metadata": body["metadata"]})
             if states.reached(self._found(ordinal), states.BOUND):
                 continue
             for disk in record["spec"].get("disks") or ():

@@ -16,6 +16,7 @@ from ...berth_core.app import manifests
 from ...berth_core.app.choose import World
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.wanted import APP_LABEL, STATEFUL_SET, AppWanted
+from ...berth_core.errors import NotFoundError
 from ...berth_core.model.resources import (
     BERTH,
     LOCAL_DEVICE,
@@ -24,6 +25,7 @@ from ...berth_core.model.resources import (
     POD,
     PV,
     PVC,
+    RESOURCE_CLAIM,
     SERVICE,
     STORAGE_CLASS,
     Resource,
@@ -34,13 +36,19 @@ from ...berth_core.model.resources import (
 from ..client import ApiClient
 
 
-def observe(client: ApiClient, name: str, namespace: str, workload: str, service: str | None) -> Observed:
-    """Everything that bears the app's name. Locks are read before berths: see Observed.stale_disks."""
+def observe(
+    client: ApiClient, name: str, namespace: str, workload: str, service: str | None, devices_handed: bool = False
+) -> Observed:
+    """Everything that bears the app's name. Locks are read before berths: see Observed.stale_disks.
+
+    ``devices_handed``: look for ResourceClaims even where no berth has devices yet.
+    """
     label = f"{APP_LABEL}={name}"
     held = client.list(LOCAL_DISK, fields=f"spec.claimRef.app={name}")
     disks = [disk for disk in held if disk["spec"]["claimRef"]["namespace"] == namespace]
     devices = [device for device in client.list(LOCAL_DEVICE) if device["spec"].get("claimRefs")]
     berths = client.list(BERTH, namespace, labels=label)
+    tied = devices_handed or any(record["spec"].get("devices") for record in berths)
     wanted = [(STATEFUL_SETS, name)] if workload == STATEFUL_SET else []
     ours, foreign = _named(client, [*wanted, (SERVICE, service)], name, namespace)
     return Observed(
@@ -55,7 +63,16 @@ def observe(client: ApiClient, name: str, namespace: str, workload: str, service
         service=ours.get(SERVICE),
         devices=_by_name(devices),
         foreign=tuple(foreign),
+        device_claims=_by_name(_device_claims(client, namespace, label)) if tied else {},
     )
+
+
+def _device_claims(client: ApiClient, namespace: str, label: str) -> list[dict[str, Any]]:
+    """None where the cluster has no dynamic resource allocation: devices are only locked there."""
+    try:
+        return client.list(RESOURCE_CLAIM, namespace, labels=label)
+    except NotFoundError:
+        return []
 
 
 def _named(

@@ -18,7 +18,7 @@ from ...berth_core.app.observed import Observed, recorded
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.app.wanted import STATEFUL_SET as STATEFUL_SET_WORKLOAD
-from ...berth_core.model.resources import POD, PV, PVC, SERVICE, STATEFUL_SET
+from ...berth_core.model.resources import POD, PV, PVC, RESOURCE_CLAIM, SERVICE, STATEFUL_SET
 from ..base import Context
 from . import steps, wait
 
@@ -101,10 +101,23 @@ class Release:
         for name in volumes:
             if name in self._seen.volumes:
                 self._client.delete(PV, name, uid=self._seen.volumes[name]["metadata"]["uid"])
+        self._untie(record)
         held = [name for name in volumes if name in self._seen.volumes]
         if held:
             labels = f"{APP_LABEL}={self._seen.name},{NAMESPACE_LABEL}={self._seen.namespace}"
             self._gone(PV, None, wait.objects_gone("PersistentVolume", held), "the volumes to go", labels)
+
+    def _untie(self, record: Mapping[str, Any]) -> None:
+        """The claims of its devices go, and are waited for: until then the scheduler counts the devices as given."""
+        spec, meta = record["spec"], record["metadata"]
+        names = {f"{device['claim']}-{spec['app']}-{spec['ordinal']}" for device in spec.get("devices") or ()}
+        there = sorted(names & set(self._seen.device_claims))
+        for name in there:
+            uid = self._seen.device_claims[name]["metadata"]["uid"]
+            self._client.delete(RESOURCE_CLAIM, name, meta["namespace"], uid=uid)
+        if there:
+            gone = wait.objects_gone("ResourceClaim", there)
+            self._gone(RESOURCE_CLAIM, meta["namespace"], gone, "the claims of devices to go")
 
     def _gone(
         self, resource: Any, namespace: str | None, missing: wait.Missing, goal: str, labels: str | None = None

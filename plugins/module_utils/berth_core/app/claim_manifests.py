@@ -16,7 +16,8 @@ from ..model.resources import BERTH, PV, PVC
 from . import claims
 from .claims import Asked
 from .fsid import DEFAULT_MOUNT_ROOT, volume_path
-from .manifests import BERTH_ANNOTATION, HOSTNAME_LABEL, NAMESPACE_LABEL, volume_name
+from .lock import BERTH_ANNOTATION
+from .manifests import HOSTNAME_LABEL, NAMESPACE_LABEL, volume_name
 from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL
 
 Object = Mapping[str, Any]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..errors import LockError, StateError
 from ..model.device import WHOLE
 from ..model.quantity import bytes_
+from .lock import BERTH_ANNOTATION
 
 Object = Mapping[str, Any]
 
@@ -25,7 +26,6 @@ Object = Mapping[str, Any]
 DRIVER = "berth.dev"
 DEVICE_CLASS = "berth.dev"
 CLAIM_LABEL = "berth.dev/claim"
-BERTH_ANNOTATION = "berth.dev/berth-uid"
 #: Attribute that tells one device from all others of the cluster, and the capacity that shares are taken from.
 ID_ATTRIBUTE = "id"
 SHARES = "shares"

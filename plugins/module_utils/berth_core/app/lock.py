@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 from ..errors import LockError
 
+#: On everything that is made for a berth and is not its lock: the Berth's uid.
+BERTH_ANNOTATION = "berth.dev/berth-uid"
+
 
 class Holder(NamedTuple):
     """Who asks for a lock: one claim of one berth. ``uid`` is the Berth's, the fencing token."""

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model.pod import PodInfo
+from .device_claim import resource_claim
 from .fsid import volume_path
-from .lock import Holder
+from .lock import BERTH_ANNOTATION, Holder
 from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL, STATEFUL_SET, AppWanted, DiskWanted
 
 #: Which app's claim a volume serves: PVs are cluster-wide, and two namespaces may have apps of one name.
 NAMESPACE_LABEL = "berth.dev/namespace"
-BERTH_ANNOTATION = "berth.dev/berth-uid"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 #: The revision that a workload was made from: a field that left the template leaves no other trace in a subset
 #: comparison.
@@ -126,6 +126,16 @@ def claim_spec(wanted: DiskWanted, storage_class: str) -> dict[str, Any]:
     }
 
 
+def device_claim(app: AppWanted, record: Mapping[str, Any], name: str, devices: Sequence[Any]) -> dict[str, Any]:
+    """The ResourceClaim of one device claim of a berth, which only its locked devices can satisfy.
+
+    ``devices``: (LocalDevice, shares) of each.
+    """
+    ordinal = record["spec"]["ordinal"]
+    metadata = {"name": app.claim_name(name, ordinal), "labels": app_labels(app, ordinal)}
+    return resource_claim(metadata, record, name, devices, app.namespace)
+
+
 def _wanted(app: AppWanted, claim: str) -> DiskWanted:
     return next(disk for disk in app.disks if disk.name == claim)
 
@@ -177,6 +187,9 @@ def pod(app: AppWanted, ordinal: int, node: str | None = None) -> dict[str, Any]
         if volumes:
             spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
         spec.setdefault("hostname", app.berth_name(ordinal))
+        for claim in spec.get("resourceClaims") or ():
+            if claim["name"] in {device.name for device in app.handed}:
+                claim["resourceClaimName"] = app.claim_name(claim["name"], ordinal)
         if app.service:
             spec.setdefault("subdomain", app.service_name)
         _tie(spec, node)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import states
-from .lock import holds_device, holds_disk
-from .manifests import BERTH_ANNOTATION, volume_name
+from .lock import BERTH_ANNOTATION, holds_device, holds_disk
+from .manifests import volume_name
 from .wanted import ORDINAL_LABEL, STATEFUL_SET
 
 Object = Mapping[str, Any]
@@ -36,6 +36,8 @@ class Observed:
     pods: Mapping[str, Object] = field(default_factory=dict)
     stateful_set: Object | None = None
     service: Object | None = None
+    #: ResourceClaims by name; read only where the app or its berths have devices
+    device_claims: Mapping[str, Object] = field(default_factory=dict)
     #: objects that stand where ours would, and are somebody else's
     foreign: tuple[str, ...] = ()
 
@@ -48,6 +50,7 @@ class Observed:
             or self.devices
             or self.volumes
             or self.claims
+            or self.device_claims
             or self.pods
             or self.stateful_set
             or self.service
@@ -90,6 +93,14 @@ class Observed:
         """Whether a lock's holder is a berth of this app."""
         stem, _dash, ordinal = str(ref["name"]).rpartition("-")
         return ref["namespace"] == self.namespace and stem == self.name and ordinal.isdigit()
+
+
+def device_claim_stands(record: Object, name: str, observed: Observed) -> bool:
+    """Whether the ResourceClaim ``name`` is there for this very berth."""
+    claim = observed.device_claims.get(name)
+    if claim is None or _going(claim):
+        return False
+    return bool((claim["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) == record["metadata"]["uid"])
 
 
 def locked(record: Object, observed: Observed) -> bool:

@@ -20,7 +20,8 @@ from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, Resource
 from . import states
 from .claim_manifests import DISK_ANNOTATION
 from .claims import PROVISIONED_BY, PROVISIONER, claim_of
-from .manifests import BERTH_ANNOTATION, volume_name
+from .lock import BERTH_ANNOTATION
+from .manifests import volume_name
 from .observed import recorded
 
 Object = Mapping[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import StateError
 from . import manifests, states
 from .compare import differences
-from .observed import Object, Observed, phase, recorded
+from .observed import Object, Observed, device_claim_stands, phase, recorded
 from .wanted import POD, STATEFUL_SET, AppWanted
 
 
@@ -25,6 +25,7 @@ class Plan:
     """``select``: ordinals that need a berth. ``discard``: Selected berths that no longer suit the request, to be
     given up first.
 
+    ``tie``: kept berths with a device that is to be handed over and has no ResourceClaim yet.
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
     give up, highest first. ``refresh``: berths whose recorded facts (requests, labels, revision) differ from the
     template. ``replace_pods``: bare pods of another revision, highest ordinal first. ``stale``: leftovers of berths
@@ -40,6 +41,7 @@ class Plan:
     service: Mapping[str, Any] | None = None
     stateful_set: Mapping[str, Any] | None = None
     stale: tuple[str, ...] = ()
+    tie: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -53,6 +55,7 @@ class Plan:
             or self.service
             or self.stateful_set
             or self.stale
+            or self.tie
         )
 
 
@@ -85,6 +88,16 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         _service_change(app, observed) if build else None,
         _stateful_set_change(app, observed) if build else None,
         _stale(observed),
+        _untied(app, observed) if states.reached(until, states.BOUND) else (),
+    )
+
+
+def _untied(app: AppWanted, observed: Observed) -> tuple[int, ...]:
+    kept = {ordinal: record for ordinal, record in observed.berths.items() if ordinal < app.replicas}
+    return tuple(
+        ordinal
+        for ordinal, record in sorted(kept.items())
+        if not all(device_claim_stands(record, app.claim_name(each.name, ordinal), observed) for each in app.handed)
     )
 
 

@@ -66,6 +66,7 @@ FORWARD = (
         (
             Write("create", "PersistentVolume", "disk"),
             Write("create", "PersistentVolumeClaim", "disk"),
+            Write("create", "ResourceClaim", "device"),
             Write("record", "Berth status", "berth"),
         ),
         "the claims are tied to the locked disks, so that any scheduler brings the pod to them",
@@ -106,6 +107,7 @@ BACKWARD = (
         (
             Write("delete", "PersistentVolumeClaim", "disk"),
             Write("delete", "PersistentVolume", "disk"),
+            Write("delete", "ResourceClaim", "device"),
         ),
         "claims and volumes go; what they pointed at is not touched",
     ),

@@ -82,6 +82,12 @@ class AppWanted:
         return f"{claim}-{self.name}-{ordinal}"
 
     @property
+    def handed(self) -> tuple[DeviceWanted, ...]:
+        """The devices that a container of the template names in resources.claims: those it is given, not only locked
+        for."""
+        return handed_devices(self.template["spec"], self.devices)
+
+    @property
     def service_name(self) -> str:
         return str(self.service["metadata"]["name"]) if self.service else self.name
 
@@ -90,6 +96,19 @@ class AppWanted:
         """A hash of everything that a pod of this app is made from."""
         text = json.dumps([self.template, self.workload], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def handed_devices(spec: Mapping[str, Any], devices: tuple[DeviceWanted, ...]) -> tuple[DeviceWanted, ...]:
+    """Which devices the containers of a pod's spec ask for by name, as they ask for volumes by mounting them."""
+    users = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    named = {claim.get("name") for user in users for claim in (user.get("resources") or {}).get("claims") or ()}
+    return tuple(device for device in devices if device.name in named)
+
+
+def shared_claim_name(claim: str, app: str) -> str:
+    """The ResourceClaim that the template of a StatefulSet names. There is none: each pod gets its own berth's, by the
+    admission policy berth-device-claims; where that policy is missing the pod waits, and is never given a wrong one."""
+    return f"{claim}-{app}"
 
 
 def check_app_name(name: str, namespace: str, workload: str = STATEFUL_SET, replicas: int = 1) -> None:
@@ -131,6 +150,7 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
     mount_root = options.get("mount_root") or DEFAULT_MOUNT_ROOT
     mount_point("check", mount_root)
     template = _template(options, name, disks)
+    _hand_over(template["spec"], name, devices)
     service = (
         _service(options.get("service"), name, namespace)
         if options.get("service") is not None or workload == STATEFUL_SET
@@ -230,6 +250,21 @@ def _template(options: Mapping[str, Any], app: str, disks: tuple[DiskWanted, ...
     labels = {**(metadata.get("labels") or {}), APP_LABEL: app, MANAGED_LABEL: "berth"}
     kept = {key: value for key, value in metadata.items() if key == "annotations" and value}
     return {"metadata": {**kept, "labels": labels}, "spec": spec}
+
+
+def _hand_over(spec: dict[str, Any], app: str, devices: tuple[DeviceWanted, ...]) -> None:
+    """Give the pod a claim for each device that its containers ask for."""
+    handed = handed_devices(spec, devices)
+    own = [claim.get("name") for claim in spec.get("resourceClaims") or ()]
+    for device in handed:
+        if device.name in own:
+            raise InputError(
+                f"devices: {device.name!r} is the name of a claim in template.spec.resourceClaims too: rename one of "
+                f"them; the claims of devices are made by this app"
+            )
+    if handed:
+        claims = [{"name": each.name, "resourceClaimName": shared_claim_name(each.name, app)} for each in handed]
+        spec["resourceClaims"] = [*(spec.get("resourceClaims") or ()), *claims]
 
 
 def _volumes_do_not_collide(spec: Mapping[str, Any], disks: tuple[DiskWanted, ...]) -> None:

@@ -76,6 +76,9 @@ CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "Clus
 CLUSTER_ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False)
 ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", True)
 ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
+MUTATING_ADMISSION_POLICY = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", False
+)
 VALIDATING_ADMISSION_POLICY = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
 )
