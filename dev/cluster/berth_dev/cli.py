@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from . import build
+from . import build, vm_cli
 from .cluster import Cluster, kubectl_environment
 from .errors import DevError
 from .kwok import Shape
@@ -35,6 +35,7 @@ examples:
   berth-dev disk list h1                      its disks; also: add, remove, break, heal
   berth-dev power off h2                      cut its power; `power on h2` brings it back
   berth-dev image postgresql                  an image that is not there from the start
+  berth-dev vm up                             a virtual machine with NVMe and SCSI disks
   berth-dev --name second up                  another cluster beside the first
   berth-dev down                              removes everything
 """
@@ -72,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     _add_cluster_commands(commands)
     _add_node_commands(commands)
     _add_host_commands(commands)
+    vm_cli.add_commands(commands, _Clock)
     return top
 
 

@@ -33,6 +33,7 @@ from .state import ClusterDir, default_folder
 
 if TYPE_CHECKING:
     from .hosts import HostSet
+    from .qemu import Vm
 
 Progress = Callable[[str], None]
 
@@ -222,6 +223,13 @@ class Cluster:
         if not known.hosts:
             raise StateError(f"cluster {self.folder.name}: has no hosts; `berth-dev up --hosts 3` (as root) adds them")
         return self._hostset(known)
+
+    @property
+    def vm(self) -> Vm:
+        """The virtual machine with real disks, whether it is there or not; it needs no control plane."""
+        from .qemu import Vm  # only where it is wanted
+
+        return Vm(self.folder)
 
     # -- parts of it -----------------------------------------------------------------------------------------------
 

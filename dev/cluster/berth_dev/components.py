@@ -25,6 +25,8 @@ CLUSTER_DOMAIN = "cluster.local"
 # The API server's name at the kubelets: `control_plane` binds this group to what an API server may do there.
 KUBELET_API_GROUP = "berth-dev:kubelet-api"
 LOOPBACK = "127.0.0.1"
+LOOPBACK_OF_VM = "10.0.2.2"
+"""What a virtual machine (`qemu`) calls this machine's loopback."""
 PORT_NAMES = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 
@@ -95,7 +97,7 @@ def kube_apiserver(at: Context) -> list[str]:
     settings = at.settings
     dns = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
     dns.append(f"kubernetes.default.svc.{CLUSTER_DOMAIN}")
-    ips = [LOOPBACK, SERVICE_IP, *([settings.gateway] if settings.gateway else [])]
+    ips = [LOOPBACK, LOOPBACK_OF_VM, SERVICE_IP, *([settings.gateway] if settings.gateway else [])]
     accounts = at.pki.service_account_keys()
     flags: dict[str, object] = {
         "secure-port": settings.ports["kube-apiserver"],

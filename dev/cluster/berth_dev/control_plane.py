@@ -16,7 +16,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from .components import COMPONENTS, KUBELET_API_GROUP, LOOPBACK, PORT_NAMES, Context, Settings
@@ -42,11 +42,17 @@ def choose_ports(known: Mapping[str, int]) -> dict[str, int]:
     """A free port for each name that has none yet. Those that are known stay, so that addresses survive a restart."""
     ports = dict(known)
     for name in PORT_NAMES:
-        while name not in ports:
-            candidate = random.choice(PORTS)  # noqa: S311 (not a secret)
-            if candidate not in ports.values() and _free(candidate):
-                ports[name] = candidate
+        if name not in ports:
+            ports[name] = free_port(ports.values())
     return ports
+
+
+def free_port(taken: Collection[int] = ()) -> int:
+    """A port that nobody listens on, and that is not in `taken`."""
+    while True:
+        candidate = random.choice(PORTS)  # noqa: S311 (not a secret)
+        if candidate not in taken and _free(candidate):
+            return candidate
 
 
 def _free(port: int) -> bool:

@@ -5,6 +5,7 @@
 
     control_plane   a real control plane without hosts, one for the session
     dev_cluster     one with three real hosts, one for the session; needs root
+    vm              a virtual machine with real NVMe and SCSI disks, one for the session; no control plane
 
 Each is started when the first test asks for it and removed at the end of the session, whatever the tests did. With
 BERTH_KUBECONFIG in the environment `control_plane` is that existing cluster; tests that want hosts are skipped by name.
@@ -26,6 +27,7 @@ import pytest
 
 from . import processes
 from .cluster import Cluster, Existing
+from .qemu import Vm
 from .state import write_atomically
 
 EXISTING = "BERTH_KUBECONFIG"
@@ -56,7 +58,15 @@ def remove_abandoned(root: Path) -> list[Path]:
 
 @contextmanager
 def temporary_cluster(hosts: int, fake_nodes: int = 0) -> Iterator[Cluster]:
-    """A cluster in a folder of its own under the system's temporary folder; removed on the way out."""
+    """A cluster that is up, in a folder of its own; removed on the way out."""
+    with temporary_folder() as cluster:
+        cluster.up(hosts=hosts, fake_nodes=fake_nodes, progress=say)
+        yield cluster
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Cluster]:
+    """A cluster that is nothing yet, in a folder under the system's temporary folder; removed on the way out."""
     for folder in remove_abandoned(Path(tempfile.gettempdir())):
         say(f"removed {folder}, which a killed test run had left")
     parent = Path(tempfile.mkdtemp(prefix="berth-"))
@@ -64,7 +74,6 @@ def temporary_cluster(hosts: int, fake_nodes: int = 0) -> Iterator[Cluster]:
     # The folder's name is the cluster's name, which disks and links of its hosts carry: short and its own.
     cluster = Cluster(parent / f"t{parent.name.removeprefix('berth-')}")
     try:
-        cluster.up(hosts=hosts, fake_nodes=fake_nodes, progress=say)
         yield cluster
     finally:
         cluster.down()
@@ -91,3 +100,11 @@ def dev_cluster() -> Iterator[Cluster]:
         pytest.skip("real hosts need root")
     with temporary_cluster(hosts=3) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def vm() -> Iterator[Vm]:
+    """A virtual machine that is up. Its disks are as `berth_dev.qemu.model.default_disks` has them: leave them so."""
+    with temporary_folder() as cluster:
+        cluster.vm.up(say)
+        yield cluster.vm

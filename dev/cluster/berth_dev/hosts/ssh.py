@@ -43,10 +43,10 @@ class Keys:
     def prepare(self, hosts: Iterable[Host]) -> None:
         """Make what is missing and write known_hosts."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _ensure(self.user_key)
+        ensure_pair(self.user_key)
         lines = []
         for host in hosts:
-            _ensure(self.host_key(host))
+            ensure_pair(self.host_key(host))
             lines.append(f"{host.address} {public(self.host_key(host))}\n")
         write_atomically(self.known_hosts, "".join(lines))
 
@@ -65,7 +65,7 @@ def public(key: Path) -> str:
     return key.with_name(f"{key.name}.pub").read_text().strip()
 
 
-def _ensure(path: Path) -> None:
+def ensure_pair(path: Path) -> None:
     """Make the pair; the private half last, so that its presence says that all is there."""
     if path.exists():
         return

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images made of Debian packages: PostgreSQL, and Python for the project's own programs. `catalog` calls me.
+"""Images made of Debian packages: PostgreSQL, and Python for the project's own programs. `catalog` calls me,
+and `qemu` takes debootstrap from me.
 
 debootstrap builds a minimal system with the packages; documentation and package lists are left out. Needs root and the
 package archive of the machine's own /etc/apt, and takes a minute: only made when it is asked for.
@@ -39,7 +40,7 @@ class DebianImage:
     def fill(self, layer: tarfile.TarFile, scratch: Path) -> None:
         """Build the tree in the scratch folder and pack it."""
         root = scratch / "root"
-        _debootstrap(self.suite, self.packages, root)
+        debootstrap(self.suite, self.packages, root)
         self.finish(root)
         for name in DROPPED:
             shutil.rmtree(root / name, ignore_errors=True)
@@ -93,7 +94,8 @@ def mirror() -> str:
     raise BuildError("no package archive is named below /etc/apt: the image is made from this machine's own archive")
 
 
-def _debootstrap(suite: str, packages: tuple[str, ...], root: Path) -> None:
+def debootstrap(suite: str, packages: tuple[str, ...], root: Path) -> None:
+    """Make the system in `root`. BuildError with the last that debootstrap said."""
     program = shutil.which("debootstrap", path="/usr/sbin:/usr/bin")
     if program is None:
         raise BuildError("program debootstrap is missing on this machine: apt-get install -y debootstrap")
