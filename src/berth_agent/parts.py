@@ -19,8 +19,12 @@ class Ground:
 
     def disk_work(self) -> DiskWork | None:
         """The life of a disk on its node."""
-        return None
+        from .disks import make as disks
+
+        return disks(self.tools)
 
     def others(self) -> list[Part]:
         """Everything else that runs beside the frame."""
-        return []
+        from .devices import make as devices
+
+        return [devices(self.tools, self.report)]

@@ -14,11 +14,12 @@ Who may have a device is decided in berth_core.app.device_claim. agent.py calls 
 
 from __future__ import annotations
 
+from ..report import Report
 from ..seams import Part, Tools
 
 
-def make(tools: Tools) -> Part:
+def make(tools: Tools, report: Report) -> Part:
     """The part. The rest is imported here: who only checks a configuration file needs no gRPC."""
     from .part import DevicePart
 
-    return DevicePart(tools)
+    return DevicePart(tools, report)

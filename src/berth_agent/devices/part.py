@@ -16,6 +16,7 @@ from berth_core.app.device_claim import DRIVER, slice_device_name
 from berth_core.errors import ApiError, BerthError, ConflictError, GoneError
 from berth_core.model.resources import LOCAL_DEVICE, NODE, RESOURCE_SLICE, Resource
 
+from ..report import Report
 from ..seams import Tools
 from . import publish, slices
 from .device import Device
@@ -25,6 +26,8 @@ from .sources import Found, Sources
 
 log = logging.getLogger(__name__)
 MANAGER = "berth-agent-devices"
+#: the agent's condition: whether every source could be read
+FOUND = "DevicesFound"
 #: a pass that failed is tried again after this, doubled up to the second
 RETRY, RETRY_MOST = 1.0, 60.0
 WATCH_SECONDS = 300.0
@@ -33,8 +36,9 @@ WATCH_SECONDS = 300.0
 class DevicePart:
     """The Part that the frame runs."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, report: Report) -> None:
         self._tools = tools
+        self._report = report
         self._sources = Sources(tools.machine)
         self._found = Found()
         self._said: tuple[str, ...] = ()
@@ -148,6 +152,10 @@ class DevicePart:
             if problem not in self._said:
                 log.warning("%s", problem)
         self._said = found.problems
+        if found.problems:
+            self._report.set(FOUND, "False", "Problems", "; ".join(found.problems))
+        else:
+            self._report.set(FOUND, "True", "Found", f"{len(found.devices)} devices")
         return changed
 
     async def _pass(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from berth_core.app.device_claim import DRIVER, device_id, slice_device_name
+from berth_core.app.disk_status import conditions
 from berth_core.model.device import WHOLE
 from berth_core.model.quantity import bytes_, format_bytes
 
@@ -94,16 +95,16 @@ def status(seen: Seen, registered: bool, now: str) -> dict[str, Any]:
     matched = ("True", "Found", "") if device is not None else ("False", "Missing", problem)
     healthy = ("False", phase, problem) if problem else ("True", "Healthy", "")
     drift = _drift(device, local) if device is not None else ""
-    conditions = [
+    ours = [
         ("Matched", *(("False", "Drift", drift) if drift else matched)),
         ("Healthy", *healthy),
         ("Published", *_published(problem, registered, slice_device_name(local["spec"]))),
     ]
-    before = {each["type"]: each for each in (local.get("status") or {}).get("conditions") or ()}
+    before = (local.get("status") or {}).get("conditions") or ()
     return {
         "phase": phase,
         "observed": {name: value for name, value in observed.items() if value},
-        "conditions": [_condition(condition, before, now) for condition in conditions],
+        "conditions": conditions(ours, before, now),
     }
 
 
@@ -125,14 +126,6 @@ def _drift(device: Device, local: Object) -> str:
     if memory is not None and device.memory is not None and bytes_(memory) > device.memory:
         return f"{memory} of memory is declared, the device has {format_bytes(device.memory)}"
     return ""
-
-
-def _condition(condition: tuple[str, str, str, str], before: Mapping[str, Object], now: str) -> dict[str, Any]:
-    kind, value, reason, message = condition
-    old = before.get(kind)
-    since = old["lastTransitionTime"] if old is not None and old["status"] == value else now
-    made = {"type": kind, "status": value, "reason": reason, "lastTransitionTime": since}
-    return {**made, "message": message[:1024]} if message else made
 
 
 def says(local: Object, wanted: Object) -> bool:
