@@ -90,7 +90,14 @@ class World:
     def clear(self):
         """Remove everything that tests have made, whatever state it is in, and wait until it is gone."""
         label = "app.kubernetes.io/managed-by=berth"
-        ours = (self.kinds.STATEFUL_SET, self.kinds.SERVICE, self.kinds.POD, self.kinds.PVC, self.kinds.PV)
+        ours = (
+            self.kinds.STATEFUL_SET,
+            self.kinds.SERVICE,
+            self.kinds.POD,
+            self.kinds.PVC,
+            self.kinds.PV,
+            self.kinds.RESOURCE_CLAIM,
+        )
         for kind in ours:
             for item in self.client.list(kind, labels=label):
                 meta = item["metadata"]
