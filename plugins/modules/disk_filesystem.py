@@ -101,8 +101,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from ..module_utils.berth_core.errors import BerthError
-from ..module_utils.berth_host.filesystems import prepare, unmount
+from ..module_utils.berth_host.filesystems import prepare
 from ..module_utils.berth_host.machine import Machine
+from ..module_utils.berth_host.unmounting import unmount
 
 
 def main() -> None:

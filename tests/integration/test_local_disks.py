@@ -65,11 +65,13 @@ def ground(dev_cluster: Any, tmp_path: Path) -> Iterator[Ground]:
         dev_cluster.hosts.disk_add(HOST, name, "320Mi")
     disks = {disk["name"][0]: disk for disk in dev_cluster.hosts.disks(HOST) if disk["name"] in names}
 
-    def play(*args: str, tasks_from: str = "main", **values: Any) -> Run:
+    def play(*args: str, tasks_from: str = "main", environment: dict[str, str] | None = None, **values: Any) -> Run:
         whole = {"local_disks_kubeconfig": str(dev_cluster.kubeconfig), "local_disks_node_name": node, **values}
         role = {"name": "berth.stateful.local_disks", "tasks_from": tasks_from}
         tasks = [{"name": "role", "ansible.builtin.include_role": role}]
-        plays = [{"hosts": HOST, "gather_facts": False, "vars": whole, "tasks": tasks}]
+        plays = [
+            {"hosts": HOST, "gather_facts": False, "environment": environment or {}, "vars": whole, "tasks": tasks}
+        ]
         return run_plays(dev_cluster, plays, tmp_path, *args)
 
     yield Ground(dev_cluster, node, disks, play)
@@ -309,3 +311,35 @@ def test_the_systems_disk_is_refused_even_by_name_and_may_be_recorded_as_reserve
     ground.play(berth_disks=[{"serial": serial, "reserved": True}]).ok()
     system = ground.objects()[serial]
     assert (system["spec"]["reserved"], system["status"]["phase"]) == (True, "Pending")
+
+
+def kill_mkfs_at(ground: Ground, fs_type: str, write: int) -> str:
+    """A folder for PATH in which mkfs is the real one, killed at its n-th write."""
+    folder = f"/root/killed-{fs_type}-{write}"
+    real = ground.here(f"command -v mkfs.{fs_type}")
+    inject = f"strace -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:signal=KILL:when={write} {real}"
+    ground.here(
+        f"mkdir -p {folder}; printf '#!/bin/sh\\nexec {inject} \"$@\"\\n' > {folder}/mkfs.{fs_type}; "
+        f"chmod 755 {folder}/mkfs.{fs_type}"
+    )
+    return f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@pytest.mark.parametrize(("fs_type", "write", "signature"), [("xfs", 30, "xfs"), ("xfs", 1, ""), ("ext4", 100, "")])
+def test_a_mkfs_that_was_killed_half_way_is_done_once_more(
+    ground: Ground, fs_type: str, write: int, signature: str
+) -> None:
+    ground.play(berth_disks=[{"serial": ground.serial("a"), "fs_type": fs_type}]).ok()
+    name = ground.objects()[ground.serial("a")]["metadata"]["name"]
+    device = ground.disks["a"]["device"]
+    ground.patch(name, claimRef=held("u1", "u1"))
+    path = kill_mkfs_at(ground, fs_type, write)
+    failed = ground.play(tasks_from="prepare", environment={"PATH": path})
+    assert "filesystem could be made" in failed_item(failed)
+    assert ssh(ground.cluster, HOST, f"blkid -p -o value -s TYPE {device}", check=False).stdout.strip() == signature
+    ground.play(tasks_from="prepare").ok()
+    assert ground.here(f"findmnt -no FSTYPE,UUID /var/lib/berth/disks/{name}").split() == [
+        fs_type,
+        filesystem_uuid("u1", name),
+    ]
+    assert not changes(ground.play(tasks_from="prepare").ok())

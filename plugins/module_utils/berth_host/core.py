@@ -11,7 +11,7 @@ from __future__ import annotations
 try:
     from ..berth_core.app.fs_plan import MARK, FilesystemPlan, find_device, fstab_line, plan_prepared
     from ..berth_core.app.fsid import DATA_DIRECTORY, mount_point
-    from ..berth_core.errors import DataError, StateError
+    from ..berth_core.errors import BerthError, DataError, StateError
 except ImportError:
     from berth_core.app.fs_plan import (  # type: ignore[no-redef]
         MARK,
@@ -21,11 +21,12 @@ except ImportError:
         plan_prepared,
     )
     from berth_core.app.fsid import DATA_DIRECTORY, mount_point  # type: ignore[no-redef]
-    from berth_core.errors import DataError, StateError  # type: ignore[no-redef]
+    from berth_core.errors import BerthError, DataError, StateError  # type: ignore[no-redef]
 
 __all__ = [
     "DATA_DIRECTORY",
     "MARK",
+    "BerthError",
     "DataError",
     "FilesystemPlan",
     "StateError",

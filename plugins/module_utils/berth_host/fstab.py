@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The line of /etc/fstab that is ours, found by its mark. Every other line stays as it is, byte for byte.
 
-Called by filesystems. `edit` is pure; `write` replaces the file in one step: a crash leaves the old or the new one.
+Called by filesystems and unmounting. `edit` is pure; `write` replaces the file in one step: a crash leaves the old or
+the new one.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ def write(path: str, text: str) -> None:
     except OSError:
         os.unlink(temporary)
         raise
+
+
+def find(text: str, name: str) -> str:
+    """Our line for that LocalDisk; empty where there is none."""
+    return next((line for line in text.splitlines() if is_ours(line, name)), "")
 
 
 def is_ours(line: str, name: str) -> bool:

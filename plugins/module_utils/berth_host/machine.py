@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 #: A dead disk can hold a process for minutes: no question about a disk is worth more than this.
@@ -76,12 +76,11 @@ class Machine:
         """Whether the host has it."""
         return os.path.lexists(self.path(name))
 
-    def run(self, argv: Sequence[str], timeout: float = TIMEOUT_SECONDS) -> Answer:
-        """Run a command of the host (never a shell's text), in the C locale."""
+    def run(self, argv: Sequence[str], timeout: float = TIMEOUT_SECONDS, keep: Sequence[int] = ()) -> Answer:
+        """Run a command of the host (never a shell's text), in the C locale. ``keep``: open files that it inherits."""
         program = shutil.which(argv[0], path=_search_path())
         if not self.is_running or program is None:
             return Answer(NOT_STARTED, "", f"{argv[0]} is not installed on this host")
-        environment = {**os.environ, "LC_ALL": "C", "LANG": "C", "PATH": _search_path()}
         try:
             done = subprocess.run(
                 [program, *argv[1:]],
@@ -90,12 +89,35 @@ class Machine:
                 text=True,
                 errors="replace",
                 timeout=timeout,
-                env=environment,
+                env=_environment(),
                 check=False,
+                pass_fds=tuple(keep),
             )
         except subprocess.TimeoutExpired:
             return Answer(TIMED_OUT, "", f"{argv[0]} gave no answer within {timeout:.0f} s")
         return Answer(done.returncode, done.stdout, done.stderr)
+
+    def start(self, argv: Sequence[str], extra: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Start a command and do not wait for it. Raises FileNotFoundError. Its owner reads and ends it.
+
+        ``extra``: more of the environment. It gets a process group of its own, and pipes for its three streams.
+        """
+        program = shutil.which(argv[0], path=_search_path())
+        if not self.is_running or program is None:
+            raise FileNotFoundError(2, "is not installed on this host", argv[0])
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [program, *argv[1:]],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={**_environment(), **(extra or {})},
+            start_new_session=True,
+        )
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C", "LANG": "C", "PATH": _search_path()}
 
 
 def _search_path() -> str:

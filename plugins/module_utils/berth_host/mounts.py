@@ -100,6 +100,33 @@ def system_devices(machine: Machine, mounts: list[Mount]) -> set[str]:
     return found
 
 
+def users_elsewhere(machine: Machine, device: str) -> list[str]:
+    """Mounts of a device in other mount namespaces that we can see: ``POINT of process PID``, one per namespace.
+
+    A container keeps its volume mounted after the kubelet's own mount is gone.
+    """
+    seen = {_namespace(machine, "self")}
+    found = []
+    for pid in (name for name in machine.names("/proc") if name.isdigit()):
+        namespace = _namespace(machine, pid)
+        if not namespace or namespace in seen:
+            continue
+        seen.add(namespace)
+        for line in machine.read(f"/proc/{pid}/mountinfo").splitlines():
+            fields = line.split()
+            if len(fields) > 4 and fields[2] == device:
+                found.append(f"{_unescape(fields[4])} of process {pid}")
+                break
+    return found
+
+
+def _namespace(machine: Machine, pid: str) -> str:
+    try:
+        return os.readlink(machine.path(f"/proc/{pid}/ns/mnt"))
+    except OSError:
+        return ""  # the process has ended, or is a kernel thread
+
+
 def _layers(options: str) -> list[str]:
     layers: list[str] = []
     for option in options.split(","):

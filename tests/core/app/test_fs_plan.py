@@ -130,3 +130,33 @@ def test_format_means_blank_unused_held_new_and_that_very_disk(facts, lock):
         assert (found["serial"], found["size"]) == ("SERIAL-sdb", 4 << 30)
     else:
         assert (found["fstype"] != "", found["fsuuid"]) == (True, OURS)
+
+
+def half_made(**facts):
+    return device(fstype="xfs", fsuuid=OURS, unfinished=True, **facts)
+
+
+def test_a_half_made_filesystem_of_ours_is_made_once_more():
+    plan = plan_prepared(local_disk(claimRef=held(), fsType="xfs"), [half_made()])
+    assert (plan.format, plan.again, plan.uuid) == (True, True, OURS)
+    assert plan_prepared(local_disk(claimRef=held(), fsType="xfs"), [device()]).again is False
+
+
+def test_a_complete_filesystem_or_another_one_is_never_made_once_more():
+    assert plan_prepared(local_disk(claimRef=held()), [formatted(uuid=OURS)]).format is False
+    with pytest.raises(DataError, match="expected filesystem"):
+        plan_prepared(local_disk(claimRef=held()), [{**half_made(), "fsuuid": "1111-22"}])
+    assert plan_prepared(local_disk(claimRef=held()), [half_made(mounts=[POINT])]).format is False
+
+
+@pytest.mark.parametrize("step", ["Formatted", "Mounting", "Mounted", "Unmounting", "Unmounted"])
+def test_a_filesystem_that_was_made_is_not_made_again_on_a_disk_that_is_blank_now(step):
+    disk = {**local_disk(claimRef=held()), "status": {"journal": {"step": step, "filesystemUUID": OURS}}}
+    with pytest.raises(DataError, match="another disk, or the data is lost"):
+        plan_prepared(disk, [device()])
+
+
+def test_a_journal_of_another_lock_or_of_an_unfinished_step_keeps_nobody_from_formatting():
+    for journal in ({"step": "Formatting", "filesystemUUID": OURS}, {"step": "Mounted", "filesystemUUID": "1111"}):
+        disk = {**local_disk(claimRef=held()), "status": {"journal": journal}}
+        assert plan_prepared(disk, [device()]).format is True

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What has to be done on a host so that a held LocalDisk is a mounted filesystem; above all, what must not be done.
 
-Called by disk_filesystem (and by the node agent) with a fresh look at the host. Formatting is allowed in one case
-alone: the disk of that identity is blank, nobody uses it, and its lock says that no data has ever been put on it.
+Called by disk_filesystem and by the node agent with a fresh look at the host. Formatting is allowed in two cases
+alone: the disk of that identity is blank, nobody uses it, and its lock says that no data has ever been put on it; or
+it carries the very filesystem that belongs there, half made: nobody can ever have mounted that one.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class FilesystemPlan(NamedTuple):
     format: bool
     mount: bool
     path: str
+    #: a half-made filesystem of ours is there, and is made once more
+    again: bool = False
 
 
 def plan_prepared(
@@ -69,7 +72,8 @@ def plan_prepared(
             volume_path(seen, mount_root),
         )
     uuid = filesystem_uuid(lock["dataUID"], name)
-    blank = _check_content(name, device, uuid, lock)
+    again = is_unfinished(device, uuid)
+    blank = again or _check_content(name, device, uuid, lock, was_formatted(disk, uuid))
     fs_type = str(spec.get("fsType") or DEFAULT_FS_TYPE) if blank else str(device["fstype"])
     options = tuple(str(option) for option in spec.get("mountOptions") or ())
     _check_words(name, fs_type, options)
@@ -84,7 +88,24 @@ def plan_prepared(
         format=blank,
         mount=point not in device["mounts"],
         path=volume_path(disk, mount_root),
+        again=again,
     )
+
+
+def is_unfinished(device: Device, uuid: str) -> bool:
+    """Whether mkfs was stopped half-way: our filesystem, not mounted, and by its own superblock not complete.
+
+    ``unfinished`` of the device is read by berth_host.superblock. The kernel mounts no such filesystem, so nothing is
+    on it. (ext4 has no such state: its superblock is the last thing that mkfs writes; before, the disk is blank.)
+    """
+    ours = bool(device.get("fstype")) and str(device.get("fsuuid")).lower() == uuid
+    return ours and bool(device.get("unfinished")) and not device.get("mounts")
+
+
+def was_formatted(disk: Mapping[str, Any], uuid: str) -> bool:
+    """Whether the node agent's journal says that this filesystem has been made: it is never made twice."""
+    journal = (disk.get("status") or {}).get("journal") or {}
+    return journal.get("filesystemUUID") == uuid and journal.get("step") not in (None, "Formatting")
 
 
 def find_device(disk: Mapping[str, Any], devices: Sequence[Device]) -> Device:
@@ -103,8 +124,8 @@ def find_device(disk: Mapping[str, Any], devices: Sequence[Device]) -> Device:
 def fstab_line(plan: FilesystemPlan) -> str:
     """The line that brings the mount back after a reboot; a disk that is gone must not keep the host from booting."""
     options = [*(option for option in plan.options if option != "nofail"), "nofail", f"{MARK}{plan.name}"]
-    check = 0 if plan.fs_type == "xfs" else 2
-    return f"UUID={plan.uuid} {plan.point} {plan.fs_type} {','.join(options)} 0 {check}"
+    # The last number: no fsck at boot. Journals are replayed by the mount; anything more is for a person to decide.
+    return f"UUID={plan.uuid} {plan.point} {plan.fs_type} {','.join(options)} 0 0"
 
 
 def _check_unused(name: str, device: Device, point: str) -> None:
@@ -129,7 +150,7 @@ def _check_unused(name: str, device: Device, point: str) -> None:
         raise DataError(f"{where}: what is on it is not known ({device['problem']}), so it is not touched", disk=name)
 
 
-def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any]) -> bool:
+def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any], made_before: bool) -> bool:
     """Whether the disk is blank and may be formatted; False when the filesystem that belongs there is there."""
     where = f"LocalDisk {name}: {describe(device)}"
     if device.get("partitions") or device.get("pttype"):
@@ -148,6 +169,12 @@ def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any]
         )
     if device.get("mounts"):
         raise DataError(f"{where} is mounted, and yet nothing is seen on it: it is not touched", disk=name)
+    if made_before:
+        raise DataError(
+            f"{where} is blank, and filesystem {uuid} was made on LocalDisk {name} for this very lock: this is another "
+            "disk, or the data is lost; it is not formatted, for that would hide it",
+            disk=name,
+        )
     if lock["dataUID"] != lock["uid"]:
         raise DataError(
             f"{where} is blank, and should carry the data of {lock['namespace']}/{lock['app']}-{lock['ordinal']} "

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is to be done with a LocalDisk on its node, whether its lock is alive, what the journal says about each step.
+
+Called by the node agent. The journal (``status.journal``, condition Prepared) is written before and after each step
+that changes the disk or its mount: whoever comes after a killed agent knows what was begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import LockError
+from .fs_plan import FilesystemPlan
+from .states import RESERVED, reached
+from .wipe import is_to_be_cleared
+
+CONDITION = "Prepared"
+FORMATTING, FORMATTED = "Formatting", "Formatted"
+MOUNTING, MOUNTED = "Mounting", "Mounted"
+UNMOUNTING, UNMOUNTED = "Unmounting", "Unmounted"
+STEPS = (FORMATTING, FORMATTED, MOUNTING, MOUNTED, UNMOUNTING, UNMOUNTED)
+
+#: What next_work returns.
+PREPARE, RELEASE, WIPE, CLEAR = "prepare", "release", "wipe", "clear"
+
+Object = Mapping[str, Any]
+#: (type, status, reason, message) of a condition
+Finding = tuple[str, str, str, str]
+
+
+def next_work(disk: Object) -> str:
+    """Make it ready for its lock; or take it off its mount point (then wipe it, when that is asked for)."""
+    if disk["spec"].get("claimRef"):
+        return PREPARE
+    if is_to_be_cleared(disk):
+        return CLEAR
+    return WIPE if disk["spec"].get("wipe") else RELEASE
+
+
+def check_lock(disk: Object, uid: str, berth: Object | None) -> None:
+    """The fence: the lock is still that of ``uid``, and its berth lives. Raises LockError.
+
+    ``disk`` and ``berth`` are as the API server has them right now. A lock whose berth has not come to Reserved may
+    still be undone without a trace: until then nothing may be written for it.
+    """
+    name, ref = disk["metadata"]["name"], disk["spec"].get("claimRef")
+    if not ref or ref["uid"] != uid:
+        raise LockError(f"LocalDisk {name} is no longer held by the berth with uid {uid}", disk=name)
+    who = f"{ref['namespace']}/{ref['name']}"
+    if berth is None or berth["metadata"].get("uid") != uid:
+        raise LockError(
+            f"LocalDisk {name}: its lock names Berth {who} with uid {uid}, and there is no such berth (any more): "
+            "nothing is done for a stale lock",
+            disk=name,
+        )
+    if berth["metadata"].get("deletionTimestamp"):
+        raise LockError(f"LocalDisk {name}: Berth {who}, which holds it, is being deleted", disk=name)
+    phase = str((berth.get("status") or {}).get("phase") or "")
+    if not reached(phase, RESERVED):
+        raise LockError(
+            f"LocalDisk {name}: Berth {who}, which holds it, is {phase or 'without a phase'}: the disk is made ready "
+            f"when the berth is {RESERVED}",
+            disk=name,
+        )
+
+
+def journal_entry(step: str, plan: FilesystemPlan, lock: Mapping[str, Any]) -> dict[str, str]:
+    """``status.journal`` for a step under a lock."""
+    return {
+        "step": step,
+        "lockUID": str(lock["uid"]),
+        "dataUID": str(lock["dataUID"]),
+        "filesystemUUID": plan.uuid,
+        "fsType": plan.fs_type,
+        "mountPoint": plan.point,
+    }
+
+
+def after_release(step: str, journal: Mapping[str, Any], point: str) -> dict[str, Any]:
+    """``status.journal`` while and after a disk that nobody holds is taken off its mount point."""
+    return {"lockUID": "", "mountPoint": point, **journal, "step": step}
+
+
+def is_mounted_for(disk: Object, uid: str) -> bool:
+    """Whether the journal says that the disk has been made ready for this very lock."""
+    journal = journal_of(disk)
+    return journal.get("step") == MOUNTED and journal.get("lockUID") == uid
+
+
+def journal_of(disk: Object) -> Mapping[str, Any]:
+    """``status.journal``."""
+    return dict((disk.get("status") or {}).get("journal") or {})
+
+
+def finding(step: str, plan: FilesystemPlan) -> Finding:
+    """The condition Prepared at a step."""
+    words = {
+        FORMATTING: f"making {plan.fs_type} {plan.uuid}{' once more: it was left half made' if plan.again else ''}",
+        FORMATTED: f"{plan.fs_type} {plan.uuid} is made",
+        MOUNTING: f"mounting {plan.fs_type} {plan.uuid} at {plan.point}",
+        MOUNTED: f"{plan.fs_type} {plan.uuid} is mounted at {plan.point}",
+    }
+    return CONDITION, "True" if step == MOUNTED else "False", step, words[step]

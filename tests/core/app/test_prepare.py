@@ -1,0 +1,87 @@
+"""What is to be done with a disk on its node, and the fence: no step for a lock that is not alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth_core.app.fs_plan import plan_prepared
+from berth_core.app.prepare import (
+    STEPS,
+    after_release,
+    check_lock,
+    finding,
+    is_mounted_for,
+    journal_entry,
+    journal_of,
+    next_work,
+)
+from berth_core.errors import LockError
+from tests.core.app.disk_samples import device, held, kept, local_disk
+
+WIPE = {"requestID": "r1"}
+
+
+def berth(uid: str = "u1", phase: str = "Reserved", **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "db-0", "uid": uid, **meta}, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "work"),
+    [
+        ({}, {}, "release"),
+        ({"retainedFor": kept()}, {}, "release"),
+        ({"claimRef": held()}, {}, "prepare"),
+        ({"wipe": WIPE}, {}, "wipe"),
+        ({"wipe": WIPE}, {"lastWipe": {"requestID": "r0", "result": "Succeeded"}}, "wipe"),
+        ({"wipe": WIPE}, {"lastWipe": {"requestID": "r1", "result": "Failed"}}, "wipe"),
+        ({"wipe": WIPE}, {"lastWipe": {"requestID": "r1", "result": "Succeeded"}}, "clear"),
+        ({"wipe": WIPE, "claimRef": held()}, {}, "prepare"),
+    ],
+)
+def test_what_is_to_be_done(spec, status, work):
+    assert next_work({**local_disk(**spec), "status": status}) == work
+
+
+@pytest.mark.parametrize("phase", ["Reserved", "Bound", "Created", "Running"])
+def test_a_living_lock(phase):
+    check_lock(local_disk(claimRef=held()), "u1", berth(phase=phase))
+
+
+@pytest.mark.parametrize(
+    ("spec", "holder", "words"),
+    [
+        ({}, berth(), "no longer held by the berth with uid u1"),
+        ({"claimRef": held("u2")}, berth("u2"), "no longer held by the berth with uid u1"),
+        ({"claimRef": held()}, None, "there is no such berth"),
+        ({"claimRef": held()}, berth("u2"), "there is no such berth"),
+        ({"claimRef": held()}, berth(deletionTimestamp="now"), "is being deleted"),
+        (
+            {"claimRef": held()},
+            berth(phase="Selected"),
+            "is Selected: the disk is made ready when the berth is Reserved",
+        ),
+        ({"claimRef": held()}, berth(phase=""), "without a phase"),
+    ],
+)
+def test_a_lock_that_is_not_alive(spec, holder, words):
+    with pytest.raises(LockError, match=words):
+        check_lock(local_disk(**spec), "u1", holder)
+
+
+def test_the_journal_tells_for_which_lock_and_filesystem_a_step_was_done():
+    plan = plan_prepared(local_disk(claimRef=held()), [device()])
+    for step in STEPS[:4]:
+        entry = journal_entry(step, plan, held())
+        assert (entry["step"], entry["lockUID"], entry["filesystemUUID"]) == (step, "u1", plan.uuid)
+        kind, status, reason, message = finding(step, plan)
+        assert (kind, status, reason) == ("Prepared", "True" if step == "Mounted" else "False", step)
+        assert plan.uuid in message
+    disk = {**local_disk(claimRef=held()), "status": {"journal": journal_entry("Mounted", plan, held())}}
+    assert is_mounted_for(disk, "u1")
+    assert not is_mounted_for(disk, "u2")
+    assert not is_mounted_for(local_disk(), "u1")
+    gone = after_release("Unmounted", journal_of(disk), plan.point)
+    assert gone == {**journal_of(disk), "step": "Unmounted"}
+    assert after_release("Unmounting", {}, "/p") == {"lockUID": "", "mountPoint": "/p", "step": "Unmounting"}
