@@ -39,6 +39,10 @@ class Intervals:
     debounce: float = 0.3
     #: health of each disk
     health: float = 60.0
+    #: what each disk says of itself (SMART, NVMe health)
+    smart: float = 600.0
+    #: at most so often a wipe's progress is written to the LocalDisk
+    wipe_progress: float = 10.0
     #: sources of devices
     devices: float = 60.0
     #: samples of the kubelet's summary
@@ -117,6 +121,8 @@ BOUNDS: Mapping[tuple[str, str], tuple[float, float]] = {
     ("intervals", "poll"): (0.2, 3600),
     ("intervals", "debounce"): (0, 60),
     ("intervals", "health"): (1, 86400),
+    ("intervals", "smart"): (10, 86400),
+    ("intervals", "wipe_progress"): (0.2, 3600),
     ("intervals", "devices"): (1, 86400),
     ("intervals", "usage"): (1, 86400),
     ("intervals", "facts"): (1, 86400),
