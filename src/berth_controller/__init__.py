@@ -3,7 +3,7 @@
     __main__      settings, clients, leader election: the composition root
     caches        what the API server has, by list-watch, and what we have written since
     binder        one claim: asks berth_core.app.claim_steps for the next write and carries it out
-    capacities    CSIStorageCapacity objects, for the stock scheduler
+    capacities    CSIStorageCapacity objects, for the stock scheduler; held_back: nodes that it chose in vain
     orphan_watch  reports what has lost its other half, repairs by the rules of docs/guides/orphans.md
     reports       events, conditions and metrics
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from berth_kube.client import KubeClient
 from berth_kube.store import key_of
 
 from .caches import Caches, Obj
+from .held_back import HeldBack
 from .reports import Reports
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Binder:
         self._loop = asyncio.get_running_loop()
         #: disks that were chosen in this process and are not locked yet
         self._chosen: dict[ClaimKey, str] = {}
+        self.held_back = HeldBack(self._settled)
         #: claims that wait for a disk to become free
         self.waiting: set[ClaimKey] = set()
         self._since: dict[ClaimKey, float] = {}
@@ -157,7 +159,7 @@ class Binder:
         except UnschedulableError as exc:
             self.waiting.add(key)
             if asked.node is not None and not view.own:
-                await self._give_node_back(asked)
+                await self._give_node_back(key, asked, asked.node)
             return Wait("NoDisk", exc.message, True)
         self.waiting.discard(key)
         self._chosen[key] = disk.name
@@ -195,9 +197,16 @@ class Binder:
                 found.append(replace(other, claim=replace(other.claim, selected_node=asked.node)))
         return found
 
-    async def _give_node_back(self, asked: Asked) -> None:
-        """Take the scheduler's choice off the claim: it chooses anew, with what is free then."""
+    def _settled(self, key: Hashable) -> bool:
+        """Whether a claim needs no node any more."""
+        claim = self._caches.claim_by_uid(key.namespace, key.uid) if isinstance(key, ClaimKey) else None
+        return claim is None or bool(claim["spec"].get("volumeName"))
+
+    async def _give_node_back(self, key: ClaimKey, asked: Asked, node: str) -> None:
+        """Take the scheduler's choice off the claim: it chooses anew, with what is free then, and another node."""
         claim = asked.claim
+        beside = [ClaimKey(one.claim.namespace, one.claim.uid) for one in self._siblings(asked)]
+        self.held_back.put(node, claim.storage_class, [key, *beside])
         live = self._caches.claim_by_uid(claim.namespace, claim.uid)
         if live is None:
             return

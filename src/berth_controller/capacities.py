@@ -14,6 +14,7 @@ from berth_core.model.resources import CSI_STORAGE_CAPACITY
 from berth_kube.client import KubeClient
 
 from .caches import Caches
+from .held_back import HeldBack
 
 _log = logging.getLogger(__name__)
 
@@ -21,10 +22,10 @@ _log = logging.getLogger(__name__)
 class Capacities:
     """Writes the objects of one namespace; those that bear our label and are not wanted any more go."""
 
-    def __init__(self, client: KubeClient, caches: Caches, namespace: str) -> None:
-        self._client, self._caches, self._namespace = client, caches, namespace
+    def __init__(self, client: KubeClient, caches: Caches, held_back: HeldBack, namespace: str) -> None:
+        self._client, self._caches, self._held_back, self._namespace = client, caches, held_back, namespace
 
-    async def reconcile(self, _key: str) -> None:
+    async def reconcile(self, _key: str) -> float | None:
         """Create, replace and delete what differs. Raises ConflictError when the cache was behind: try again."""
         todo = capacity.changes(self._wanted(), self._caches.capacities.all())
         for body in todo.create:
@@ -36,6 +37,7 @@ class Capacities:
             await self._client.delete(CSI_STORAGE_CAPACITY, meta["name"], self._namespace, uid=meta["uid"])
         if any(todo):
             _log.debug("capacity: %d created, %d changed, %d removed", *(len(part) for part in todo))
+        return self._held_back.seconds()
 
     def _wanted(self) -> dict[str, dict[str, object]]:
         caches = self._caches
@@ -50,4 +52,6 @@ class Capacities:
             if recorded(record) == states.SELECTED
             for disk in record["spec"].get("disks") or ()
         }
-        return capacity.wanted(self._namespace, classes, caches.parsed_disks(), caches.places(), written)
+        return capacity.wanted(
+            self._namespace, classes, caches.parsed_disks(), caches.places(), written, self._held_back.places()
+        )

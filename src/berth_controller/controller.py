@@ -39,7 +39,7 @@ class Controller:
         self._claims: Reconciler[ClaimKey] = Reconciler(
             "claim", self.binder.reconcile, settings.workers, observe=requests.reconciles("claim")
         )
-        capacities = Capacities(client, caches, settings.namespace)
+        capacities = Capacities(client, caches, self.binder.held_back, settings.namespace)
         self._capacity: Reconciler[str] = Reconciler(
             CAPACITY, capacities.reconcile, 1, observe=requests.reconciles(CAPACITY)
         )
@@ -67,6 +67,8 @@ class Controller:
     def _claim(self, claim: Obj) -> None:
         meta = claim["metadata"]
         self._claims.queue.add(ClaimKey(meta["namespace"], meta["uid"]))
+        if self.binder.held_back:
+            self._measure()
 
     def _berth(self, record: Obj) -> None:
         of_claim = claims.claim_of(record)

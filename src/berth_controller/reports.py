@@ -70,9 +70,9 @@ class Reports:
         if self._told.get(uid) == step.reason + step.message:
             return
         self._told[uid] = step.reason + step.message
-        kind = "Warning" if step.warn else "Normal"
         _log.info("%s %s waits: %s: %s", about.get("kind"), name_of(about), step.reason, step.message)
-        self.event(about, kind, step.reason, step.message, "Bind")
+        if step.warn:  # what is waited for in the normal course, Kubernetes itself tells
+            self.event(about, "Warning", step.reason, step.message, "Bind")
 
     def wrote(self, key: str, step: Write, about: Obj | None) -> None:
         """One write was carried out."""

@@ -80,6 +80,15 @@ def test_the_capacity_of_a_node_is_its_largest_free_disk():
     assert by_node["n1"]["nodeTopology"] == {"matchLabels": {"kubernetes.io/hostname": "n1"}}
 
 
+def test_a_node_that_is_held_back_gives_nothing():
+    disks = parsed(disk("a"), disk("b", "n2"))
+    found = wanted("s", ["fast"], disks, places(), held_back={("n1", "fast")})
+    assert {one["metadata"]["annotations"]["berth.dev/node"]: one["maximumVolumeSize"] for one in found.values()} == {
+        "n1": "0",
+        "n2": "2Gi",
+    }
+
+
 def test_nothing_is_written_where_nothing_has_changed():
     desired = wanted("s", ["fast"], parsed(disk()), places())
     live = [{**one, "metadata": {**one["metadata"], "resourceVersion": "7"}} for one in desired.values()]

@@ -39,13 +39,18 @@ def wanted(
     disks: Iterable[LocalDisk],
     places: Mapping[str, Place],
     taken: Collection[str] = (),
+    held_back: Collection[tuple[str, str]] = (),
 ) -> dict[str, dict[str, Any]]:
-    """name -> CSIStorageCapacity. ``taken``: disks that a berth has written down and not locked yet."""
+    """name -> CSIStorageCapacity. ``taken``: disks that a berth has written down and not locked yet.
+
+    ``held_back``: (node, class) that give nothing for now. Capacity does not tell how many claims a node can serve, of
+    which mode or with which labels; a node that was chosen in vain would be chosen again and again.
+    """
     free: dict[tuple[str, str], list[int]] = {}
     for disk in disks:
         if disk.storage_class in classes and disk.node_name in places:
             sizes = free.setdefault((disk.node_name, disk.storage_class), [])
-            if not not_free(disk) and disk.name not in taken:
+            if not not_free(disk) and disk.name not in taken and (disk.node_name, disk.storage_class) not in held_back:
                 sizes.append(disk.size)
     made = [_capacity(namespace, places[node].hostname, node, name, sizes) for (node, name), sizes in free.items()]
     return {one["metadata"]["name"]: one for one in made}

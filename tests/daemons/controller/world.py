@@ -1,0 +1,263 @@
+"""A world for the controller on the real control plane: classes, disks and claims, and the controller as a process.
+
+The process is `python -m berth_controller` with a token of its own service account and nothing else, so that its RBAC
+is what deploy/controller says. Everything that a world makes bears its name, and goes when it is cleared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError, NotFoundError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy" / "controller"
+NAMESPACE, ACCOUNT = "berth-system", "berth-controller"
+PATIENCE = 120.0
+GI = 1 << 30
+OBSERVED = {"devicePath": "/dev/sdx", "health": "Healthy"}
+
+
+def until(condition: Callable[[], Any], what: str | Callable[[], Any]) -> Any:
+    """The first true value of the condition."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what() if callable(what) else what}"
+        time.sleep(0.05)
+
+
+def kubeconfig(control_plane: Any, admin: ApiClient, path: Path, server: str | None = None) -> Path:
+    """Of the controller's service account; ``server``: another way to the API server."""
+    body = {"metadata": {"name": ACCOUNT, "namespace": NAMESPACE}, "spec": {"expirationSeconds": 7200}}
+    token = admin.create(kinds.SERVICE_ACCOUNT, body, subresource="token")["status"]["token"]
+    cluster = yaml.safe_load(Path(control_plane.kubeconfig).read_text())["clusters"][0]["cluster"]
+    cluster = {**cluster, "server": server or cluster["server"]}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": cluster}],
+        "users": [{"name": "it", "user": {"token": str(token)}}],
+    }
+    path.write_text(yaml.safe_dump(content))
+    path.chmod(0o600)
+    return path
+
+
+class Process:
+    """One controller. Ends with the test, whatever happens."""
+
+    def __init__(self, config: Path, log: Path, *flags: str, module: str = "berth_controller") -> None:
+        self.log = log
+        command = [sys.executable, "-m", module, "--kubeconfig", str(config), "--port", "0", *flags]
+        with log.open("ab") as stream:
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            self.process = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=ROOT, env=environment)
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def works(self) -> Process:
+        """Wait until it leads and its caches are filled."""
+        until(lambda: " works as " in self.text() or self.process.poll() is not None, self.text)
+        assert self.process.poll() is None, self.text()
+        return self
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        """Its exit status, when it has ended by itself."""
+        return self.process.wait(PATIENCE)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class World:
+    """Talks to the API server as the administrator."""
+
+    def __init__(self, admin: ApiClient, name: str) -> None:
+        self.api, self.name = admin, name
+        self.api.create(kinds.NAMESPACE, {"metadata": {"name": name}})
+
+    # -- making ----------------------------------------------------------------------------------------------------
+
+    def storage_class(self, waits: bool = False, policy: str = "Retain", suffix: str = "") -> str:
+        body = {
+            "metadata": {"name": f"{self.name}{suffix}"},
+            "provisioner": "local.berth.dev",
+            "reclaimPolicy": policy,
+            "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
+        }
+        self.api.create(kinds.STORAGE_CLASS, body)
+        return str(body["metadata"]["name"])  # type: ignore[index]
+
+    def disk(self, node: str, index: int | str, size: int = 2 * GI, phase: str = "Available", **spec: Any) -> str:
+        name = f"{self.name}-{node}-{index}"
+        body = {
+            "apiVersion": "berth.dev/v1alpha1",
+            "kind": "LocalDisk",
+            "metadata": {"name": name, "labels": {"berth.dev/test": self.name}},
+            "spec": {
+                "nodeName": node,
+                "identity": {"serial": f"S-{name}", "size": size},
+                "storageClassName": self.name,
+                "fsType": "ext4",
+                **spec,
+            },
+        }
+        self.api.create(kinds.LOCAL_DISK, body)
+        self.observe(name, phase)
+        return name
+
+    def observe(self, disk: str, phase: str) -> None:
+        """What an agent says of the disk."""
+        status = {"metadata": {}, "status": {"phase": phase, "observed": OBSERVED}}
+        self.api.patch(kinds.LOCAL_DISK, disk, None, status, "status")
+
+    def claim(self, name: str, size: str = "1Gi", storage_class: str | None = None, **spec: Any) -> dict[str, Any]:
+        body = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": self.name},
+            "spec": {
+                "storageClassName": storage_class or self.name,
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": size}},
+                **spec,
+            },
+        }
+        return self.api.create(kinds.PVC, body)
+
+    def pod(self, name: str, *claims: str, **spec: Any) -> dict[str, Any]:
+        """A pod for the stock scheduler; fake nodes run it."""
+        volumes = [
+            {"name": f"v{number}", "persistentVolumeClaim": {"claimName": one}} for number, one in enumerate(claims)
+        ]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": self.name},
+            "spec": {
+                "containers": [{"name": "main", "image": "none"}],
+                "terminationGracePeriodSeconds": 0,
+                "tolerations": [{"operator": "Exists"}],
+                "volumes": volumes,
+                **spec,
+            },
+        }
+        return self.api.create(kinds.POD, body)
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def get_claim(self, name: str) -> dict[str, Any]:
+        return self.api.get(kinds.PVC, name, self.name)
+
+    def bound(self, name: str) -> dict[str, Any] | None:
+        """The claim, once it is Bound."""
+        claim = self.get_claim(name)
+        return claim if (claim.get("status") or {}).get("phase") == "Bound" else None
+
+    def wait_bound(self, *names: str) -> list[dict[str, Any]]:
+        return [until(lambda one=one: self.bound(one), lambda one=one: self.story(one)) for one in names]
+
+    def disks(self) -> dict[str, dict[str, Any]]:
+        found = self.api.list(kinds.LOCAL_DISK, labels=f"berth.dev/test={self.name}")
+        return {one["metadata"]["name"]: one for one in found}
+
+    def locks(self) -> dict[str, dict[str, Any]]:
+        """disk -> lock."""
+        return {name: one["spec"]["claimRef"] for name, one in self.disks().items() if one["spec"].get("claimRef")}
+
+    def berths(self) -> dict[str, dict[str, Any]]:
+        return {one["metadata"]["name"]: one for one in self.api.list(kinds.BERTH, self.name)}
+
+    def volumes(self) -> dict[str, dict[str, Any]]:
+        found = self.api.list(kinds.PV, labels=f"berth.dev/namespace={self.name}")
+        return {one["metadata"]["name"]: one for one in found}
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """(reason, note) of what was told of an object; those of things of the cluster are in default."""
+        found = [*self.api.list(kinds.EVENT, self.name), *self.api.list(kinds.EVENT, "default")]
+        return [
+            (one["reason"], one.get("note") or "") for one in found if (one.get("regarding") or {}).get("name") == name
+        ]
+
+    def told(self, name: str, reason: str, words: str = "") -> bool:
+        return any(one == reason and words in note for one, note in self.events(name))
+
+    def story(self, name: str) -> str:
+        return f"{self.get_claim(name)} {self.events(name)}"
+
+    def check(self) -> None:
+        """What holds at every moment: one living berth behind each lock, one volume for each claim at most."""
+        locks = self.locks()
+        alive = {one["metadata"]["uid"]: one for one in self.berths().values()}
+        for disk, lock in locks.items():
+            assert lock["uid"] in alive, f"{disk} is held by a berth that is gone: {lock}"
+            assert [one["name"] for one in alive[lock["uid"]]["spec"]["disks"]] == [disk]
+        uids = [lock["uid"] for lock in locks.values()]
+        assert len(uids) == len(set(uids)), "one berth holds two disks"
+        for volume in self.volumes().values():
+            disk = volume["metadata"]["annotations"]["berth.dev/local-disk"]
+            phase = (volume.get("status") or {}).get("phase")
+            assert phase == "Released" or locks[disk]["uid"] == volume["metadata"]["annotations"]["berth.dev/berth-uid"]
+
+    # -- removing --------------------------------------------------------------------------------------------------
+
+    def delete(self, resource: Any, name: str) -> None:
+        with contextlib.suppress(NotFoundError):
+            self.api.delete(resource, name, self.name if resource.namespaced else None)
+
+    def clear(self) -> None:
+        """Everything that is ours, by name, whether or not a controller is there to let go of it."""
+        for one in self.api.list(kinds.POD, self.name):
+            self.delete(kinds.POD, one["metadata"]["name"])
+        for one in self.api.list(kinds.PVC, self.name):
+            self.delete(kinds.PVC, one["metadata"]["name"])
+        until(lambda: not self.api.list(kinds.PVC, self.name), "the claims do not go")
+        for name in self.berths():
+            self.delete(kinds.BERTH, name)
+            self._unpin(name)
+        for name in self.volumes():
+            self.delete(kinds.PV, name)
+        for name in self.disks():
+            self.delete(kinds.LOCAL_DISK, name)
+        for one in self.api.list(kinds.STORAGE_CLASS):
+            if one["metadata"]["name"].startswith(self.name):
+                self.delete(kinds.STORAGE_CLASS, one["metadata"]["name"])
+        self.delete(kinds.NAMESPACE, self.name)
+
+    def _unpin(self, name: str) -> None:
+        with contextlib.suppress(NotFoundError, ConflictError):
+            self.api.patch(kinds.BERTH, name, self.name, {"metadata": {"finalizers": None}})
+
+
+def install(control_plane: Any) -> None:
+    """Rights and CSIDriver, as the deployment has them."""
+    for file in ("rbac.yaml", "csidriver.yaml"):
+        control_plane.kubectl("apply", "-f", str(DEPLOY / file))
