@@ -7,6 +7,7 @@ from typing import Any
 
 ZONES = ["a", "b", "c"]
 APPS = ["web", "db"]
+NAMESPACES = ["default", "other", "third"]
 HOST = "kubernetes.io/hostname"
 Object = dict[str, Any]
 
@@ -25,12 +26,17 @@ def case(seed: int) -> Object:
     return {
         "nodes": nodes,
         "pods": pods,
+        "namespaces": [_namespace(rng, name) for name in NAMESPACES if rng.random() < 0.9],
         "pvs": volumes,
         "pvcs": claims,
         "storageClasses": _CLASSES,
         "pod": pod,
         "pluginConfig": _plugin_config(rng),
     }
+
+
+def _namespace(rng: Random, name: str) -> Object:
+    return {"metadata": {"name": name, "labels": _maybe(rng, 0.7, {"team": rng.choice(["blue", "red"])}, {})}}
 
 
 _CLASSES = [
@@ -149,6 +155,8 @@ def _pod(rng: Random, name: str, nodes: list[str], volumes: list[Object] | None 
         metadata["namespace"] = "default"
         _wishes(rng, spec)
         spec["volumes"] = volumes or []
+    if rng.random() < 0.35:
+        spec.setdefault("affinity", {}).update(_pod_affinity(rng, 0.25 if nodes else 0.4))
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
@@ -216,12 +224,57 @@ def _affinity(rng: Random, required: float) -> Object:
     return found
 
 
+def _pod_affinity(rng: Random, required: float) -> Object:
+    found: Object = {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        listed: Object = {}
+        if rng.random() < required:
+            terms = [_pod_term(rng) for _number in range(rng.choice([1, 1, 1, 2]))]
+            listed["requiredDuringSchedulingIgnoredDuringExecution"] = terms
+        if rng.random() < 0.5:
+            listed["preferredDuringSchedulingIgnoredDuringExecution"] = [
+                {"weight": rng.randint(1, 100), "podAffinityTerm": _pod_term(rng)}
+                for _number in range(rng.choice([1, 1, 2]))
+            ]
+        if listed:
+            found[kind] = listed
+    return found
+
+
+def _pod_term(rng: Random) -> Object:
+    found: Object = {"topologyKey": rng.choice(["zone", "zone", HOST, "disk", "none"])}
+    kind = rng.random()
+    if kind < 0.75:
+        found["labelSelector"] = {"matchLabels": {"app": rng.choice(APPS)}}
+    elif kind < 0.9:
+        operator = rng.choice(["In", "NotIn", "Exists", "DoesNotExist"])
+        values = {"values": rng.sample(["1", "2"], rng.randint(1, 2))} if operator in ("In", "NotIn") else {}
+        found["labelSelector"] = {"matchExpressions": [{"key": "rev", "operator": operator, **values}]}
+    elif kind < 0.97:
+        found["labelSelector"] = {}
+    if rng.random() < 0.3:
+        found["namespaces"] = rng.sample(NAMESPACES, rng.randint(1, 2))
+    if rng.random() < 0.3:
+        found["namespaceSelector"] = rng.choice(_NAMESPACE_SELECTORS)
+    if "labelSelector" in found and rng.random() < 0.2:
+        found[rng.choice(["matchLabelKeys", "mismatchLabelKeys"])] = [rng.choice(["rev", "none"])]
+    return found
+
+
+_NAMESPACE_SELECTORS: list[Object] = [
+    {},
+    {"matchLabels": {"team": "blue"}},
+    {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]},
+    {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
+]
+
+
 def _wishes(rng: Random, spec: Object) -> None:
     if rng.random() < 0.1:
         spec["nodeSelector"] = {rng.choice(["zone", "disk"]): rng.choice(["a", "ssd"])}
     if rng.random() < 0.5:
         spec["affinity"] = {"nodeAffinity": _affinity(rng, 0.35)}
-    if rng.random() < 0.6:
+    if rng.random() < 0.5:
         spec["topologySpreadConstraints"] = [_spread(rng) for _number in range(rng.choice([1, 1, 2]))]
 
 
@@ -343,4 +396,10 @@ def _plugin_config(rng: Random) -> list[Object]:
             "preferredDuringSchedulingIgnoredDuringExecution": preferred,
         }
         config.append({"name": "NodeAffinity", "args": {"addedAffinity": added}})
+    if rng.random() < 0.5:
+        pods = {
+            "hardPodAffinityWeight": rng.choice([0, 1, 50]),
+            "ignorePreferredTermsOfExistingPods": rng.random() < 0.3,
+        }
+        config.append({"name": "InterPodAffinity", "args": pods})
     return config

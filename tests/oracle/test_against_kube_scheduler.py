@@ -25,6 +25,7 @@ from tests.oracle.clusters import case
 from tests.oracle.conftest import ask
 
 OURS = ("LocalDiskFit", "LocalDeviceFit")
+THEIRS = [(name, weight) for name, weight in DEFAULT_WEIGHTS if name not in OURS]
 SKIP = {"code": 3, "reasons": []}
 FIRST, LAST = (int(part) for part in os.environ.get("BERTH_ORACLE_SEEDS", "0-599").split("-"))
 
@@ -37,10 +38,10 @@ def read(found: dict[str, Any]):
         pvs=found["pvs"],
         pvcs=found["pvcs"],
         storage_classes=found["storageClasses"],
+        namespaces=found["namespaces"],
     )
     args = {one["name"]: one["args"] for one in found["pluginConfig"]}
-    weights = [(name, weight) for name, weight in DEFAULT_WEIGHTS if name not in OURS]
-    return make_profile("oracle", args, weights), snapshot, PlacementRequest(PodInfo.from_manifest(found["pod"]))
+    return make_profile("oracle", args, THEIRS), snapshot, PlacementRequest(PodInfo.from_manifest(found["pod"]))
 
 
 def status(code: int, reasons: Any) -> dict[str, Any]:
@@ -78,6 +79,7 @@ def scores(plugin: Any, cycle: Cycle, feasible: list[str]) -> dict[str, Any]:
         if found.code != Code.SUCCESS:
             return said
     column = plugin.score(cycle, rows)
+    said["raw"] = {name: int(value) for name, value in zip(feasible, column, strict=True)}
     if normalized(plugin) is not None:
         column = plugin.normalize(cycle, rows, column)
     said["score"] = {name: int(value) for name, value in zip(feasible, column, strict=True)}
@@ -97,11 +99,12 @@ def in_order(said: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cases(oracle) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
     """(seed, case, the oracle's answer)"""
-    made = [case(seed) for seed in range(FIRST, LAST + 1)]
+    listed = [{"name": name, "weight": weight} for name, weight in THEIRS]
+    made = [{**case(seed), "plugins": listed} for seed in range(FIRST, LAST + 1)]
     return list(zip(range(FIRST, LAST + 1), made, ask(oracle, made), strict=True))
 
 
-@pytest.mark.parametrize("name", [name for name, _weight in DEFAULT_WEIGHTS if name not in OURS])
+@pytest.mark.parametrize("name", [name for name, _weight in THEIRS])
 def test_each_plugin(cases, name):
     for seed, found, answer in cases:
         profile, snapshot, request = read(found)
@@ -142,7 +145,8 @@ def test_the_clusters_meet_every_rule(cases):
     few = len(cases) // 100
     for name in ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "VolumeBinding"):
         assert seen[name, "filter 2"] > few, name
-    for name in ("NodePorts", "NodeResourcesFit", "PodTopologySpread"):
+    assert seen["InterPodAffinity", "filter 2"] > few
+    for name in ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"):
         assert seen[name, "filter 1"] > few, name
     for name in (
         "TaintToleration",
@@ -150,6 +154,7 @@ def test_the_clusters_meet_every_rule(cases):
         "NodeResourcesFit",
         "NodeResourcesBalancedAllocation",
         "PodTopologySpread",
+        "InterPodAffinity",
     ):
         assert seen[name, "score"] > few, name
     assert seen["VolumeBinding", "pre filter"] > few

@@ -5,8 +5,8 @@
 // Command oracle runs the real scheduling plugins of kube-scheduler over clusters that it is given, and says what they
 // say. It reads one JSON document per case from standard input and writes one per case to standard output:
 //
-//	in:  {"nodes": [...], "pods": [...], "pvs": [...], "pvcs": [...], "storageClasses": [...], "pod": {...},
-//	      "pluginConfig": [{"name": ..., "args": {...}}]}
+//	in:  {"nodes": [...], "pods": [...], "pvs": [...], ... (objects.go has them all), "pod": {...},
+//	      "plugins": [{"name": ..., "weight": ...}], "pluginConfig": [{"name": ..., "args": {...}}]}
 //	out: {"message": "", "plugins": {"NodePorts": {...}}, "totals": {"n1": 412}}
 //
 // Objects get the API server's defaults. Nothing is sent anywhere: the objects are put into the informers' stores.
@@ -22,41 +22,21 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
-	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
-	kubestoragev1 "k8s.io/kubernetes/pkg/apis/storage/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
-
-// The plugins that berth has too, in the order and with the weights of the default profile.
-var names = []config.Plugin{
-	{Name: "NodeUnschedulable"}, {Name: "NodeName"}, {Name: "TaintToleration", Weight: 3}, {Name: "NodeAffinity", Weight: 2},
-	{Name: "NodePorts"}, {Name: "NodeResourcesFit", Weight: 1}, {Name: "VolumeBinding"},
-	{Name: "PodTopologySpread", Weight: 2}, {Name: "NodeResourcesBalancedAllocation", Weight: 1},
-}
-
-type cluster struct {
-	Nodes          []*v1.Node                  `json:"nodes"`
-	Pods           []*v1.Pod                   `json:"pods"`
-	Volumes        []*v1.PersistentVolume      `json:"pvs"`
-	Claims         []*v1.PersistentVolumeClaim `json:"pvcs"`
-	StorageClasses []*storagev1.StorageClass   `json:"storageClasses"`
-	Pod            *v1.Pod                     `json:"pod"`
-	PluginConfig   []json.RawMessage           `json:"pluginConfig"`
-}
 
 // status is a plugin's answer: 0 success, 1 unschedulable, 2 unschedulable and unresolvable, 3 skip.
 type status struct {
@@ -70,6 +50,7 @@ type opinion struct {
 	Nodes     []string          `json:"nodes,omitempty"`
 	Filter    map[string]status `json:"filter,omitempty"`
 	PreScore  *status           `json:"preScore,omitempty"`
+	Raw       map[string]int64  `json:"raw,omitempty"`
 	Score     map[string]int64  `json:"score,omitempty"`
 }
 
@@ -108,25 +89,12 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func (c *cluster) setDefaults() {
-	for _, one := range append(append([]*v1.Pod{}, c.Pods...), c.Pod) {
-		corev1.SetObjectDefaults_Pod(one)
-	}
-	for _, one := range c.Volumes {
-		corev1.SetObjectDefaults_PersistentVolume(one)
-	}
-	for _, one := range c.Claims {
-		corev1.SetObjectDefaults_PersistentVolumeClaim(one)
-	}
-	for _, one := range c.StorageClasses {
-		kubestoragev1.SetObjectDefaults_StorageClass(one)
-	}
-}
-
 func judge(c *cluster) (*answer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	c.setDefaults()
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
 	handle, pluginsByName, err := build(ctx, c)
 	if err != nil {
 		return nil, err
@@ -137,7 +105,7 @@ func judge(c *cluster) (*answer, error) {
 	}
 	found := &answer{Plugins: map[string]opinion{}, Totals: map[string]int64{}}
 	feasible := together(ctx, handle, c.Pod, all, found)
-	for _, one := range names {
+	for _, one := range c.Plugins {
 		found.Plugins[one.Name] = alone(ctx, pluginsByName[one.Name], c.Pod, all, feasible)
 	}
 	return found, nil
@@ -145,7 +113,7 @@ func judge(c *cluster) (*answer, error) {
 
 // build makes the framework with exactly our plugins, over a snapshot of the cluster.
 func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk.Plugin, error) {
-	profile, err := readProfile(c.PluginConfig)
+	profile, err := readProfile(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,6 +142,7 @@ func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk
 	handle, err := frameworkruntime.NewFramework(ctx, registry, profile,
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithSnapshotSharedLister(internalcache.NewSnapshot(running, c.Nodes)),
 		frameworkruntime.WithMetricsRecorder(metrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())),
 	)
@@ -183,7 +152,8 @@ func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk
 	return handle, pluginsByName, fill(factory, c)
 }
 
-func readProfile(pluginConfig []json.RawMessage) (*config.KubeSchedulerProfile, error) {
+func readProfile(c *cluster) (*config.KubeSchedulerProfile, error) {
+	pluginConfig := c.PluginConfig
 	if pluginConfig == nil {
 		pluginConfig = []json.RawMessage{}
 	}
@@ -200,37 +170,12 @@ func readProfile(pluginConfig []json.RawMessage) (*config.KubeSchedulerProfile, 
 		return nil, err
 	}
 	profile := read.(*config.KubeSchedulerConfiguration).Profiles[0]
-	enabled := append([]config.Plugin{{Name: "PrioritySort"}}, names...)
+	enabled := []config.Plugin{{Name: "PrioritySort"}}
+	for _, one := range c.Plugins {
+		enabled = append(enabled, config.Plugin{Name: one.Name, Weight: one.Weight})
+	}
 	profile.Plugins = &config.Plugins{MultiPoint: config.PluginSet{Enabled: append(enabled, config.Plugin{Name: "DefaultBinder"})}}
 	return &profile, nil
-}
-
-func fill(factory informers.SharedInformerFactory, c *cluster) error {
-	core, storage := factory.Core().V1(), factory.Storage().V1()
-	add := func(store cache.Indexer, objects ...any) error {
-		for _, one := range objects {
-			if err := store.Add(one); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for _, one := range c.Volumes {
-		if err := add(core.PersistentVolumes().Informer().GetIndexer(), one); err != nil {
-			return err
-		}
-	}
-	for _, one := range c.Claims {
-		if err := add(core.PersistentVolumeClaims().Informer().GetIndexer(), one); err != nil {
-			return err
-		}
-	}
-	for _, one := range c.StorageClasses {
-		if err := add(storage.StorageClasses().Informer().GetIndexer(), one); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // together runs the cycle as schedule_one.go does, without sampling: the feasible nodes with their totals, or the message.
@@ -310,19 +255,20 @@ func rate(ctx context.Context, plugin fwk.ScorePlugin, state fwk.CycleState, pod
 		}
 	}
 	var scores fwk.NodeScoreList
+	said.Raw, said.Score = map[string]int64{}, map[string]int64{}
 	for _, node := range feasible {
 		value, verdict := plugin.Score(ctx, state, pod, node)
 		if !verdict.IsSuccess() {
 			fail(verdict.AsError())
 		}
 		scores = append(scores, fwk.NodeScore{Name: node.Node().Name, Score: value})
+		said.Raw[node.Node().Name] = value
 	}
 	if extensions := plugin.ScoreExtensions(); extensions != nil {
 		if verdict := extensions.NormalizeScore(ctx, state, pod, scores); !verdict.IsSuccess() {
 			fail(verdict.AsError())
 		}
 	}
-	said.Score = map[string]int64{}
 	for _, one := range scores {
 		said.Score[one.Name] = one.Score
 	}

@@ -53,6 +53,11 @@ class LabelColumns:
             self._columns[key] = column
         return self._columns[key]
 
+    def size(self, key: str) -> int:
+        """Return how many different values a key has; ids are smaller than that."""
+        self.ids(key)
+        return len(self._ids[key])
+
     def values(self, key: str) -> list[str]:
         """Return the values of a key; the position is the id."""
         self.ids(key)

@@ -10,11 +10,12 @@ never not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..model.berth import BerthRecord
 from ..model.pod import Amounts, HostPort, PodInfo
+from ..model.pod_affinity import NO_AFFINITY, PodAffinity
 from ..model.requests import CPU, DEFAULT_CPU, DEFAULT_MEMORY, MEMORY, amount
 
 Key = tuple[str, str]
@@ -36,6 +37,7 @@ class Occupant:
     nonzero: Amounts
     host_ports: tuple[HostPort, ...]
     spreads: bool = True
+    affinity: PodAffinity = NO_AFFINITY
 
 
 def of_pod(pod: PodInfo, node_name: str = "") -> Occupant | None:
@@ -44,8 +46,9 @@ def of_pod(pod: PodInfo, node_name: str = "") -> Occupant | None:
     if not where or pod.finished:
         return None
     return Occupant(
-        pod.namespace, where, dict(pod.labels), pod.requests, pod.nonzero, pod.host_ports, spreads=not pod.terminating
-    )
+        pod.namespace, where, dict(pod.labels), pod.requests, pod.nonzero, pod.host_ports,
+        spreads=not pod.terminating, affinity=pod.affinity,
+    )  # fmt: skip
 
 
 def of_berth(berth: BerthRecord) -> Occupant | None:
@@ -94,6 +97,10 @@ class Occupants:
         """Return all that count in a namespace."""
         found = (_strongest(sources) for key, sources in self._sources.items() if key[0] == namespace)
         return [one for one in found if one is not None]
+
+    def everywhere(self) -> Iterator[Occupant]:
+        """Return all that count."""
+        return (occupant for listed in self._on_node.values() for occupant in listed.values())
 
 
 def _strongest(sources: list[Occupant | None]) -> Occupant | None:

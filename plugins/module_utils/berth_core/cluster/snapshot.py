@@ -21,6 +21,7 @@ from ..model.labels import LabelSelector
 from ..model.node import NodeInfo
 from ..model.placement import Holder, Placement, PlacementRequest
 from ..model.pod import PodInfo
+from ..model.pod_affinity import PodMatch
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
 from .columns import IntColumn, require_numpy
 from .devices import DeviceTable
@@ -28,6 +29,7 @@ from .disks import DiskTable, owner_of
 from .labels import LabelColumns
 from .nodes import NodeTable
 from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod
+from .pod_terms import PodTerms
 from .tally import Tally
 from .volumes import VolumeTable
 
@@ -244,7 +246,21 @@ class Snapshot:
     def upsert_namespace(self, namespace: Object) -> None:
         """Add a Namespace, or write its new labels."""
         meta = namespace.get("metadata") or {}
-        self.namespaces[str(meta.get("name"))] = dict(meta.get("labels") or {})
+        self._set_namespace(str(meta.get("name")), dict(meta.get("labels") or {}))
+
+    def remove_namespace(self, name: str) -> None:
+        """Take a Namespace out."""
+        self._set_namespace(name, None)
+
+    def _set_namespace(self, name: str, labels: dict[str, str] | None) -> None:
+        if self.namespaces.get(name) == labels:
+            return
+        if labels is None:
+            del self.namespaces[name]
+        else:
+            self.namespaces[name] = labels
+        self.generation += 1
+        self.topology_generation += 1
 
     # -- choices that are not written yet
 
@@ -298,3 +314,12 @@ class Snapshot:
         Those that are going away do not count.
         """
         return self._tally.count(namespace, selector, self._occupants.in_namespace(namespace))
+
+    def count_matching(self, wanted: tuple[PodMatch, ...]) -> IntColumn:
+        """Return per node how many pods all of `wanted` accept, those that are going away too."""
+        return self._tally.count_matching(wanted, self._occupants.everywhere())
+
+    @property
+    def pod_terms(self) -> PodTerms:
+        """Return what the pods on the nodes say of other pods."""
+        return self._tally.terms

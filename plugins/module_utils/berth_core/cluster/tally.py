@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the occupants of each node add up to: requests, host ports, and pods per selector.
+"""What the occupants of each node add up to: requests, host ports, pods per selector, terms about other pods.
 
 Owned by the snapshot. Adds and takes off one occupant at a time; never looks at all pods again, except once for a
 selector that is new.
@@ -14,10 +14,12 @@ from collections.abc import Iterable
 
 from ..model.labels import LabelSelector
 from ..model.pod import HostPort
+from ..model.pod_affinity import PodMatch
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, is_scalar
 from .columns import IntColumn, ints
 from .nodes import NodeTable
 from .occupants import Occupant
+from .pod_terms import PodTerms
 
 MAX_SELECTORS = 256
 """Selectors whose counts are kept up to date.
@@ -33,10 +35,14 @@ class Tally:
         self._nodes = nodes
         self._ports: dict[tuple[str, int], dict[str, Counter[str]]] = {}
         self._counts: dict[tuple[str, LabelSelector], IntColumn] = {}
+        self._matching: dict[tuple[PodMatch, ...], IntColumn] = {}
+        self.terms = PodTerms(nodes)
 
     def forget_layout(self) -> None:
         """Drop what is kept by row number; called when rows have moved."""
         self._counts.clear()
+        self._matching.clear()
+        self.terms.forget_layout()
 
     def add(self, occupant: Occupant, sign: int) -> None:
         """Add (sign 1) or take off (sign -1) one occupant of a known node."""
@@ -53,6 +59,11 @@ class Tally:
             for (namespace, selector), column in self._counts.items():
                 if namespace == occupant.namespace and selector.matches(occupant.labels):
                     column[row] += sign
+        for wanted, column in self._matching.items():
+            if _accepted(occupant, wanted):
+                column[row] += sign
+        if occupant.affinity:
+            self.terms.add(occupant.affinity, occupant.node_name, sign)
 
     def _add_ports(self, occupant: Occupant, sign: int) -> None:
         for port in occupant.host_ports:
@@ -89,3 +100,24 @@ class Tally:
                 del self._counts[next(iter(self._counts))]
             self._counts[key] = column
         return self._counts[key]
+
+    def count_matching(self, wanted: tuple[PodMatch, ...], occupants: Iterable[Occupant]) -> IntColumn:
+        """Return per node how many pods all of `wanted` accept, those that are going away too.
+
+        `occupants`: all that there are, used for a new question.
+        """
+        column = self._matching.get(wanted)
+        if column is None:
+            column = ints(len(self._nodes))
+            for one in occupants:
+                row = self._nodes.row_of.get(one.node_name)
+                if row is not None and _accepted(one, wanted):
+                    column[row] += 1
+            if len(self._matching) >= MAX_SELECTORS:
+                del self._matching[next(iter(self._matching))]
+            self._matching[wanted] = column
+        return column
+
+
+def _accepted(occupant: Occupant, wanted: tuple[PodMatch, ...]) -> bool:
+    return all(one.accepts(occupant.namespace, occupant.labels) for one in wanted)

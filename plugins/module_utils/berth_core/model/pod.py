@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ..errors import InputError
 from .fields import Object, boolean, integer, mapping, objects, string, string_map, strings
 from .labels import LabelSelector, NodeSelector, PreferredTerm, Requirement, parse_preferred
+from .pod_affinity import NO_AFFINITY, Owner, PodAffinity, parse_pod_affinity
 from .requests import CPU, MEMORY, amount, nonzero_defaults, read_pod_resources
 from .taint import Toleration, parse_tolerations
 
@@ -94,6 +95,8 @@ class PodInfo:
     priority: int
     terminating: bool
     phase: str
+    affinity: PodAffinity = NO_AFFINITY
+    """What the pod says of other pods; node affinity stands above."""
 
     @property
     def finished(self) -> bool:
@@ -106,7 +109,7 @@ class PodInfo:
         return (
             *(self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports),
             *(self.tolerations, self.node_selector, self.required_affinity, self.preferred_affinity),
-            *(self.spread, self.volumes, self.priority),
+            *(self.spread, self.volumes, self.priority, self.affinity),
         )
 
     @classmethod
@@ -123,13 +126,14 @@ class PodInfo:
         score = resources.total(nonzero_defaults({}, False), pod_level=False)
         labels = string_map(meta, "labels", f"pod {name}: metadata.labels")
         selector = string_map(spec, "nodeSelector", f"{where}.nodeSelector")
-        affinity = mapping(
-            mapping(spec, "affinity", f"{where}.affinity"), "nodeAffinity", f"{where}.affinity.nodeAffinity"
-        )
+        affinities = mapping(spec, "affinity", f"{where}.affinity")
+        affinity = mapping(affinities, "nodeAffinity", f"{where}.affinity.nodeAffinity")
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
         path = f"{where}.affinity.nodeAffinity"
+        namespace = string(meta, "namespace", "pod.metadata.namespace") or "default"
+        owner = Owner(namespace, labels, stored=bool(meta.get("resourceVersion")))
         return cls(
-            namespace=string(meta, "namespace", "pod.metadata.namespace") or "default",
+            namespace=namespace,
             name=name,
             uid=string(meta, "uid", "pod.metadata.uid"),
             node_name=string(spec, "nodeName", f"{where}.nodeName"),
@@ -154,6 +158,7 @@ class PodInfo:
             priority=integer(spec, "priority", f"{where}.priority"),
             terminating=meta.get("deletionTimestamp") is not None,
             phase=string(status, "phase", f"pod {name}: status.phase"),
+            affinity=parse_pod_affinity(affinities, f"{where}.affinity", owner),
         )
 
 

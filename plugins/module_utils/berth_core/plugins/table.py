@@ -17,6 +17,7 @@ from ..framework.profile import Profile
 from ..framework.registry import Factory, Registry
 from .args import known_only
 from .balanced_allocation import NodeResourcesBalancedAllocation
+from .inter_pod_affinity import InterPodAffinity
 from .local_device_fit import LocalDeviceFit
 from .local_disk_fit import LocalDiskFit
 from .node_affinity import NodeAffinity
@@ -45,6 +46,7 @@ def _volume_binding(args: Mapping[str, Any], path: str) -> Plugin:
 
 TABLE = Registry(
     (
+        ("InterPodAffinity", InterPodAffinity.from_args),
         ("LocalDeviceFit", _without_args(LocalDeviceFit)),
         ("LocalDiskFit", _without_args(LocalDiskFit)),
         ("NodeAffinity", NodeAffinity.from_args),
@@ -68,6 +70,7 @@ DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = (
     ("NodeResourcesFit", 1),
     ("VolumeBinding", 0),
     ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
     ("NodeResourcesBalancedAllocation", 1),
     # A disk that is too large for its replica is lost to others for good, a full node is not: hence the weight.
     ("LocalDiskFit", 3),

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the pods on the nodes say of other pods: per distinct term, how many pods of each node have it.
+
+Owned by the tally. The replicas of an app share their terms, so the terms are few where pods are many; and a pod that
+is to be placed meets only those that ask for one of its labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..model.labels import IN, LabelSelector
+from ..model.pod_affinity import PodAffinity, PodTerm
+from .columns import IntColumn, ints
+from .nodes import NodeTable
+
+REQUIRED, REQUIRED_ANTI, PREFERRED, PREFERRED_ANTI = 0, 1, 2, 3
+Key = tuple[int, int, PodTerm]
+MAX_COLUMNS = 128
+"""Terms whose counts are kept as a column: 40 kB each at 5,000 nodes. Others are counted by node name alone."""
+
+
+@dataclass(eq=False)
+class CountedTerm:
+    """A term, its weight (0 for a required one), and how many pods of each node have it."""
+
+    term: PodTerm
+    weight: int
+    nodes: dict[str, int] = field(default_factory=dict)
+
+
+class PodTerms:
+    """All terms of all pods on known nodes."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._counted: dict[Key, CountedTerm] = {}
+        self._columns: dict[CountedTerm, IntColumn] = {}
+        self._by_label: tuple[dict[tuple[str, str], dict[Key, CountedTerm]], ...] = ({}, {}, {}, {})
+
+    def forget_layout(self) -> None:
+        """Drop what is kept by row number; called when rows have moved."""
+        self._columns.clear()
+
+    def add(self, affinity: PodAffinity, node_name: str, sign: int) -> None:
+        """Add (sign 1) or take off (sign -1) all terms of one pod on a known node."""
+        for kind, terms in ((REQUIRED, affinity.required), (REQUIRED_ANTI, affinity.required_anti)):
+            for term in terms:
+                self._add((kind, 0, term), node_name, sign)
+        for kind, weighted in ((PREFERRED, affinity.preferred), (PREFERRED_ANTI, affinity.preferred_anti)):
+            for one in weighted:
+                self._add((kind, one.weight, one.term), node_name, sign)
+
+    def _add(self, key: Key, node_name: str, sign: int) -> None:
+        counted = self._counted.get(key)
+        if counted is None:
+            counted = self._counted[key] = CountedTerm(key[2], key[1])
+            for label in _asked_labels(key[2].selector):
+                self._by_label[key[0]].setdefault(label, {})[key] = counted
+        count = counted.nodes.get(node_name, 0) + sign
+        if count:
+            counted.nodes[node_name] = count
+        else:
+            del counted.nodes[node_name]
+        if counted in self._columns:
+            self._columns[counted][self._nodes.row_of[node_name]] += sign
+        if not counted.nodes:
+            self._drop(key, counted)
+
+    def _drop(self, key: Key, counted: CountedTerm) -> None:
+        del self._counted[key]
+        self._columns.pop(counted, None)
+        for label in _asked_labels(key[2].selector):
+            listed = self._by_label[key[0]][label]
+            del listed[key]
+            if not listed:
+                del self._by_label[key[0]][label]
+
+    def about(
+        self, kind: int, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> list[CountedTerm]:
+        """Return the terms of a kind that speak of a pod with these labels in that namespace."""
+        index = self._by_label[kind]
+        if not index:
+            return []
+        return [
+            counted
+            for label in (_ANY_LABEL, *labels.items())
+            for counted in index.get(label, {}).values()
+            if counted.term.accepts(namespace, labels, namespace_labels)
+        ]
+
+    def column(self, counted: CountedTerm) -> IntColumn:
+        """Return per node how many of its pods have the term."""
+        column = self._columns.get(counted)
+        if column is None:
+            column = ints(len(self._nodes))
+            for name, count in counted.nodes.items():
+                column[self._nodes.row_of[name]] = count
+            if len(self._columns) >= MAX_COLUMNS:
+                del self._columns[next(iter(self._columns))]
+            self._columns[counted] = column
+        return column
+
+
+_ANY_LABEL = ("", "")
+
+
+def _asked_labels(selector: LabelSelector | None) -> list[tuple[str, str]]:
+    """Return the labels of which a selected pod must have one; any, where the selector asks for none in particular."""
+    for one in selector.requirements if selector else ():
+        if one.operator == IN:
+            return [(one.key, value) for value in one.values]
+    return [_ANY_LABEL]
