@@ -30,6 +30,11 @@ class Call(NamedTuple):
         """True when it changes something."""
         return self.asked.verb in WRITES and "dryRun=All" not in self.target
 
+    @property
+    def evicts(self) -> bool:
+        """True for an eviction, which a disruption budget refuses with 429: that is an answer, not a "later"."""
+        return self.asked.subresource == "eviction"
+
 
 def make_call(
     asked: Request,

@@ -7,6 +7,8 @@ RETRIES = 5
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 LATER = (500, 502, 503, 504)
+#: Kinds of failure that no patience mends.
+NEVER_MENDS = ("Certificate", "Name", "Protocol")
 
 
 def may_resend(status: int, idempotent: bool, sent: bool) -> bool:

@@ -66,7 +66,8 @@ class Sender:
                 attempt += 1
                 continue
             wait = retry.pause(attempt, retry_after, random.random())  # noqa: S311 - spreads load, guards nothing
-            again = retry.may_resend(status, call.idempotent, sent) and call.asked.subresource != "eviction"
+            again = retry.may_resend(status, call.idempotent, sent) and error.reason not in retry.NEVER_MENDS
+            again = again and not call.evicts
             if not again or attempt >= retry.RETRIES or self._loop.time() + wait >= deadline:
                 raise error
             await asyncio.sleep(wait)
@@ -75,24 +76,27 @@ class Sender:
     async def _try(self, call: Call, deadline: float) -> wire.Response:
         """One try; a second one at once when a kept connection turns out to have been closed by the server."""
         headers = {**call.headers, **await self._headers()}
-        if call.writes:
-            self.before_write()
         began = self._loop.time()
         status = 0
-        self.requests[call.asked.verb] += 1
         try:
             try:
-                answer = await self._wire.request(call.method, call.target, headers, call.body, deadline)
+                answer = await self._one(call, headers, deadline)
             except wire.WireError as exc:
                 if not (exc.kept and exc.kind == wire.CLOSED and call.idempotent):
                     raise
                 self._wire.forget_idle()
-                answer = await self._wire.request(call.method, call.target, headers, call.body, deadline)
+                answer = await self._one(call, headers, deadline)
             status = answer.head.status
         finally:
             self._observe(call.asked.verb, status, self._loop.time() - began)
         self._warn(answer.head.all("warning"))
         return answer
+
+    async def _one(self, call: Call, headers: dict[str, str], deadline: float) -> wire.Response:
+        if call.writes:
+            self.before_write()
+        self.requests[call.asked.verb] += 1
+        return await self._wire.request(call.method, call.target, headers, call.body, deadline)
 
     async def stream(self, call: Call, seconds: float) -> tuple[int, wire.Connection]:
         headers = {**call.headers, **await self._headers()}

@@ -45,6 +45,10 @@ class Tls:
         self._source, self._trust, self._pair, self._insecure = source, trust, pair, insecure
         self._made: tuple[object, ssl.SSLContext] | None = None
 
+    def trusting(self, trust: Pem) -> Tls:
+        """The same identity for another server, whose certificate these authorities have signed."""
+        return Tls(self._source, trust, self._pair)
+
     def use(self, pair: Pair) -> bool:
         """Show this certificate from the next connection on. False when it is shown already."""
         changed = pair != self._pair

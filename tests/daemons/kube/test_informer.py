@@ -1,0 +1,289 @@
+"""List-watch on the real API server, through restarts, old versions, broken networks and bursts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from berth_core.errors import ConflictError
+from berth_core.model.resources import CONFIG_MAP, LEASE
+from berth_kube.client import KubeClient
+from berth_kube.informer import Informer, pause
+from berth_kube.store import Key, key_of
+from tests.daemons.kube.conftest import until
+from tests.support.tcp import Proxy
+
+Run = Callable[..., Any]
+Connect = Callable[..., KubeClient]
+
+
+def config_map(namespace: str, name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+class Told:
+    """What handlers were told, in order."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.lines: list[str] = []
+        informer.on(
+            add=lambda new: self._note("add", new),
+            update=lambda old, new: self._note(f"update from {old['data'].get('x')}", new),
+            delete=lambda old: self._note("delete", old),
+        )
+
+    def _note(self, what: str, item: dict[str, Any]) -> None:
+        if item["metadata"]["name"] != "kube-root-ca.crt":
+            self.lines.append(f"{what} {item['metadata']['name']} {item['data'].get('x')}")
+
+
+@contextlib.asynccontextmanager
+async def running(informer: Informer) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(informer.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def names(informer: Informer) -> list[str]:
+    return sorted(item["metadata"]["name"] for item in informer.all() if item["metadata"]["name"] != "kube-root-ca.crt")
+
+
+def test_what_is_there_and_what_changes(run: Run, connect: Connect, namespace: str) -> None:
+    async def story() -> None:
+        async with connect() as client:
+            for name in ("a", "b", "c"):
+                await client.create(CONFIG_MAP, config_map(namespace, name, x="1"))
+            informer = Informer(
+                client, CONFIG_MAP, namespace, limit=2, indexers={"x": lambda item: [item["data"].get("x", "")]}
+            )
+            told = Told(informer)
+            assert not informer.synced
+            async with running(informer):
+                await informer.wait_synced()
+                assert sorted(told.lines) == ["add a 1", "add b 1", "add c 1"]
+                await client.patch(CONFIG_MAP, "b", namespace, {"data": {"x": "2"}})
+                await client.delete(CONFIG_MAP, "a", namespace)
+                await until(lambda: len(told.lines) == 5)
+                assert told.lines[3:] == ["update from 1 b 2", "delete a 1"]
+                assert [item["metadata"]["name"] for item in informer.by_index("x", "1")] == ["c"]
+                assert [item["metadata"]["name"] for item in informer.by_index("x", "2")] == ["b"]
+                assert "managedFields" not in informer.get("b", namespace)["metadata"]
+                late = Told(informer)
+                assert sorted(late.lines) == ["add b 2", "add c 1"]
+            assert informer.lists == 1
+
+    run(story())
+
+
+def test_selectors_and_transform(run: Run, connect: Connect, namespace: str) -> None:
+    """An object that stops matching goes; what the transform does not want or cannot read is left out."""
+
+    def transform(item: dict[str, Any]) -> dict[str, Any] | None:
+        if item["metadata"]["name"] == "bad":
+            raise KeyError("no such field")
+        return None if item["data"].get("x") == "hide" else {"metadata": item["metadata"], "data": item["data"]}
+
+    async def story() -> None:
+        async with connect() as client:
+            informer = Informer(client, CONFIG_MAP, namespace, labels="pick=me", transform=transform)
+            told = Told(informer)
+            async with running(informer):
+                await informer.wait_synced()
+                for name in ("a", "bad", "b"):
+                    body = config_map(namespace, name, x="1")
+                    body["metadata"]["labels"] = {"pick": "me"}
+                    await client.create(CONFIG_MAP, body)
+                await client.create(CONFIG_MAP, config_map(namespace, "other", x="1"))
+                await client.patch(CONFIG_MAP, "a", namespace, {"metadata": {"labels": {"pick": None}}})
+                await until(lambda: informer.get("b", namespace))
+                assert set(informer.get("b", namespace) or {}) == {"metadata", "data"}
+                await client.patch(CONFIG_MAP, "b", namespace, {"data": {"x": "hide"}})
+                await until(lambda: len(told.lines) == 4)
+                assert told.lines == ["add a 1", "add b 1", "delete a 1", "delete b 1"]
+                assert informer.all() == []
+
+    run(story())
+
+
+def test_many_short_watches_lose_nothing(run: Run, connect: Connect, namespace: str) -> None:
+    """Each watch ends after a second or two; the next goes on where it ended, without a list."""
+
+    async def story() -> None:
+        async with connect() as client:
+            informer = Informer(client, CONFIG_MAP, namespace, watch_seconds=1.0)
+            told = Told(informer)
+            async with running(informer):
+                await informer.wait_synced()
+                for i in range(40):
+                    await client.create(CONFIG_MAP, config_map(namespace, f"c{i:02}", x="1"))
+                    await asyncio.sleep(0.1)
+                await until(lambda: len(told.lines) == 40)
+                assert told.lines == [f"add c{i:02} 1" for i in range(40)]
+                assert informer.lists == 1
+                assert client.requests["watch"] >= 2
+
+    run(story())
+
+
+def test_the_network_breaks_in_the_middle(
+    run: Run, connect: Connect, far: Connect, proxy: Proxy, namespace: str
+) -> None:
+    async def story() -> None:
+        async with connect() as client, far() as behind:
+            informer = Informer(behind, CONFIG_MAP, namespace)
+            told = Told(informer)
+            async with running(informer):
+                await informer.wait_synced()
+                for i in range(30):
+                    await client.create(CONFIG_MAP, config_map(namespace, f"c{i:02}", x="1"))
+                    if i % 10 == 5:
+                        proxy.cut()
+                proxy.refuse = True
+                proxy.cut()
+                for i in range(0, 30, 3):
+                    await client.delete(CONFIG_MAP, f"c{i:02}", namespace)
+                await asyncio.sleep(0.5)
+                proxy.refuse = False
+                await until(lambda: len(told.lines) >= 40)
+                assert sorted(told.lines) == sorted(
+                    [f"add c{i:02} 1" for i in range(30)] + [f"delete c{i:02} 1" for i in range(0, 30, 3)]
+                )
+                assert informer.lists == 1, "a broken watch goes on from its last event"
+
+    run(story())
+
+
+def test_versions_that_are_gone(
+    run: Run, connect: Connect, far: Connect, proxy: Proxy, namespace: str, ours: Any
+) -> None:
+    """Away while things happen and the API server forgets them: 410, a new list, and the deletions are told too."""
+
+    async def story() -> None:
+        async with connect() as client, far() as behind:
+            for name in ("stays", "changes", "goes", "replaced"):
+                await client.create(CONFIG_MAP, config_map(namespace, name, x="1"))
+            informer = Informer(behind, CONFIG_MAP, namespace)
+            told = Told(informer)
+            async with running(informer):
+                await informer.wait_synced()
+                before = len(told.lines)
+                proxy.refuse = True
+                proxy.cut()
+                await client.patch(CONFIG_MAP, "changes", namespace, {"data": {"x": "2"}})
+                await client.delete(CONFIG_MAP, "goes", namespace)
+                await client.delete(CONFIG_MAP, "replaced", namespace)
+                await client.create(CONFIG_MAP, config_map(namespace, "replaced", x="3"))
+                await client.create(CONFIG_MAP, config_map(namespace, "comes", x="1"))
+                await asyncio.get_running_loop().run_in_executor(None, lambda: ours.restart_apiserver(kill=True))
+                proxy.refuse = False
+                await until(lambda: len(told.lines) >= before + 5)
+                assert sorted(told.lines[before:]) == [
+                    "add comes 1", "add replaced 3", "delete goes 1", "delete replaced 1", "update from 1 changes 2",
+                ]  # fmt: skip
+                assert told.lines.index("delete replaced 1") < told.lines.index("add replaced 3")
+                assert names(informer) == ["changes", "comes", "replaced", "stays"]
+                assert informer.lists == 2
+
+    run(story())
+
+
+def test_the_api_server_is_killed_again_and_again(run: Run, connect: Connect, namespace: str, ours: Any) -> None:
+    """Writers and informers go on through it; at the end the cache is what the API server says, and was told so."""
+
+    async def write(client: KubeClient, stop: asyncio.Event) -> None:
+        i = 0
+        while not stop.is_set():
+            i += 1
+            with contextlib.suppress(Exception):
+                await client.apply(CONFIG_MAP, config_map(namespace, f"c{i % 10}", x=str(i)), timeout=2)
+                await client.delete(CONFIG_MAP, f"c{(i + 5) % 10}", namespace, timeout=2)
+            await asyncio.sleep(0.02)
+
+    async def story() -> None:
+        stop = asyncio.Event()
+        async with connect() as client, connect() as writer:
+            informer = Informer(client, CONFIG_MAP, namespace)
+            told = Told(informer)
+            async with running(informer):
+                await informer.wait_synced()
+                writing = asyncio.ensure_future(write(writer, stop))
+                for _ in range(2):
+                    await asyncio.sleep(1)
+                    restart = lambda: ours.restart_apiserver(kill=True)  # noqa: E731
+                    await asyncio.get_running_loop().run_in_executor(None, restart)
+                stop.set()
+                await writing
+                await client.create(CONFIG_MAP, config_map(namespace, "last", x="1"))
+                await until(lambda: "last" in names(informer))
+                truth = {key_of(item): item["data"] for item in (await client.list(CONFIG_MAP, namespace)).items}
+                assert {key_of(item): item["data"] for item in informer.all()} == truth
+                there = {}
+                for line in told.lines:  # what was told, replayed, is the cache
+                    what, *_between, name, value = line.split()
+                    assert (what == "add") == (name not in there), line
+                    there.pop(name) if what == "delete" else there.update({name: value})
+                assert there == {name: data["x"] for (_ns, name), data in truth.items() if name != "kube-root-ca.crt"}
+
+    run(story())
+
+
+@pytest.mark.slow
+def test_a_burst(run: Run, connect: Connect, namespace: str) -> None:
+    """10,000 changes as fast as they can be made; the last state of each object arrives, in order."""
+    count, rounds = 100, 100
+
+    async def bump(client: KubeClient, name: str) -> None:
+        item = await client.create(LEASE, {"metadata": {"name": name, "namespace": namespace}, "spec": {}})
+        for i in range(1, rounds):
+            item["spec"] = {"leaseTransitions": i}
+            item = await client.replace(LEASE, item)
+
+    async def story() -> None:
+        async with connect() as client, connect(connections=16, timeout=120) as writer:
+            informer = Informer(client, LEASE, namespace)
+            last: dict[Key, int] = {}
+            events = 0
+
+            def note(_old: Any, new: dict[str, Any]) -> None:
+                nonlocal events
+                events += 1
+                now = new["spec"]["leaseTransitions"]
+                assert last.get(key_of(new), 0) < now
+                last[key_of(new)] = now
+
+            informer.on(add=lambda new: None, update=note)
+            async with running(informer):
+                await informer.wait_synced()
+                await asyncio.gather(*(bump(writer, f"l{i:03}") for i in range(count)))
+                await until(lambda: list(last.values()) == [rounds - 1] * count)
+                assert events == count * (rounds - 1)
+                assert informer.lists == 1
+
+    run(story(), 1200)
+
+
+def test_a_handler_s_fault_is_its_own(run: Run, connect: Connect, namespace: str) -> None:
+    async def story() -> None:
+        async with connect() as client:
+            informer = Informer(client, CONFIG_MAP, namespace)
+            informer.on(add=lambda _item: 1 / 0)
+            told = Told(informer)
+            async with running(informer):
+                await informer.wait_synced()
+                with contextlib.suppress(ConflictError):
+                    await client.create(CONFIG_MAP, config_map(namespace, "a", x="1"))
+                await until(lambda: told.lines == ["add a 1"])
+
+    run(story())
+
+
+def test_pauses_grow() -> None:
+    assert [pause(failures, 0.0) for failures in (1, 2, 3, 7, 1000)] == [0.8, 1.6, 3.2, 30.0, 30.0]
+    assert pause(1, 0.5) == 1.2000000000000002
