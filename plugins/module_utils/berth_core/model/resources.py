@@ -85,3 +85,6 @@ VALIDATING_ADMISSION_POLICY = Resource(
 VALIDATING_ADMISSION_POLICY_BINDING = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False
 )
+MUTATING_ADMISSION_POLICY_BINDING = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", False
+)
