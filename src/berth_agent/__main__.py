@@ -108,7 +108,7 @@ async def run(options: argparse.Namespace) -> None:
         KubeClient(access, user_agent=agent_name, field_manager=COMPONENT) as client,
         KubeClient(access, user_agent=agent_name, field_manager=COMPONENT, connections=1) as lease_client,
     ):
-        agent = Agent(configuration, client, lease_client, VERSION, lock, namespace=options.namespace)
+        agent = Agent(configuration, client, lease_client, access, VERSION, lock, namespace=options.namespace)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, agent.reload)
         jobs = [asyncio.ensure_future(agent.run(options.command == "once"))]
         if options.renew_token:

@@ -18,12 +18,14 @@ from berth_core.errors import StateError
 from berth_core.model.resources import LOCAL_DISK
 from berth_host.machine import Machine
 from berth_kube.client import KubeClient
+from berth_kube.config import Config
 from berth_kube.events import Recorder
 from berth_kube.informer import Informer
 from berth_kube.lease import LeaderElection, Periods
 from berth_kube.queue import Reconciler
 
 from .config import Configuration
+from .kubelet import KubeletClient
 from .metrics import AgentMetrics
 from .notify import Notifier
 from .observer import Observer
@@ -54,7 +56,8 @@ def utc_now() -> str:
 class Agent:
     """One node's agent, made by whoever holds ``host_lock``.
 
-    ``lease_client`` is for the Lease alone: every write of ``client`` needs that Lease.
+    ``lease_client`` is for the Lease alone: every write of ``client`` needs that Lease. ``access``: who we are, for the
+    kubelet.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Agent:
         configuration: Configuration,
         client: KubeClient,
         lease_client: KubeClient,
+        access: Config,
         version: str,
         host_lock: HostLock,
         machine: Machine | None = None,
@@ -86,7 +90,8 @@ class Agent:
         client.guard_writes(self.election.check)
         self.reconciler: Reconciler[str] = Reconciler("disk", self._reconcile, workers=_WORKERS)
         self.tools = self._tools(client)
-        ground = Ground(self.tools, self.report, self.metrics)
+        self.kubelet = KubeletClient(access, self.settings, f"{COMPONENT}/{version}")
+        ground = Ground(self.tools, self.report, self.metrics, self.kubelet)
         self.work, self.others = ground.disk_work(), ground.others()
         self.publisher = Publisher(self.tools, self.work, self.report, self._published)
         self.leads, self.ready = asyncio.Event(), asyncio.Event()
@@ -127,6 +132,7 @@ class Agent:
         finally:
             self.notifier.tell("STOPPING=1")
             await _stop(running)
+            await self.kubelet.close()
             await _stop(lease)
 
     def _always(self) -> Mapping[str, Job]:

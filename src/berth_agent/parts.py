@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .kubelet import KubeletClient
 from .metrics import AgentMetrics
 from .report import Report
 from .seams import DiskWork, Part, Tools
@@ -16,6 +17,7 @@ class Ground:
     tools: Tools
     report: Report
     metrics: AgentMetrics
+    kubelet: KubeletClient
 
     def disk_work(self) -> DiskWork | None:
         """The life of a disk on its node."""
@@ -26,5 +28,12 @@ class Ground:
     def others(self) -> list[Part]:
         """Everything else that runs beside the frame."""
         from .devices import make as devices
+        from .facts import NodeFacts
+        from .usage import make as usage
 
-        return [devices(self.tools, self.report)]
+        registry = self.metrics.registry
+        return [
+            devices(self.tools, self.report),
+            NodeFacts(self.tools, self.report, self.kubelet, registry),
+            usage(self.tools, self.kubelet, registry),
+        ]
