@@ -10,6 +10,7 @@ it has not come back no second one is started.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -49,11 +50,12 @@ class Probe:
         self._what = f"a write to {point}" if point else f"a read of {device}"
         self._since = time.monotonic()
         self._process = self._machine.start(argv)
-        # The data fits into the pipe's buffer: this never waits.
         stdin = self._process.stdin
         if stdin is not None:
-            stdin.write(os.urandom(16) * (_BLOCK // 16))
-            stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # it has failed already: look tells why
+                if point:  # the data fits into the pipe's buffer: this never waits
+                    stdin.write(os.urandom(16) * (_BLOCK // 16))
+                stdin.close()
 
     def look(self, seconds: float) -> Tried | None:
         """The answer; None while it may still come; slow after ``seconds``, then the try goes on by itself."""

@@ -130,7 +130,7 @@ def ended(plan: WipePlan, result: str, message: str, offset: int, method: str, n
     return {
         "requestID": plan.request,
         "result": result,
-        "message": message[:1024],
+        **({"message": message[:1024]} if message else {}),
         "method": method,
         "requestedBy": plan.requested_by,
         "bytes": offset,

@@ -1,0 +1,167 @@
+"""The health of every disk of the node: probes, what the disk says itself, the kernel's words; and who is told of it.
+
+Run by work. What it comes to is decided in berth_core.app.health. A check never waits for a disk: every try is a
+process of its own, and one that hangs is left alone until it comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from berth_core.app.fsid import mount_point
+from berth_core.app.health import Evidence, Health, from_status, judge, smart_facts, to_status
+from berth_core.app.phase import FAULTED
+from berth_core.errors import BerthError
+from berth_host.disk_probe import Probe, Tried
+from berth_host.smart import read_smart
+
+from ..seams import Look, Object, Tools
+from ..seams import Record as Device
+from .kernel_log import KernelLog
+from .pods import Pods, Verdict
+from .record import Record
+from .threads import in_thread
+
+LOG = logging.getLogger("berth_agent.disks")
+#: A write of one block with fsync: more than this is no load, it is trouble.
+_ANSWER_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+
+
+class Checking:
+    """One node's disks. All state can be made anew from the objects and the next checks."""
+
+    def __init__(self, tools: Tools, record: Record) -> None:
+        self.tools, self.record = tools, record
+        self.log, self.pods = KernelLog(), Pods(tools)
+        self._health: dict[str, Health] = {}
+        self._probes: dict[str, Probe] = {}
+        self._smart: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._said: set[str] = set()
+        self._soon = asyncio.Event()
+
+    def health(self, disk: Object) -> Health:
+        """The verdict on a LocalDisk so far: before the first check, the one that the last agent wrote down."""
+        return self._health.get(str(disk["metadata"]["name"])) or from_status(disk.get("status") or {})
+
+    def is_broken_mount(self, disk: Object) -> bool:
+        """Whether what is mounted for it answered with an error."""
+        health = self.health(disk)
+        return health.state == FAULTED and health.reason == "ProbeFailed"
+
+    def check_soon(self) -> None:
+        """Do not wait for the interval. Returns at once."""
+        self._soon.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self.log.open()
+        try:
+            while True:
+                look = self.tools.look()
+                if look is not None:
+                    await self.check_all(look)
+                await self._pause()
+        finally:
+            self.log.close()
+
+    async def check_all(self, look: Look) -> None:
+        """One check of every disk. What the API server refuses is tried again at the next check."""
+        disks = {name: (disk, look.find_or_problem(disk)[0]) for name, disk in self.tools.disks().items()}
+        for gone in set(self._health) - set(disks):
+            self._health.pop(gone)
+        tried = await self._try_all({name: found for name, (_disk, found) in disks.items() if found is not None})
+        for name, (disk, device) in disks.items():
+            if device is not None:
+                evidence = await self._evidence(name, device, tried.get(name))
+                self._judge(disk, evidence)
+            try:
+                await self._tell(disk, device)
+            except BerthError as exc:
+                LOG.warning("LocalDisk %s: its health is not recorded: %s", name, exc.message)
+
+    def _judge(self, disk: Object, evidence: Evidence) -> None:
+        name = str(disk["metadata"]["name"])
+        before = self.health(disk)
+        now = self._health[name] = judge(before, evidence)
+        if (now.state, now.reason) == (before.state, before.reason):
+            return
+        bad = now.state == FAULTED
+        if bad or before.state == FAULTED:
+            LOG.log(logging.ERROR if bad else logging.INFO, "LocalDisk %s: %s: %s", name, now.reason, now.message)
+            kind, words = ("Warning" if bad else "Normal"), now.message or now.reason
+            self.tools.recorder.event(disk, kind, f"Disk{now.reason}", words, action="Check")
+        self.tools.wake_disk(name)
+
+    async def _tell(self, disk: Object, device: Device | None) -> None:
+        """The status, and the pods on the disk."""
+        name = str(disk["metadata"]["name"])
+        health, live = self._health.get(name), (disk.get("status") or {}).get("health") or {}
+        if health is not None and device is not None and health.reason != "NotChecked":
+            facts = self._smart.get(name, (0.0, {}))[1]
+            status = to_status(health, facts, live, self.tools.now())
+            if status != live:
+                await self.record.write(disk, health=status)
+        await self.pods.tell(disk, _verdict(disk, device, health or Health()))
+
+    async def _try_all(self, devices: dict[str, Device]) -> dict[str, Tried]:
+        """Begin a try of each, then wait for the answers, all together."""
+        settings = self.tools.settings()
+        for name, device in devices.items():
+            probe = self._probes.setdefault(name, Probe(self.tools.machine))
+            point = mount_point(name, settings.mount_root)
+            mounted = settings.policies.probe_writes and point in (device.get("mounts") or ())
+            try:
+                probe.start(str(device["path"]), point if mounted else "")
+            except OSError as exc:
+                self._say_once(f"disks cannot be probed: {exc.filename}: {exc.strerror}")
+        found: dict[str, Tried] = {}
+        while len(found) < len(devices):
+            for name in devices:
+                answer = self._probes[name].look(_ANSWER_SECONDS) if name not in found else None
+                if answer is not None:
+                    found[name] = answer
+            await asyncio.sleep(_LOOK_SECONDS)
+        return found
+
+    async def _evidence(self, name: str, device: Device, tried: Tried | None) -> Evidence:
+        errors = self.log.take(str(device["name"]))
+        smart = await self._ask_smart(name, str(device["path"]))
+        return Evidence(tried.result if tried else "none", tried.note if tried else "", smart, errors)
+
+    async def _ask_smart(self, name: str, path: str) -> dict[str, Any]:
+        since, facts = self._smart.get(name, (-1e9, {}))
+        if time.monotonic() - since < self.tools.settings().intervals.smart:
+            return facts
+        machine = self.tools.machine
+        report, why = await in_thread(lambda: read_smart(machine, path), f"smart {name}")
+        if why:
+            self._say_once(why)
+        facts = smart_facts(report)
+        self._smart[name] = (time.monotonic(), facts)
+        return facts
+
+    def _say_once(self, words: str) -> None:
+        if words not in self._said:
+            self._said.add(words)
+            LOG.info("%s", words)
+
+    async def _pause(self) -> None:
+        try:
+            await asyncio.wait_for(self._soon.wait(), self.tools.settings().intervals.health)
+        except asyncio.TimeoutError:
+            return
+        self._soon.clear()
+
+
+def _verdict(disk: Object, device: Device | None, health: Health) -> Verdict:
+    if device is None:
+        return Verdict(False, "Missing", f"LocalDisk {disk['metadata']['name']} is not in its node any more")
+    if health.state == FAULTED:
+        return Verdict(False, health.reason, f"LocalDisk {disk['metadata']['name']}: {health.message}")
+    if device.get("health") == FAULTED:
+        return Verdict(False, FAULTED, f"LocalDisk {disk['metadata']['name']}: {device.get('problem')}")
+    return Verdict(True, "Healthy", "every disk of this pod answers")

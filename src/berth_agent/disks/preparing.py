@@ -1,0 +1,184 @@
+"""The filesystem of a held disk is made and mounted, and taken off its mount point when nobody holds it any more.
+
+Called by work, for one disk never twice at once. The work on the disk itself is berth_host's, in a thread; before and
+after each step it comes back to us to have the lock checked at the API server (the fence) and the journal written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from berth_core.app.fs_plan import FilesystemPlan
+from berth_core.app.fsid import mount_point
+from berth_core.app.prepare import (
+    CONDITION,
+    FORMATTED,
+    MOUNTED,
+    MOUNTING,
+    UNMOUNTED,
+    UNMOUNTING,
+    Finding,
+    after_release,
+    check_lock,
+    finding,
+    is_mounted_for,
+    journal_entry,
+    journal_of,
+)
+from berth_core.errors import BerthError, DataError, LockError
+from berth_core.model.resources import BERTH, LOCAL_DISK
+from berth_host import unmounting
+from berth_host.filesystems import Outcome, prepare
+
+from ..seams import Object, Tools
+from ..seams import Record as Device
+from .record import Record
+from .threads import in_thread
+
+LOG = logging.getLogger("berth_agent.disks")
+#: A lock that is not ready for us, and a refusal: who put it there usually wakes us; this is for what nobody tells.
+_WAIT_SECONDS = 3.0
+_RETRY_SECONDS = 30.0
+#: Longer than any pause of the API server that we want to sit out with the disk's lock in our hands.
+_JOURNAL_SECONDS = 90.0
+
+
+class Preparing:
+    """One node's disks. ``renewed`` is called with the name of a disk whose filesystem has been mounted anew."""
+
+    def __init__(self, tools: Tools, record: Record, renewed: Callable[[str], None]) -> None:
+        self.tools, self.record, self.renewed = tools, record, renewed
+
+    async def prepare(self, disk: Object, device: Device | None, broken: bool) -> float | None:
+        """Make the disk ready for its lock. ``broken``: what is mounted there answers errors only."""
+        name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
+        if device is None or (self._is_ready(disk, device) and not broken):
+            return None
+        try:
+            fresh = await self._fence(name, ref["uid"])
+            if broken:
+                await self._take_off_broken(fresh)
+            outcome = await self._in_thread(fresh)
+            await self._note_ready(fresh, outcome)
+        except LockError as exc:
+            await self._say(disk, "Waiting", exc.message)
+            return _WAIT_SECONDS
+        except BerthError as exc:
+            await self._say(disk, "Refused" if isinstance(exc, DataError) else "Failed", exc.message)
+            return _RETRY_SECONDS
+        if outcome.done:
+            LOG.info("LocalDisk %s: %s", name, ", ".join(outcome.done))
+            self.tools.look_again()
+        return None
+
+    async def release(self, disk: Object) -> float | None:
+        """Take a disk that nobody holds off its mount point, when nobody uses it; seconds until it is tried again."""
+        name, root = str(disk["metadata"]["name"]), self.tools.settings().mount_root
+        journal = journal_of(disk)
+        mounted = unmounting.mounted_here(self.tools.machine, name, root) is not None
+        if not mounted and journal.get("step") not in (MOUNTING, MOUNTED, UNMOUNTING) and not _says_ready(disk):
+            return None
+        point = mount_point(name, root)
+        try:
+            fresh = await self.tools.client.get(LOCAL_DISK, name)
+            if fresh["spec"].get("claimRef"):
+                return 0.0  # somebody holds it again: there is nothing to release
+            if mounted:
+                words = f"nobody holds the disk: unmounting {point}"
+                await self.record.write(
+                    fresh, (CONDITION, "False", UNMOUNTING, words), journal=after_release(UNMOUNTING, journal, point)
+                )
+                self.tools.check()
+                machine = self.tools.machine
+                await in_thread(lambda: unmounting.unmount(machine, fresh, root, False), f"unmount {name}")
+            await self.record.write(
+                fresh,
+                (CONDITION, "False", UNMOUNTED, "nobody holds the disk, and it is not mounted"),
+                journal=after_release(UNMOUNTED, journal, point) if mounted or journal else None,
+            )
+        except BerthError as exc:
+            await self._say(disk, "InUse", exc.message)
+            return _RETRY_SECONDS
+        LOG.info("LocalDisk %s is unmounted: nobody holds it", name)
+        self.tools.look_again()
+        return None
+
+    def _is_ready(self, disk: Object, device: Device) -> bool:
+        """As far as the last look and the journal tell."""
+        name = str(disk["metadata"]["name"])
+        if not is_mounted_for(disk, disk["spec"]["claimRef"]["uid"]):
+            return _is_raw(disk) and _says_ready(disk)
+        return mount_point(name, self.tools.settings().mount_root) in (device.get("mounts") or ())
+
+    async def _fence(self, name: str, uid: str) -> Object:
+        """The LocalDisk as it is now, held by a living berth with that uid. Raises LockError, StateError."""
+        self.tools.check()
+        disk = await self.tools.client.get(LOCAL_DISK, name)
+        ref = disk["spec"].get("claimRef") or {}
+        berth = await self.tools.client.find(BERTH, ref["name"], ref["namespace"]) if ref else None
+        check_lock(disk, uid, berth)
+        return disk
+
+    async def _in_thread(self, disk: Object) -> Outcome:
+        loop = asyncio.get_running_loop()
+
+        def journal(step: str, plan: FilesystemPlan) -> None:
+            asyncio.run_coroutine_threadsafe(self._journal(disk, step, plan), loop).result(_JOURNAL_SECONDS)
+
+        root, machine = self.tools.settings().mount_root, self.tools.machine
+        name = str(disk["metadata"]["name"])
+
+        def work() -> Outcome:
+            if unmounting.detach_dead(machine, name, root):
+                LOG.warning("LocalDisk %s: the mount of a device that is gone was taken away", name)
+            return prepare(machine, disk, root, False, journal, at_boot=False)
+
+        return await in_thread(work, f"prepare {name}")
+
+    async def _journal(self, disk: Object, step: str, plan: FilesystemPlan) -> None:
+        """Before each step the fence, after it the fact: what has been done is written down whoever holds the disk."""
+        name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
+        if step not in (FORMATTED, MOUNTED):
+            await self._fence(name, ref["uid"])
+        await self.record.write(disk, finding(step, plan), journal=journal_entry(step, plan, ref))
+        self.tools.check()
+
+    async def _note_ready(self, disk: Object, outcome: Outcome) -> None:
+        """Where there was nothing to do, the journal may still be that of another lock, or of a killed agent."""
+        plan, ref = outcome.plan, disk["spec"]["claimRef"]
+        if plan is None or not plan.point:
+            await self.record.write(disk, (CONDITION, "True", "Raw", "a block volume: nothing is made on it"))
+        elif not outcome.done:
+            await self.record.write(disk, finding(MOUNTED, plan), journal=journal_entry(MOUNTED, plan, ref))
+
+    async def _take_off_broken(self, disk: Object) -> None:
+        """A filesystem that has shut itself down comes back only by a new mount; that waits until nobody uses it."""
+        name, root, machine = str(disk["metadata"]["name"]), self.tools.settings().mount_root, self.tools.machine
+        await in_thread(lambda: unmounting.unmount(machine, disk, root, False), f"unmount {name}")
+        LOG.info("LocalDisk %s: its filesystem answered errors only, and nobody uses it: it is mounted anew", name)
+        self.renewed(name)
+
+    async def _say(self, disk: Object, reason: str, message: str) -> None:
+        """The condition, and an Event where it is news."""
+        told: Finding = (CONDITION, "False", reason, message)
+        before: list[Any] = (disk.get("status") or {}).get("conditions") or []
+        if any(
+            (each["type"], each.get("reason"), each.get("message")) == (CONDITION, reason, message) for each in before
+        ):
+            return
+        LOG.warning("LocalDisk %s is not made ready: %s", disk["metadata"]["name"], message)
+        await self.record.write(disk, told)
+        if reason != "Waiting":
+            self.tools.recorder.event(disk, "Warning", reason, message, action="Prepare")
+
+
+def _is_raw(disk: Object) -> bool:
+    return bool(disk["spec"].get("volumeMode") == "Block")
+
+
+def _says_ready(disk: Object) -> bool:
+    found = (disk.get("status") or {}).get("conditions") or []
+    return any((each["type"], each["status"]) == (CONDITION, "True") for each in found)

@@ -1,0 +1,189 @@
+"""A request to wipe a disk is carried out: checked, done by a process of its own, followed, recorded.
+
+Called by work, for one disk never twice at once. The process (berth_host.wiper) holds the disk exclusively; it stops
+when we are gone, and the next agent goes on at the offset that the status tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from typing import Any
+
+from berth_core.app.fs_plan import find_device
+from berth_core.app.wipe import FAILED, SUCCEEDED, WipePlan, clearing, ended, is_to_be_cleared, plan_wipe, progress
+from berth_core.errors import BerthError, ConflictError, DataError, InvalidError, StateError, UnavailableError
+from berth_core.model.resources import LOCAL_DISK
+from berth_host.block_devices import survey
+
+from ..seams import Object, Tools
+from .record import Record
+from .threads import in_thread
+
+LOG = logging.getLogger("berth_agent.disks")
+CONDITION = "Wiped"
+_TICK = 1.0
+_RETRY_SECONDS = 10.0
+_PROGRAM = "import sys; from berth_host.wiper import main; sys.exit(main())"
+
+
+class _Paused(Exception):
+    """We are not the one agent of the node any more: no error, the wipe goes on when we are again."""
+
+
+class Wiping:
+    """One node's disks."""
+
+    def __init__(self, tools: Tools, record: Record) -> None:
+        self.tools, self.record = tools, record
+
+    async def wipe(self, disk: Object) -> float | None:
+        """Carry the request out to its end; seconds until it is tried again where something speaks against it."""
+        name = str(disk["metadata"]["name"])
+        try:
+            fresh = await self.tools.client.get(LOCAL_DISK, name)
+            if not fresh["spec"].get("wipe") or is_to_be_cleared(fresh):
+                return 0.0 if fresh["spec"].get("wipe") else None
+            if _is_over(fresh):
+                return None
+            plan = await self._plan(fresh)
+        except BerthError as exc:
+            await self._refuse(disk, exc)
+            return _RETRY_SECONDS
+        return await self._carry_out(fresh, plan)
+
+    async def clear(self, disk: Object) -> float | None:
+        """The request has been carried out: it goes from the spec, and with it whose data there was."""
+        name = str(disk["metadata"]["name"])
+        fresh = await self.tools.client.get(LOCAL_DISK, name)
+        if not is_to_be_cleared(fresh):
+            return None
+        try:
+            await self.tools.client.patch(LOCAL_DISK, name, None, clearing(fresh), kind="json")
+        except (ConflictError, InvalidError):  # somebody wrote in between: look again
+            return 0.5
+        LOG.info("LocalDisk %s is free: its wipe %s is done", name, fresh["spec"]["wipe"]["requestID"])
+        self.tools.look_again()
+        return None
+
+    async def _plan(self, disk: Object) -> WipePlan:
+        machine = self.tools.machine
+        devices = await in_thread(lambda: survey(machine), "survey")
+        device = find_device(disk, devices)
+        can_discard = machine.number(f"/sys/block/{device['name']}/queue/discard_max_bytes") > 0
+        return plan_wipe(disk, devices, can_discard, self.tools.now())
+
+    async def _carry_out(self, disk: Object, plan: WipePlan) -> float | None:
+        self.tools.check()
+        LOG.info("LocalDisk %s: wiping %s (%s) from byte %d", plan.name, plan.device, plan.method, plan.offset)
+        follower = _Follower(self, disk, plan)
+        try:
+            await follower.run()
+        except DataError as exc:  # nothing was touched
+            await self._refuse(disk, exc)
+            return _RETRY_SECONDS
+        except _Paused:
+            return _RETRY_SECONDS
+        except BerthError as exc:
+            await self._end(disk, plan, follower, FAILED, exc.message)
+            return None
+        await self._end(disk, plan, follower, SUCCEEDED, "")
+        return 0.0
+
+    async def _end(self, disk: Object, plan: WipePlan, done: _Follower, result: str, message: str) -> None:
+        last = ended(plan, result, message, done.offset, done.method, self.tools.now())
+        good = result == SUCCEEDED
+        words = message or f"wiped ({done.method}) as {plan.requested_by} asked, and read back"
+        # A disk that is blank again has nothing that was ever made on it.
+        fields: dict[str, Any] = {"lastWipe": last, "wipe": None, **({"journal": None} if good else {})}
+        await self.record.write(disk, (CONDITION, "True" if good else "False", result, words), **fields)
+        LOG.log(logging.INFO if good else logging.ERROR, "LocalDisk %s: wipe %s: %s", plan.name, result, words)
+        self.tools.recorder.event(disk, "Normal" if good else "Warning", f"Wipe{result}", words, action="Wipe")
+
+    async def _refuse(self, disk: Object, exc: BerthError) -> None:
+        known = [each for each in (disk.get("status") or {}).get("conditions") or () if each["type"] == CONDITION]
+        if known and known[0].get("message") == exc.message[:1024]:
+            return
+        LOG.warning("LocalDisk %s is not wiped: %s", disk["metadata"]["name"], exc.message)
+        await self.record.write(disk, (CONDITION, "False", "Refused", exc.message))
+        self.tools.recorder.event(disk, "Warning", "WipeRefused", exc.message, action="Wipe")
+
+
+class _Follower:
+    """One process that wipes: what it says becomes the status, at a bounded rate."""
+
+    def __init__(self, wiping: Wiping, disk: Object, plan: WipePlan) -> None:
+        self.wiping, self.disk, self.plan = wiping, disk, plan
+        self.tools = wiping.tools
+        self.offset, self.method, self.step = plan.offset, plan.method, ""
+        self._told: tuple[float, int, str, str] = (0.0, plan.offset, "", "")
+
+    async def run(self) -> None:
+        """To the end. Raises DataError when it refused before it touched anything, BerthError when it failed."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _PROGRAM, stdin=pipe, stdout=pipe, env=environment, cwd="/", start_new_session=True
+        )
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - asked for above
+        try:
+            order = {**self.plan._asdict()}
+            process.stdin.write(json.dumps(order).encode() + b"\n")
+            await process.stdin.drain()
+            await self._follow(process.stdout)
+        finally:
+            # It stops at the end of its input; a disk that hangs keeps it until it comes back.
+            process.stdin.close()
+
+    async def _follow(self, lines: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await asyncio.wait_for(lines.readline(), _TICK)
+            except asyncio.TimeoutError:
+                line = None
+            if line == b"":
+                raise BerthError(
+                    f"LocalDisk {self.plan.name}: the process that wiped it has died at byte {self.offset}"
+                )
+            said: dict[str, Any] = json.loads(line) if line else {}
+            if said.get("done"):
+                return
+            if "failed" in said:
+                raise (BerthError if self.step else DataError)(said["failed"])
+            if said:
+                self.step, self.offset, self.method = said["step"], said["offset"], said["method"]
+            await self._tell()
+            self._check_request()
+
+    async def _tell(self) -> None:
+        now = time.monotonic()
+        since, offset, step, method = self._told
+        is_news = (step, method) != (self.step, self.method)
+        if not self.step or (not is_news and now - since < self.tools.settings().intervals.wipe_progress):
+            return
+        speed = int((self.offset - offset) / (now - since)) if since and now > since else 0
+        self._told = (now, self.offset, self.step, self.method)
+        status = progress(self.plan, self.step, self.offset, speed, self.method)
+        words = f"wiping ({self.method}) as {self.plan.requested_by} asked"
+        try:
+            await self.wiping.record.write(self.disk, (CONDITION, "False", "Wiping", words), wipe=status)
+        except UnavailableError as exc:  # the request stands; what was done meanwhile is done again after a crash
+            LOG.warning("LocalDisk %s: the wipe's progress is not recorded: %s", self.plan.name, exc.message)
+
+    def _check_request(self) -> None:
+        try:
+            self.tools.check()
+        except StateError as exc:
+            raise _Paused from exc
+        disk = self.tools.disks().get(self.plan.name)
+        if disk is None or (disk["spec"].get("wipe") or {}).get("requestID") != self.plan.request:
+            raise BerthError(f"LocalDisk {self.plan.name}: the request was taken back at byte {self.offset}")
+
+
+def _is_over(disk: Object) -> bool:
+    last = (disk.get("status") or {}).get("lastWipe") or {}
+    return bool(last.get("requestID") == disk["spec"]["wipe"]["requestID"])
