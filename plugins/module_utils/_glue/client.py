@@ -20,7 +20,7 @@ from ..berth_core.errors import NotFoundError, UnavailableError
 from ..berth_core.model.api_errors import Request, api_error, warnings
 from ..berth_core.model.resources import Resource
 from .auth import Auth
-from .transport import NEVER_MENDS, connection_pool, unreachable
+from .transport import NEVER_MENDS, authority, connection_pool, unreachable
 
 try:
     import urllib3
@@ -54,6 +54,10 @@ class ApiClient:
         self.requests: Counter[str] = Counter()
         #: writes that the API server carried out (not those of a dry run): whoever fails later has changed something
         self.written = 0
+
+    def server(self) -> tuple[str, str]:
+        """The server's URL, and the certificate authority that was named for it (PEM; empty: the machine's own)."""
+        return self._host, authority(self._pool) if self._auth.configuration.ssl_ca_cert else ""
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

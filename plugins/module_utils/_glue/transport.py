@@ -69,6 +69,13 @@ def _tls(configuration: Any, source: str) -> dict[str, Any]:
     return options
 
 
+def authority(pool: Any) -> str:
+    """The certificates that a pool's server is verified with, PEM. Their file is gone by now."""
+    context = pool.connection_pool_kw.get("ssl_context")
+    found = context.get_ca_certs(binary_form=True) if context is not None else []
+    return "".join(ssl.DER_cert_to_PEM_cert(certificate) for certificate in found)
+
+
 def _bypasses(host: str, no_proxy: str | None) -> bool:
     name = urlsplit(host).hostname or ""
     parts = [part.strip().lstrip(".") for part in (no_proxy or "").split(",") if part.strip()]

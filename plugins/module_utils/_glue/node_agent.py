@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module node_agent: what the agents need in the cluster (account, rights, policy, and where wanted the DaemonSet).
+
+Called by plugins/modules/node_agent.py and plugins/action/node_agent.py. The manifests are the collection's own
+(deploy/agent). Everything is read, and every refusal made, before the first write.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from ..berth_core.app.compare import differences, prune
+from ..berth_core.app.node_agents import LEASE_PREFIX, NAMESPACE, agent_of, held_disks
+from ..berth_core.errors import InputError, LockError, NotFoundError, StateError
+from ..berth_core.model import resources
+from ..berth_core.model.resources import CONFIG_MAP, DAEMON_SET, LEASE, LOCAL_DISK, Resource
+from .base import Context, Operation
+from .crds import read_definitions
+from .objects import diff_entry
+
+_KINDS = {
+    (each.api_version, each.kind): each for each in vars(resources).values() if isinstance(each, resources.Resource)
+}
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "deploy", "agent")
+#: The DaemonSet's configuration files, one per node; a node without one of its own has the default.
+_CONFIGURATION = {"name": "berth-agent", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "berth"}}
+_DEFAULT = "default.yaml"
+
+
+def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """On the controller: the manifests travel with the arguments, also to another machine or into async."""
+    if arguments.get("manifests") is None:
+        return {**arguments, "manifests": read_definitions(_FOLDER)}
+    return arguments
+
+
+def run(context: Context) -> dict[str, Any]:
+    manifests = context.params["manifests"]
+    if not manifests:
+        raise InputError("node_agent: there are no manifests; run it as a task (its action plugin brings them)")
+    wanted = [(_kind(body), body) for body in manifests]
+    if context.params["state"] == "absent":
+        return _absent(context, wanted)
+    return _present(
+        context, [(kind, body) for kind, body in wanted if kind is not DAEMON_SET] + _daemonset(context, wanted)
+    )
+
+
+def _kind(body: Mapping[str, Any]) -> Resource:
+    found = _KINDS.get((str(body.get("apiVersion")), str(body.get("kind"))))
+    if found is None:
+        raise InputError(
+            f"node_agent: manifests: {body.get('apiVersion')} {body.get('kind')} is no kind that we install"
+        )
+    return found
+
+
+def _daemonset(
+    context: Context, wanted: list[tuple[Resource, dict[str, Any]]]
+) -> list[tuple[Resource, dict[str, Any]]]:
+    """The ConfigMap and the DaemonSet, as the options want them; none where they are not asked for."""
+    asked = context.params["daemonset"]
+    if not asked:
+        return []
+    files = {f"{node}.yaml": text for node, text in sorted((asked["configurations"] or {}).items())}
+    files[_DEFAULT] = asked["default_configuration"]
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _CONFIGURATION, "data": files}
+    made: list[tuple[Resource, dict[str, Any]]] = [(CONFIG_MAP, config)]
+    for kind, body in wanted:
+        if kind is DAEMON_SET:
+            body = copy.deepcopy(body)
+            pod = body["spec"]["template"]["spec"]
+            for container in [*pod["containers"], *pod.get("initContainers", ())]:
+                container["image"] = asked["image"]
+            if asked["node_selector"]:
+                pod["nodeSelector"] = asked["node_selector"]
+            if asked["tolerations"] is not None:
+                pod["tolerations"] = asked["tolerations"]
+            made.append((kind, body))
+    if len(made) == 1:
+        raise InputError("node_agent: daemonset is asked for, and the manifests hold none")
+    return made
+
+
+def _present(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) -> dict[str, Any]:
+    diff = []
+    for kind, body in wanted:
+        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
+        live = context.client.find(kind, name, namespace)
+        if live is not None and not differences(body, live):
+            continue
+        diff.append(diff_entry(kind, name, prune(live, body) if live else None, body, namespace))
+        if not context.check_mode:
+            context.client.apply(kind, body)
+    return {"changed": bool(diff), "diff": diff}
+
+
+def _absent(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) -> dict[str, Any]:
+    """Of one node its Lease, else everything but the namespace: others live there too."""
+    node, force = context.params["node_name"], context.params["force"]
+    held = _held(context, [node] if node else None)
+    if held and not force:
+        told = ", ".join(f"{row['name']} (by {row['holder']})" for row in held)
+        raise LockError(
+            f"node_agent: the agent of {node or 'every node'} is not removed while disks are held: {told}. Without it "
+            "nobody mounts, watches or releases them; remove those replicas first, or set force: true",
+            held=held,
+        )
+    if node:
+        going: list[tuple[Resource, Mapping[str, Any]]] = [(LEASE, _meta(f"{LEASE_PREFIX}{node}"))]
+    else:
+        _refuse_living(context, force)
+        going = [(DAEMON_SET, _meta("berth-agent")), (CONFIG_MAP, _meta("berth-agent"))]
+        going += [(kind, body) for kind, body in wanted if kind not in (resources.NAMESPACE, DAEMON_SET)]
+    diff = []
+    for kind, body in going:
+        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
+        if context.client.find(kind, name, namespace) is None:
+            continue
+        diff.append(diff_entry(kind, name, {"metadata": {"name": name}}, None, namespace, absent=True))
+        if not context.check_mode:
+            context.client.delete(kind, name, namespace)
+    return {"changed": bool(diff), "diff": diff, "held": held}
+
+
+def _meta(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": NAMESPACE}}
+
+
+def _held(context: Context, nodes: list[str] | None) -> list[dict[str, str]]:
+    try:
+        return held_disks(context.client.list(LOCAL_DISK), nodes)
+    except NotFoundError:  # the CRDs are gone: nothing can be held
+        return []
+
+
+def _refuse_living(context: Context, force: bool) -> None:
+    """Agents on hosts go first: without their account they would go on, and fail."""
+    if force or context.client.find(DAEMON_SET, "berth-agent", NAMESPACE):
+        return
+    now = datetime.now(timezone.utc)
+    leases = [each for each in context.client.list(LEASE, NAMESPACE) if _is_agents(each)]
+    alive = [agent["node"] for agent in (agent_of(each, now) for each in leases) if agent["alive"]]
+    if alive:
+        raise StateError(
+            f"node_agent: the agents of {', '.join(sorted(alive))} live; remove them first (role node_agent, "
+            "node_agent_state: absent), or set force: true",
+            alive=sorted(alive),
+        )
+
+
+def _is_agents(lease: Mapping[str, Any]) -> bool:
+    return str(lease["metadata"]["name"]).startswith(LEASE_PREFIX)
+
+
+OPERATION = Operation(
+    name="node_agent",
+    options={
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "node_name": {"type": "str"},
+        "force": {"type": "bool", "default": False},
+        "manifests": {"type": "list", "elements": "dict"},
+        "daemonset": {
+            "type": "dict",
+            "options": {
+                "image": {"type": "str", "required": True},
+                "default_configuration": {"type": "str", "default": "{}\n"},
+                "configurations": {"type": "dict"},
+                "node_selector": {"type": "dict"},
+                "tolerations": {"type": "list", "elements": "dict"},
+            },
+        },
+    },
+    run=run,
+    prepare=prepare,
+)

@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the API server tells of the node agents: who lives, with which configuration, and which token is still good.
+
+Called by the modules node_agent, node_agent_info and node_agent_token; the time comes in as an argument. Never verifies
+a token: only the API server can.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from .lock import disk_holder
+
+NAMESPACE = "berth-system"
+ACCOUNT = "berth-agent"
+LEASE_PREFIX = "berth-agent-"
+_NOTES = "berth.dev/"
+#: A token is renewed when a third of its life is over, as the agent itself does it.
+_SHARE = 3
+
+
+def agent_of(lease: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """One agent, from its Lease. ``alive``: somebody holds the Lease, and it has not run out."""
+    spec, meta = lease.get("spec") or {}, lease["metadata"]
+    notes = meta.get("annotations") or {}
+    renewed = str(spec.get("renewTime") or "")
+    age = _age(renewed, now)
+    alive = bool(spec.get("holderIdentity")) and age is not None and age < int(spec.get("leaseDurationSeconds") or 0)
+    conditions = _conditions(str(notes.get(_NOTES + "conditions") or "[]"))
+    ready = [each for each in conditions if each.get("type") == "Ready"]
+    return {
+        "node": str(meta["name"])[len(LEASE_PREFIX) :],
+        "alive": alive,
+        "ready": alive and bool(ready) and ready[0].get("status") == "True",
+        "holder": str(spec.get("holderIdentity") or ""),
+        "renewed": renewed,
+        "version": str(notes.get(_NOTES + "agent-version") or ""),
+        "configuration": str(notes.get(_NOTES + "configuration") or ""),
+        "configuration_since": str(notes.get(_NOTES + "configuration-since") or ""),
+        "conditions": conditions,
+    }
+
+
+def absent_agent(node: str) -> dict[str, Any]:
+    """A node whose agent has never been heard of."""
+    blank = dict.fromkeys(("holder", "renewed", "version", "configuration", "configuration_since"), "")
+    return {"node": node, "alive": False, "ready": False, **blank, "conditions": []}
+
+
+def unready(agent: Mapping[str, Any], configuration: str | None, version: str | None) -> str:
+    """Why an agent is not what is waited for, as one line; empty when it is."""
+    if not agent["alive"]:
+        seen = f"its Lease was renewed last at {agent['renewed']}" if agent["renewed"] else "it has no Lease"
+        return f"the agent of node {agent['node']} does not live ({seen})"
+    for what, wanted in (("configuration", configuration), ("version", version)):
+        if wanted and agent[what] != wanted:
+            refused = _told(agent, "ConfigurationInForce") if what == "configuration" else ""
+            return f"the agent of node {agent['node']} has {what} {agent[what] or 'none'}, not {wanted}{refused}"
+    if not agent["ready"]:
+        return f"the agent of node {agent['node']} is not Ready{_told(agent, 'Ready')}"
+    return ""
+
+
+def held_disks(disks: Iterable[Mapping[str, Any]], nodes: Sequence[str] | None = None) -> list[dict[str, str]]:
+    """The disks that somebody holds, by name."""
+    rows = [
+        {"name": disk["metadata"]["name"], "node": disk["spec"]["nodeName"], "holder": str(disk_holder(disk))}
+        for disk in disks
+        if disk_holder(disk) and (nodes is None or disk["spec"]["nodeName"] in nodes)
+    ]
+    return sorted(rows, key=lambda row: row["name"])
+
+
+def token_is_good(token: str, node: str, node_uid: str, account_uid: str, now: float) -> bool:
+    """Whether a token is that of the agent of this very node and account, and most of its life is still to come."""
+    claims = token_claims(token)
+    bound = claims.get("kubernetes.io") or {}
+    if not isinstance(bound, Mapping):
+        return False
+    whose = (bound.get("node") or {}).get("name"), (bound.get("node") or {}).get("uid")
+    issued, ends = float(claims.get("iat") or 0), float(claims.get("exp") or 0)
+    same = whose == (node, node_uid) and (bound.get("serviceaccount") or {}).get("uid") == account_uid
+    return same and issued <= now < issued + (ends - issued) / _SHARE
+
+
+def token_claims(token: str) -> Mapping[str, Any]:
+    """What a token says of itself; nothing where it is none."""
+    try:
+        payload = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _told(agent: Mapping[str, Any], kind: str) -> str:
+    found = [each for each in agent["conditions"] if each.get("type") == kind and each.get("status") != "True"]
+    return f": {found[0].get('reason', '')} {found[0].get('message', '')}".rstrip() if found else ""
+
+
+def _conditions(text: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _age(renewed: str, now: datetime) -> float | None:
+    """Seconds since an RFC 3339 time of the API server; None where it is none."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z", renewed)
+    if not match:
+        return None
+    return (now.replace(tzinfo=None) - datetime.fromisoformat(match[1])).total_seconds()
