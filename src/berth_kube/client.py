@@ -23,7 +23,7 @@ from berth_core.model.resources import Resource
 
 from .call import WRITES, Call, make_call, plain_get
 from .config import Config
-from .sending import Observe, Sender
+from .sending import Observe, Options, Sender
 from .watch import Watch
 
 Obj = dict[str, Any]
@@ -50,8 +50,8 @@ class KubeClient:
     """One API server, one identity.
 
     ``timeout`` is that of a whole request, tries and pauses included; each method that sends takes another by name.
-    ``connections`` bounds the requests under way; watches have connections of their own. ``observe(verb, status,
-    seconds)`` is called after each try (status 0: no answer). Every method raises ApiError's children; UnavailableError
+    ``connections`` bounds the requests under way; watches have connections of their own. ``gzip`` asks for compressed
+    answers: less on the network for more work on both sides. ``observe(verb, status, seconds)`` is called after each try (status 0: no answer). Every method raises ApiError's children; UnavailableError
     means that nothing is known of what became of a write.
     """
 
@@ -63,10 +63,11 @@ class KubeClient:
         field_manager: str = "berth",
         timeout: float = 30.0,
         connections: int = 8,
+        gzip: bool = False,
         observe: Observe | None = None,
     ) -> None:
         self._config, self._manager = config, field_manager
-        self._sender = Sender(config, user_agent, timeout, connections, observe)
+        self._sender = Sender(config, Options(user_agent, timeout, connections, gzip), observe)
         #: writes that the API server carried out
         self.written = 0
 

@@ -85,6 +85,8 @@ class Framing:
             if isinstance(event, h11.Data):
                 return self._plain(bytes(event.data))
             if isinstance(event, h11.EndOfMessage):
+                if self._inflate is not None and not self._inflate.eof:
+                    raise FramingError("the answer's gzip is broken: it ends early")
                 return END
             if not isinstance(event, h11.InformationalResponse):
                 raise FramingError("the connection was closed")

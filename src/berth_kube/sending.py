@@ -10,7 +10,7 @@ import logging
 import random
 import ssl
 from collections import Counter
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from berth_core.errors import UnavailableError
 from berth_core.model.api_errors import Request, api_error, warnings
@@ -24,15 +24,23 @@ _log = logging.getLogger(__name__)
 Observe = Callable[[str, int, float], None]
 
 
+class Options(NamedTuple):
+    """See `KubeClient`."""
+
+    user_agent: str
+    timeout: float
+    connections: int
+    gzip: bool
+
+
 class Sender:
     """One API server, one identity, and the connections to it. Made inside a running loop."""
 
-    def __init__(
-        self, config: Config, user_agent: str, timeout: float, connections: int, observe: Observe | None
-    ) -> None:
-        self._config, self._agent, self._timeout = config, user_agent, timeout
+    def __init__(self, config: Config, options: Options, observe: Observe | None) -> None:
+        self._config, self._timeout = config, options.timeout
+        self._common = {"user-agent": options.user_agent, **({"accept-encoding": "gzip"} if options.gzip else {})}
         self._loop = asyncio.get_running_loop()
-        self._wire = wire.Wire(config.endpoint, self._context, connections)
+        self._wire = wire.Wire(config.endpoint, self._context, options.connections)
         self._observe: Observe = observe or (lambda _verb, _status, _seconds: None)
         #: called right before each write is sent; what it raises, the caller gets
         self.before_write: Callable[[], None] = lambda: None
@@ -112,7 +120,7 @@ class Sender:
         return head.status, connection
 
     async def _headers(self) -> dict[str, str]:
-        headers = {"user-agent": self._agent, **await self._config.credentials.headers()}
+        headers = {**self._common, **await self._config.credentials.headers()}
         pair = self._config.credentials.pair()
         if pair is not None and self._config.tls is not None and self._config.tls.use(pair):
             self._wire.forget_idle()

@@ -119,6 +119,15 @@ def test_pages_make_one_list(run: Run, connect: Connect, namespace: str) -> None
     run(story())
 
 
+def test_compressed_lists_are_the_same(run: Run, connect: Connect, namespace: str) -> None:
+    async def story() -> None:
+        async with connect() as client, connect(gzip=True) as small:
+            await client.create(CONFIG_MAP, config_map(namespace, "a", big="x" * 500_000))
+            assert (await small.list(CONFIG_MAP, namespace)).items == (await client.list(CONFIG_MAP, namespace)).items
+
+    run(story())
+
+
 def test_watch_tells_what_happens(run: Run, connect: Connect, namespace: str) -> None:
     async def story() -> None:
         async with connect() as client:

@@ -1,0 +1,247 @@
+"""What no API server can be asked to do on demand: answers scripted byte by byte, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from berth_core.errors import ApiError, GoneError, UnavailableError
+from berth_core.model.resources import CONFIG_MAP, NAMESPACE, POD
+from berth_kube import config, retry
+from berth_kube.client import KubeClient
+from berth_kube.credentials import Static
+
+Run = Callable[..., Any]
+
+
+def answer(status: int, body: Any = None, **headers: str) -> bytes:
+    data = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+    lines = [f"HTTP/1.1 {status} X", f"content-length: {len(data)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + data
+
+
+OK = answer(200, {"metadata": {"name": "x"}})
+
+
+class Script:
+    """A server that gives these answers, one for each request, and then closes; empty bytes close at once."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers, self.requests, self.connections = list(answers), [], 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = next(
+                    (int(line[15:]) for line in head.lower().splitlines() if line.startswith("content-length")), 0
+                )
+                body = await reader.readexactly(length)
+                self.requests.append((head.splitlines()[0], body))
+                data = self.answers.pop(0) if self.answers else b""
+                if not data:
+                    break
+                writer.write(data)
+                await writer.drain()
+                if b"connection: close" in data:
+                    break
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            writer.close()
+
+
+def play(run: Run, script: Script, story: Callable[[KubeClient], Any], **options: Any) -> Any:
+    async def scene() -> Any:
+        server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        where = config.endpoint(f"http://127.0.0.1:{port}", "test")
+        try:
+            async with KubeClient(config.Config(where, None, Static({}), "test", "default"), **options) as client:
+                return await story(client)
+        finally:
+            server.close()
+            await server.wait_closed()
+
+    return run(scene())
+
+
+MAP = {"metadata": {"name": "a", "namespace": "n"}}
+
+
+def test_later_says_when(run: Run) -> None:
+    """429: it has not begun, so that even a create is sent again, not before the server said."""
+    script = Script(answer(429, retry_after="1"), OK)
+    began = time.monotonic()
+    assert play(run, script, lambda client: client.create(CONFIG_MAP, MAP))["metadata"]["name"] == "x"
+    assert time.monotonic() - began >= 1.0
+    assert len(script.requests) == 2
+
+
+def test_an_eviction_is_asked_once(run: Run) -> None:
+    script = Script(answer(429, {"message": "disruption budget"}, retry_after="1"), OK)
+    evict = lambda client: client.create(POD, {}, name="p", namespace="n", subresource="eviction")  # noqa: E731
+    with pytest.raises(UnavailableError, match="disruption budget"):
+        play(run, script, evict)
+    assert script.requests[0][0].startswith("POST /api/v1/namespaces/n/pods/p/eviction?")
+
+
+def test_later_than_we_wait(run: Run) -> None:
+    script = Script(answer(429, {"message": "calm down"}, retry_after="3600"))
+    with pytest.raises(UnavailableError, match="calm down"):
+        play(run, script, lambda client: client.get(NAMESPACE, "x", timeout=5))
+
+
+def test_tries_are_bounded(run: Run) -> None:
+    script = Script(*[answer(503, {"message": "busy"})] * 100)
+    with pytest.raises(UnavailableError, match="busy"):
+        play(run, script, lambda client: client.get(NAMESPACE, "x", timeout=60))
+    assert len(script.requests) == retry.RETRIES + 1
+
+
+def test_a_create_that_failed_inside_is_not_repeated(run: Run) -> None:
+    script = Script(answer(500, {"message": "etcd"}), OK)
+    with pytest.raises(UnavailableError, match="etcd"):
+        play(run, script, lambda client: client.create(CONFIG_MAP, MAP))
+    assert len(script.requests) == 1
+
+
+def test_a_connection_that_ends_as_it_is_used(run: Run) -> None:
+    """The server closes instead of answering the second request: a get goes again at once, a create does not."""
+    script = Script(OK, b"", OK)
+
+    async def story(client: KubeClient) -> Any:
+        await client.get(NAMESPACE, "x")
+        return await client.get(NAMESPACE, "x")
+
+    assert play(run, script, story)["metadata"]["name"] == "x"
+    assert (script.connections, len(script.requests)) == (2, 3)
+    script = Script(OK, b"", OK)
+
+    async def other(client: KubeClient) -> Any:
+        await client.get(NAMESPACE, "x")
+        return await client.create(CONFIG_MAP, MAP)
+
+    with pytest.raises(UnavailableError, match="may or may not have been carried out"):
+        play(run, script, other)
+
+
+def test_a_server_that_closes_after_each_answer(run: Run) -> None:
+    script = Script(*[answer(200, {}, connection="close")] * 3)
+
+    async def story(client: KubeClient) -> None:
+        for _ in range(3):
+            await client.get(NAMESPACE, "x")
+
+    play(run, script, story)
+    assert script.connections == 3
+
+
+def test_compressed(run: Run) -> None:
+    body = gzip.compress(json.dumps({"x": "y" * 100_000}).encode())
+    script = Script(answer(200, body, content_encoding="gzip"))
+    assert len(play(run, script, lambda client: client.get(NAMESPACE, "x"))["x"]) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", UnavailableError, "no answer from the API server"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\n{", UnavailableError, "no answer"),
+        (answer(200, b"<html>"), ApiError, "the answer is not JSON"),
+        (answer(200, b"x", content_encoding="gzip"), UnavailableError, "gzip is broken"),
+        (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 100_000, UnavailableError, "no answer"),
+    ],
+    ids=["no HTTP", "cut", "no JSON", "no gzip", "endless head"],
+)
+def test_answers_that_are_none(run: Run, data: bytes, kind: type[ApiError], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        play(run, Script(*[data] * 10), lambda client: client.get(NAMESPACE, "x", timeout=2))
+
+
+def stream(*lines: bytes, end: bool = True) -> bytes:
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(line), line) for line in lines)
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    return head + chunks + (b"0\r\n\r\n" if end else b"")
+
+
+EVENT = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}\n'
+
+
+async def watched(client: KubeClient) -> list[str]:
+    async with client.watch(CONFIG_MAP, "1", seconds=60) as events:
+        return [f"{event.type} {event.version}" async for event in events]
+
+
+def test_a_watch_in_pieces(run: Run) -> None:
+    """Lines do not care where chunks begin and end."""
+    both = EVENT + EVENT.replace(b"7", b"8")
+    script = Script(stream(*[both[i : i + 5] for i in range(0, len(both), 5)]))
+    assert play(run, script, watched) == ["ADDED 7", "ADDED 8"]
+    assert "watch=1&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=60" in script.requests[0][0]
+
+
+def test_a_watch_that_is_cut(run: Run) -> None:
+    with pytest.raises(UnavailableError, match="cannot watch configmaps"):
+        play(run, Script(stream(EVENT, EVENT[:20], end=False)), watched)
+
+
+def test_a_watch_that_ends_in_a_line(run: Run) -> None:
+    assert play(run, Script(stream(EVENT, EVENT[:20])), watched) == ["ADDED 7"]
+
+
+def test_errors_inside_a_watch(run: Run) -> None:
+    gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+    with pytest.raises(GoneError, match="too old"):
+        play(run, Script(stream(EVENT, json.dumps(gone).encode() + b"\n")), watched)
+    with pytest.raises(ApiError, match="sent no event"):
+        play(run, Script(stream(b"[]\n")), watched)
+
+
+def test_a_silent_watch_is_cut(run: Run) -> None:
+    """The server should end it; one that does not is left after a while."""
+
+    async def story(client: KubeClient) -> None:
+        async with client.watch(CONFIG_MAP, "1", seconds=0.2) as events:
+            async for _event in events:
+                pass
+
+    with pytest.raises(UnavailableError, match="no complete answer in time"):
+        play(run, Script(stream(EVENT, end=False).replace(b"connection: close\r\n", b"")), story, timeout=0.5)
+
+
+def test_a_page_that_is_too_old(run: Run) -> None:
+    """A list that took longer than the server remembers is read once more, in one go."""
+    first = {"metadata": {"resourceVersion": "5", "continue": "next"}, "items": [{"metadata": {"name": "a"}}]}
+    whole = {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}, {"metadata": {"name": "c"}}]}
+    gone = answer(410, {"kind": "Status", "reason": "Expired", "message": "the continue token is too old"})
+    script = Script(answer(200, first), gone, answer(200, whole))
+    listing = play(run, script, lambda client: client.list(CONFIG_MAP, limit=1))
+    assert [item["metadata"]["name"] for item in listing.items] == ["b", "c"]
+    assert listing.version == "9"
+    assert ["limit=1" in request for request, _body in script.requests] == [True, True, False]
+    assert "continue=next" in script.requests[1][0]
+    assert "resourceVersion" not in script.requests[1][0]
+
+
+def test_what_may_be_sent_again() -> None:
+    assert retry.may_resend(0, idempotent=False, sent=False)
+    assert not retry.may_resend(0, idempotent=False, sent=True)
+    assert retry.may_resend(429, idempotent=False, sent=True)
+    assert retry.may_resend(503, idempotent=True, sent=True)
+    assert not retry.may_resend(503, idempotent=False, sent=True)
+    assert not retry.may_resend(404, idempotent=True, sent=True)
+
+
+def test_pauses() -> None:
+    assert [retry.pause(attempt, "", 0.5) for attempt in (0, 1, 2, 10)] == [0.1, 0.2, 0.4, 2.0]
+    assert retry.pause(0, "7", 0.0) == 7.0
+    assert retry.pause(0, "Wed, 21 Oct 2015 07:28:00 GMT", 0.5) == 0.1
