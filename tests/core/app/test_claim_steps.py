@@ -132,6 +132,15 @@ def test_a_disk_that_somebody_else_has_taken_is_left_and_another_one_chosen():
     assert world.get(LOCAL_DISK, "n1-d1")["spec"]["claimRef"]["name"] == "pvc-c-1"
 
 
+def test_a_berth_that_names_a_disk_of_another_class_locks_nothing():
+    world = cluster([disk(), disk("n1-d1", size=3 << 30)])
+    world.step()
+    world.store[LOCAL_DISK, "n1-d0"]["spec"]["storageClassName"] = "gold"
+    assert world.run() == claim_steps.DONE
+    assert "claimRef" not in world.get(LOCAL_DISK, "n1-d0")["spec"]
+    assert "claimRef" in world.get(LOCAL_DISK, "n1-d1")["spec"]
+
+
 @pytest.mark.parametrize("phase", ["Faulted", "Missing"])
 def test_a_disk_that_breaks_before_its_lock_is_exchanged_and_after_reserved_it_is_waited_for(phase):
     world = cluster([disk(), disk("n1-d1", size=3 << 30)])

@@ -103,7 +103,7 @@ def choose(
 
 def _own(asked: Asked, own: Sequence[LocalDisk]) -> LocalDisk:
     for disk in own:
-        if condition_of(disk) == Condition.GOOD and not _unfit(asked, disk):
+        if condition_of(disk) == Condition.GOOD and not unfit(asked, disk):
             return disk
     why = "; ".join(f"LocalDisk {disk.name} on node {disk.node_name}: {_own_problem(asked, disk)}" for disk in own)
     raise UnschedulableError(
@@ -115,7 +115,7 @@ def _own(asked: Asked, own: Sequence[LocalDisk]) -> LocalDisk:
 
 def _own_problem(asked: Asked, disk: LocalDisk) -> str:
     condition = condition_of(disk)
-    return _unfit(asked, disk) if condition == Condition.GOOD else _WORDS.get(condition, condition.name.lower())
+    return unfit(asked, disk) if condition == Condition.GOOD else _WORDS.get(condition, condition.name.lower())
 
 
 def _fitting(
@@ -129,7 +129,7 @@ def _fitting(
 def _problem(asked: Asked, disk: LocalDisk, places: Mapping[str, Place], taken: Collection[str]) -> str:
     return (
         _elsewhere(asked, disk, places)
-        or _unfit(asked, disk)
+        or unfit(asked, disk)
         or not_free(disk)
         or ("chosen for another claim" if disk.name in taken else "")
     )
@@ -146,7 +146,8 @@ def _elsewhere(asked: Asked, disk: LocalDisk, places: Mapping[str, Place]) -> st
     return f"on a node that is {place.problem}" if place.problem else ""
 
 
-def _unfit(asked: Asked, disk: LocalDisk) -> str:
+def unfit(asked: Asked, disk: LocalDisk) -> str:
+    """Why a disk is not what the claim asks for, whoever has it; empty where it is."""
     claim = asked.claim
     if disk.storage_class != claim.storage_class:
         return "of another class"

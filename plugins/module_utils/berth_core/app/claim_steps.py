@@ -19,6 +19,7 @@ from ..errors import LockError, StateError
 from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.resources import BERTH, LOCAL_DISK, PV, Resource
 from . import claim_manifests, claims, states
+from .claim_disks import unfit
 from .claims import Asked
 from .fsid import DEFAULT_MOUNT_ROOT
 from .lock import holds_disk, lock_disk, unlock_disk
@@ -113,7 +114,7 @@ def _reserve(view: View, asked: Asked, record: Object) -> Step:
     claim, name = asked.claim, _disk_name(record)
     if claim.volume_name or claim.terminating or _moved(view, asked, record):
         return _give_up(view, record)
-    if view.disk is None or (not _held(view, record) and _unusable(view.disk)):
+    if view.disk is None or (not _held(view, record) and _unusable(asked, view.disk)):
         return _give_up(view, record)
     holder = claims.holder(claim.namespace, claim.name, claim.uid, record["metadata"]["uid"])
     try:
@@ -132,8 +133,10 @@ def _moved(view: View, asked: Asked, record: Object) -> bool:
     return asked.storage_class.waits and not own and asked.node != record["spec"]["nodeName"]
 
 
-def _unusable(disk: Object) -> bool:
-    return condition_of(LocalDisk.from_object(disk)) != Condition.GOOD
+def _unusable(asked: Asked, disk: Object) -> bool:
+    """Asked again right before the lock: the disk may have changed, and anybody may have written the Berth."""
+    seen = LocalDisk.from_object(disk)
+    return condition_of(seen) != Condition.GOOD or bool(unfit(asked, seen))
 
 
 def _give_up(view: View, record: Object) -> Step:
