@@ -9,6 +9,7 @@
 
 Each is started when the first test asks for it and removed at the end of the session, whatever the tests did. With
 BERTH_KUBECONFIG in the environment `control_plane` is that existing cluster; tests that want hosts are skipped by name.
+With BERTH_VM `vm` is the machine of the cluster of that name (`berth-dev --name NAME vm up`), and stays up.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .qemu import Vm
 from .state import write_atomically
 
 EXISTING = "BERTH_KUBECONFIG"
+EXISTING_VM = "BERTH_VM"
 
 
 def say(line: str) -> None:
@@ -105,6 +107,12 @@ def dev_cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def vm() -> Iterator[Vm]:
     """A virtual machine that is up. Its disks are as `berth_dev.qemu.model.default_disks` has them: leave them so."""
+    existing = os.environ.get(EXISTING_VM)
+    if existing:
+        machine = Cluster(existing).vm
+        machine.up(say)
+        yield machine
+        return
     with temporary_folder() as cluster:
         cluster.vm.up(say)
         yield cluster.vm

@@ -22,7 +22,7 @@ examples:
   berth-dev vm ssh lsblk                      run something inside; without a command: a shell
   berth-dev vm disk add x0 --bus scsi --serial S1 --wwn 0x5000000000000001
   berth-dev vm disk pull n0                   hot-unplug; `plug` brings it back with its data
-  berth-dev vm off; berth-dev vm disk swap s0 s1; berth-dev vm on     sda and sdb change their names
+  berth-dev vm off; berth-dev vm disk swap s0 s1; berth-dev vm on     they change their places
   berth-dev vm smart n0 4                     its SMART log says that it is failing; 0: healthy
   berth-dev vm io-error s0 write              writes fail; read, all, none
   berth-dev vm down                           remove it and its disks
@@ -72,11 +72,18 @@ def _add_disk_commands(actions: Any) -> None:
     add.add_argument("--serial", help="its serial number; two disks may have the same")
     add.add_argument("--wwn", help="its WWN, 0x and 16 hexadecimal digits (SCSI)")
     add.add_argument("--rotational", action="store_true", help="a hard disk (SCSI)")
-    plug = _add(kinds, "plug", lambda cluster, arguments: cluster.vm.disk_plug(arguments.disk), "bring a disk back")
+    plug = _add(kinds, "plug", lambda cluster, arguments: cluster.vm.disks.plug(arguments.disk), "bring a disk back")
     plug.add_argument("disk")
-    pull = _add(kinds, "pull", lambda cluster, arguments: cluster.vm.disk_pull(arguments.disk), "take a disk out")
+    pull = _add(kinds, "pull", lambda cluster, arguments: cluster.vm.disks.pull(arguments.disk), "take a disk out")
     pull.add_argument("disk")
-    swap = _add(kinds, "swap", _disk_swap, "let two disks change places, while it is off")
+    gone = _add(
+        kinds,
+        "discard",
+        lambda cluster, arguments: cluster.vm.disks.discard(arguments.disk),
+        "throw away a disk that is out, with all that is on it",
+    )
+    gone.add_argument("disk")
+    swap = _add(kinds, "swap", _disk_swap, "let two disks change bays, while both are out, or while it is off")
     swap.add_argument("disk")
     swap.add_argument("other")
 
@@ -116,17 +123,17 @@ def _ssh(cluster: Cluster, arguments: argparse.Namespace) -> None:
 
 
 def _smart(cluster: Cluster, arguments: argparse.Namespace) -> None:
-    cluster.vm.disk_smart(arguments.disk, arguments.critical)
+    cluster.vm.disks.smart(arguments.disk, arguments.critical)
 
 
 def _io_error(cluster: Cluster, arguments: argparse.Namespace) -> None:
-    cluster.vm.disk_errors(arguments.disk, arguments.accesses)
+    cluster.vm.disks.errors(arguments.disk, arguments.accesses)
 
 
 def _disk_add(cluster: Cluster, arguments: argparse.Namespace) -> None:
     wished = {"serial": arguments.serial, "wwn": arguments.wwn, "rotational": arguments.rotational}
-    cluster.vm.disk_add(arguments.disk, arguments.bus, parse_size(arguments.size), **wished)
+    cluster.vm.disks.add(arguments.disk, arguments.bus, parse_size(arguments.size), **wished)
 
 
 def _disk_swap(cluster: Cluster, arguments: argparse.Namespace) -> None:
-    cluster.vm.disk_swap(arguments.disk, arguments.other)
+    cluster.vm.disks.swap(arguments.disk, arguments.other)

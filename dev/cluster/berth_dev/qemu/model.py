@@ -126,9 +126,19 @@ def swapped(disks: Collection[VmDisk], one: str, other: str) -> list[VmDisk]:
     return [replace(disk, bay=exchanged[disk.name]) for disk in disks]
 
 
+def file_name(disk: VmDisk) -> str:
+    """The id of the block node of its file."""
+    return f"file-{disk.name}"
+
+
+def fault_name(disk: VmDisk) -> str:
+    """The id of the block node that makes errors, while there is one."""
+    return f"fault-{disk.name}"
+
+
 def block_nodes(disk: VmDisk, file: str) -> list[dict[str, Any]]:
-    """The chain of block nodes of a disk, lowest first. The lowest is `file-…`; one that makes errors comes between."""
-    base = {"driver": "file", "node-name": f"file-{disk.name}", "filename": file, "discard": "unmap"}
+    """The chain of block nodes of a disk, lowest first: the file, errors if there are to be some, the top."""
+    base = {"driver": "file", "node-name": file_name(disk), "filename": file, "discard": "unmap"}
     chain: list[dict[str, Any]] = [base]
     if disk.errors != "none":
         chain.append(fault_node(disk))
@@ -139,8 +149,7 @@ def fault_node(disk: VmDisk) -> dict[str, Any]:
     """The node that fails accesses with EIO. Flushes pass: a failed one cannot be healed."""
     kinds = ("read", "write") if disk.errors == "all" else (disk.errors,)
     rules = [{"event": "none", "iotype": kind, "errno": _EIO, "once": False, "immediately": True} for kind in kinds]
-    node = f"fault-{disk.name}"
-    return {"driver": "blkdebug", "node-name": node, "image": f"file-{disk.name}", "inject-error": rules}
+    return {"driver": "blkdebug", "node-name": fault_name(disk), "image": file_name(disk), "inject-error": rules}
 
 
 def top_node(disk: VmDisk, below: str) -> dict[str, Any]:
