@@ -14,6 +14,7 @@ from typing import Any
 import jmespath
 
 from berth_core.app.agent_plan import Declarations, agent_status, is_same_status, plan_declarations
+from berth_core.app.drift import swapped_for
 from berth_core.errors import BerthError, ConflictError, NotFoundError
 from berth_core.model.resources import LOCAL_DISK
 
@@ -117,7 +118,9 @@ class Publisher:
     async def _update(self, disk: Object, look: Look, standing: tuple[str, str, str] | None) -> None:
         name = str(disk["metadata"]["name"])
         device, ambiguous = look.find_or_problem(disk)
-        status = agent_status(disk, self._with_findings(disk, device), self.tools.now(), ambiguous, standing)
+        swapped = swapped_for(disk, look.whole) if device is None and not ambiguous else ""
+        seen = self._with_findings(disk, device)
+        status = agent_status(disk, seen, self.tools.now(), ambiguous, standing, swapped)
         if is_same_status(disk, status):
             return
         self.tools.check()

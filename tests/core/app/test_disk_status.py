@@ -67,12 +67,13 @@ def test_only_the_conditions_that_changed_get_a_new_time():
     assert after["phase"] == "Faulted"
 
 
-def test_a_disk_that_is_gone_is_remembered_by_its_identity_alone():
+def test_a_disk_that_is_gone_is_remembered_by_its_identity_and_its_last_slot():
     disk = local_disk()
     disk["status"] = disk_status(disk, device(), NOW)
     after = disk_status(disk, {}, LATER)
     assert after["phase"] == "Missing"
-    assert after["observed"] == {"wwn": "0x5000sdb", "serial": "SERIAL-sdb", "model": "Disk", "size": 4 << 30}
+    slot = {"byPath": "pci-0000:00:1f.2-sdb"}
+    assert after["observed"] == {"wwn": "0x5000sdb", "serial": "SERIAL-sdb", "model": "Disk", "size": 4 << 30, **slot}
     assert conditions(after)["Matched"] == ("False", "NotFound")
 
 

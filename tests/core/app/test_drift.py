@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth_core.app.disk_status import disk_status
-from berth_core.app.drift import find_drift
+from berth_core.app.drift import find_drift, swapped_for
 from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
 
 NOW = "2026-01-01T00:00:00Z"
@@ -92,3 +92,24 @@ def test_a_held_disk_with_another_filesystem_says_which_belongs_there():
     drift = find_drift([DECLARED], [seen(formatted(uuid="77"), claimRef=held())])
     (sentence,) = what(drift, "changed")
     assert sentence.startswith("it carries ext4 77, expected filesystem ")
+
+
+def test_what_is_there_in_the_stead_of_a_disk():
+    disk = local_disk()
+    seen = {**disk, "status": {"observed": {"byPath": "pci-0000:00:1f.2-sdb"}}}
+    assert swapped_for(disk, [device("sdc")]) == ""
+    assert swapped_for(seen, [device("sdc")]) == ""
+    other = {**device("sdc"), "by_path": ["pci-0000:00:1f.2-sdb"]}
+    told = swapped_for(seen, [device("sdd"), other])
+    assert "in its slot pci-0000:00:1f.2-sdb is now /dev/sdc" in told
+    assert "expected wwn 0x5000sdb, serial SERIAL-sdb" in told
+    grown = device("sdb", size=5)
+    assert "has some of its keys and not all of them" in swapped_for(disk, [grown])
+
+
+def test_a_disk_that_was_swapped_is_missing_and_says_for_which():
+    status = disk_status({**local_disk(), "status": {}}, None, "now", swapped="in its slot x is now y")
+    told = {each["type"]: (each["status"], each["reason"], each.get("message")) for each in status["conditions"]}
+    assert status["phase"] == "Missing"
+    assert told["Matched"] == ("False", "Drift", "in its slot x is now y")
+    assert told["Ready"][:2] == ("False", "Missing")

@@ -74,10 +74,15 @@ def _standing(disk: Disk, plan: Plan) -> tuple[str, str, str]:
 
 
 def agent_status(
-    disk: Disk, device: Device | None, now: str, ambiguous: str, standing: tuple[str, str, str] | None
+    disk: Disk,
+    device: Device | None,
+    now: str,
+    ambiguous: str,
+    standing: tuple[str, str, str] | None,
+    swapped: str = "",
 ) -> dict[str, Any]:
     """The status that the agent's frame applies to a LocalDisk: everything that it owns, and nothing else."""
-    status = disk_status(disk, device, now, ambiguous)
+    status = disk_status(disk, device, now, ambiguous, swapped)
     if standing is not None:
         before = (disk.get("status") or {}).get("conditions") or ()
         status["conditions"] += conditions([(DECLARED, *standing[:2], standing[2][:_MESSAGE])], before, now)

@@ -16,8 +16,9 @@ from ..model.quantity import format_bytes
 from .fsid import filesystem_uuid
 from .phase import AVAILABLE, FAULTED, HEALTH_UNKNOWN, IN_USE, LOCKED, MISSING, RELEASED, disk_phase, is_seen
 
-#: Keys that a disk keeps while it is not there: whoever looks for it needs them.
-_REMEMBERED = ("wwn", "serial", "model", "size")
+#: What a disk keeps while it is not there: its keys, and the slot where it was last seen. Whoever looks for it, or for
+#: what is there in its stead, needs them.
+_REMEMBERED = ("wwn", "serial", "model", "size", "byPath")
 _MANY = 64
 _TEXT = 256
 _MESSAGE = 1024
@@ -81,12 +82,13 @@ def foreign_signature(name: str, spec: Mapping[str, Any], observed: Mapping[str,
 
 
 def disk_status(
-    disk: Mapping[str, Any], device: Mapping[str, Any] | None, now: str, ambiguous: str = ""
+    disk: Mapping[str, Any], device: Mapping[str, Any] | None, now: str, ambiguous: str = "", swapped: str = ""
 ) -> dict[str, Any]:
     """The whole status of a LocalDisk (an object of the API) after a look at its node.
 
     ``now`` (RFC 3339) becomes the lastTransitionTime of the conditions that changed, and of no other. ``ambiguous``:
-    why the identity names no single device although some carry it (``device`` is None then).
+    why the identity names no single device although some carry it; ``swapped``: which other disk is there in its stead
+    (drift.swapped_for). ``device`` is None then.
     """
     name, spec, before = disk["metadata"]["name"], disk["spec"], disk.get("status") or {}
     observed = observed_of(device, before.get("observed"))
@@ -96,33 +98,41 @@ def disk_status(
         "phase": phase,
         "observed": observed,
         "conditions": conditions(
-            _findings(name, spec, observed, phase, device, ambiguous), before.get("conditions") or (), now
+            _unmatched(observed, ambiguous, swapped) or _findings(name, spec, observed, phase, device),
+            before.get("conditions") or (),
+            now,
         ),
     }
     return {**status, "capacity": format_bytes(size)} if size else status
 
 
-def _findings(
-    name: str,
-    spec: Mapping[str, Any],
-    observed: Mapping[str, Any],
-    phase: str,
-    device: Mapping[str, Any] | None,
-    ambiguous: str,
-) -> list[tuple[str, str, str, str]]:
-    """(type, status, reason, message) of every condition."""
+def _unmatched(observed: Mapping[str, Any], ambiguous: str, swapped: str) -> list[tuple[str, str, str, str]]:
+    """(type, status, reason, message) of every condition, of a disk that is not there; empty for one that is."""
     if ambiguous:
         return [
             ("Matched", "False", "Ambiguous", ambiguous[:_MESSAGE]),
             ("Healthy", "Unknown", "Ambiguous", ""),
             ("Ready", "False", "Ambiguous", "no telling which device it is: nothing is done to any of them"),
         ]
-    if not is_seen(observed):
+    if is_seen(observed):
+        return []
+    if swapped:
         return [
-            ("Matched", "False", "NotFound", "no device of the node carries this identity"),
+            ("Matched", "False", "Drift", swapped[:_MESSAGE]),
             ("Healthy", "Unknown", "NotFound", ""),
-            ("Ready", "False", MISSING, "the disk is not in its node"),
+            ("Ready", "False", MISSING, "another disk is there in its stead: nothing is done to that one"),
         ]
+    return [
+        ("Matched", "False", "NotFound", "no device of the node carries this identity"),
+        ("Healthy", "Unknown", "NotFound", ""),
+        ("Ready", "False", MISSING, "the disk is not in its node"),
+    ]
+
+
+def _findings(
+    name: str, spec: Mapping[str, Any], observed: Mapping[str, Any], phase: str, device: Mapping[str, Any] | None
+) -> list[tuple[str, str, str, str]]:
+    """The same, of a disk that is there."""
     health = str(observed.get("health") or HEALTH_UNKNOWN)
     healthy = {HEALTH_UNKNOWN: "Unknown", FAULTED: "False"}.get(health, "False" if phase == FAULTED else "True")
     problem = str((device or {}).get("problem") or "")

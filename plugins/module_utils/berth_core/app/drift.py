@@ -13,7 +13,7 @@ from typing import Any
 
 from .disk_change import SETTINGS, read_identity
 from .disk_status import expected_filesystem, foreign_signature, observed_of
-from .identity import agrees, from_spec
+from .identity import Device, agrees, describe, from_spec, observed_identity
 from .phase import MISSING, is_faulted
 
 Disk = Mapping[str, Any]
@@ -48,6 +48,24 @@ def find_drift(declared: Sequence[Mapping[str, Any]], disks: Sequence[Disk]) -> 
     drift = {"missing": missing, "extra": extra, "changed": changed}
     text = [f"{kind}: {_line(each)}" for kind, found in drift.items() for each in found]
     return {**drift, "text": text, "any": bool(text)}
+
+
+def swapped_for(disk: Disk, devices: Sequence[Device]) -> str:
+    """Which device is there in the stead of a LocalDisk's that was not found, for people; empty when none is.
+
+    One that has some of its keys and contradicts others (another size, another serial behind the same WWN), or one in
+    the slot where the disk was last seen.
+    """
+    identity = from_spec(disk["spec"]["identity"])
+    slot = str(((disk.get("status") or {}).get("observed") or {}).get("byPath") or identity.by_path)
+    for device in devices:
+        found = observed_identity(device, slot if slot in (device.get("by_path") or ()) else "")
+        shares = (identity.wwn and found.wwn == identity.wwn) or (identity.serial and found.serial == identity.serial)
+        if shares:
+            return f"{describe(device)} has some of its keys and not all of them; expected {identity.describe()}"
+        if slot and found.by_path == slot:
+            return f"in its slot {slot} is now {describe(device)}; expected {identity.describe()}"
+    return ""
 
 
 def _gone(wanted: Mapping[str, Any], disk: Disk) -> str:
