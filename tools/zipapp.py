@@ -26,19 +26,8 @@ PLATFORM = ("--python-version", "3.9", "--implementation", "cp", "--abi", "cp39"
 PLATFORMS = ("--platform", "manylinux2014_x86_64", "--platform", "any")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SHEBANG = b"#!/usr/bin/env python3\n"
-_MAIN = b'''\
-"""Where Python begins when it is given this file."""
-import os
-import sys
-
-if sys.version_info < (3, 9):
-    sys.exit("berth-agent needs Python 3.9 or newer, and this is " + sys.version.split()[0])
-os.environ.setdefault("MULTIDICT_NO_EXTENSIONS", "1")  # only the pure-Python files are here
-
-from berth_agent.__main__ import main
-
-sys.exit(main())
-'''
+#: The first file that Python runs; kept apart so that it can be read and checked as code.
+MAIN = ROOT / "src" / "zipapp_main.py"
 
 
 def wheels() -> list[Path]:
@@ -66,7 +55,7 @@ def ours() -> Iterator[tuple[str, bytes]]:
         root = ROOT / package
         for path in root.rglob("*.py"):
             yield str(path.relative_to(root.parent)), path.read_bytes()
-    yield "__main__.py", _MAIN
+    yield "__main__.py", MAIN.read_bytes()
     yield "LICENSE", (ROOT / "LICENSE").read_bytes()
 
 

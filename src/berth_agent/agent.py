@@ -26,6 +26,7 @@ from berth_kube.queue import Reconciler
 
 from .config import Configuration
 from .kubelet import KubeletClient
+from .memory import give_back
 from .metrics import AgentMetrics
 from .notify import Notifier
 from .observer import Observer
@@ -44,6 +45,8 @@ COMPONENT = "berth-agent"
 LEASE = Periods(lease=60.0, renew=40.0, retry=15.0)
 #: Disks that may be worked on at once; a wipe keeps its place for hours.
 _WORKERS = 64
+#: Seconds after the first publishing when starting is over.
+_SETTLED = 10.0
 
 Job = Callable[[], Awaitable[Any]]
 
@@ -228,6 +231,7 @@ class Agent:
         self.report.set(READY, "True", "Published")
         if not self.ready.is_set():
             LOG.info("everything that was seen is published")
+            asyncio.get_running_loop().call_later(_SETTLED, give_back)
         self.ready.set()
 
     def _said(self) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from prometheus_client import CollectorRegistry, Gauge
-
 from berth_core.app.node_facts import condition, node_facts
 from berth_core.errors import BerthError
 from berth_core.model.resources import NODE
 
+from .figures import Figures
 from .kubelet import KubeletClient
 from .report import ALLOCATABLE, Report
 from .seams import Tools
@@ -24,13 +23,12 @@ LOG = logging.getLogger("berth_agent.facts")
 class NodeFacts:
     """Compares capacity, reservations and allocatable every so often."""
 
-    def __init__(self, tools: Tools, report: Report, kubelet: KubeletClient, registry: CollectorRegistry) -> None:
+    def __init__(self, tools: Tools, report: Report, kubelet: KubeletClient, registry: Figures) -> None:
         self.tools, self.report, self.kubelet = tools, report, kubelet
-        self._gauge = Gauge(
+        self._gauge = registry.gauge(
             "berth_agent_node_resource",
             "Resources of the node: capacity, kube_reserved, system_reserved, eviction, allocatable, expected.",
             ["resource", "fact"],
-            registry=registry,
         )
         self._woken = asyncio.Event()
 
@@ -61,7 +59,7 @@ class NodeFacts:
         for fact in facts:
             shown = {**fact._asdict(), "expected": fact.expected}
             for name in ("capacity", "kube_reserved", "system_reserved", "eviction", "allocatable", "expected"):
-                self._gauge.labels(fact.resource, name).set(float(shown[name]))
+                self._gauge.set(float(shown[name]), fact.resource, name)
         status, reason, message = condition(facts)
         if self.report.set(ALLOCATABLE, status, reason, message) and status == "False":
             LOG.warning("node %s: %s", self.tools.node, message)

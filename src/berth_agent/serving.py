@@ -9,18 +9,17 @@ import asyncio
 import logging
 from typing import Callable
 
-from prometheus_client import CollectorRegistry, generate_latest
-
 from berth_core.errors import InputError
 from berth_kube.serve import Server
 
+from .figures import Figures
 from .settings import Metrics, Settings
 
 LOG = logging.getLogger("berth_agent.serving")
 _RETRY = 30.0
 
 
-async def serve(registry: CollectorRegistry, settings: Callable[[], Settings], is_ready: Callable[[], bool]) -> None:
+async def serve(registry: Figures, settings: Callable[[], Settings], is_ready: Callable[[], bool]) -> None:
     """Until cancelled. A port that cannot be had is told of and tried again: the disks matter more."""
     while True:
         wanted = settings().metrics
@@ -35,13 +34,13 @@ async def serve(registry: CollectorRegistry, settings: Callable[[], Settings], i
                 await server.stop()
 
 
-async def _start(registry: CollectorRegistry, wanted: Metrics, is_ready: Callable[[], bool]) -> Server | None:
+async def _start(registry: Figures, wanted: Metrics, is_ready: Callable[[], bool]) -> Server | None:
     if not wanted.port:
         return None
     tls = (wanted.tls_certificate, wanted.tls_key) if wanted.tls_certificate else None
     ready = {"published": lambda: None if is_ready() else "not everything that was seen is published yet"}
     try:
-        server = Server(wanted.port, wanted.address, tls=tls, ready=ready, metrics=lambda: generate_latest(registry))
+        server = Server(wanted.port, wanted.address, tls=tls, ready=ready, metrics=registry.text)
         await server.start()
     except InputError as exc:
         LOG.warning("figures are not served: %s", exc.message)

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 import yaml
+
 from tests.dev.hosts_help import eventually, ssh
 from tests.support.kube import install_crds
 
@@ -24,7 +25,7 @@ NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
 PYTHON = "/usr/bin/python3"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def zipapp() -> bytes:
     """The agent as one file, built from the sources as they are."""
     from tools import zipapp as builder
@@ -115,8 +116,8 @@ class AgentOnHost:
 
     def start(self, log: str = "log", environment: str = "", **options: str) -> int:
         """Start it; the pid."""
-        line = f"cd /; {environment} nohup setsid {self.command('run', **options)} >>{self.folder}/{log} 2>&1 </dev/null & echo $!"
-        pid = int(self.here(line))
+        command = f"{environment} nohup setsid {self.command('run', **options)}"
+        pid = int(self.here(f"cd /; {command} >>{self.folder}/{log} 2>&1 </dev/null & echo $!"))
         self.pids.append(pid)
         return pid
 
@@ -129,7 +130,8 @@ class AgentOnHost:
     def stop(self) -> None:
         """End every agent that was started here, and wait for that."""
         for pid in self.pids:
-            self.here(f"kill -TERM {pid} 2>/dev/null; for i in $(seq 100); do kill -0 {pid} 2>/dev/null || exit 0; sleep .1; done; kill -KILL {pid}", check=False)
+            gone = f"for i in $(seq 100); do kill -0 {pid} 2>/dev/null || exit 0; sleep .1; done"
+            self.here(f"kill -TERM {pid} 2>/dev/null; {gone}; kill -KILL {pid}", check=False)
         self.pids.clear()
 
     def clean(self) -> None:

@@ -14,13 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
+    from ..figures import Figures
     from ..kubelet import KubeletClient
     from ..seams import Part, Tools
 
 
-def make(tools: Tools, kubelet: KubeletClient, registry: CollectorRegistry) -> Part:
+def make(tools: Tools, kubelet: KubeletClient, registry: Figures) -> Part:
     """The Part that samples usage."""
     from .sampler import Sampler
 

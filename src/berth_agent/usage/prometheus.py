@@ -13,6 +13,7 @@ from typing import Any
 from berth_core.errors import ApiError, InputError, UnavailableError
 from berth_kube import wire
 from berth_kube.config import endpoint
+from berth_kube.connection import Endpoint, WireError
 from berth_kube.credentials import TokenFile
 from berth_kube.tls import Pem, Tls
 
@@ -86,7 +87,7 @@ class PrometheusStore:
         deadline = asyncio.get_running_loop().time() + _SECONDS
         try:
             answer = await self._wire(url, where).request("POST", where.prefix, headers, body, deadline)
-        except wire.WireError as exc:
+        except WireError as exc:
             raise UnavailableError(f"no answer from {url}: {exc.text}") from exc
         status = answer.head.status
         if status >= 300:
@@ -94,7 +95,7 @@ class PrometheusStore:
             raise ApiError(f"{url} refuses with {status}: {text}", status)
         return answer.body
 
-    def _wire(self, url: str, where: wire.Endpoint) -> wire.Wire:
+    def _wire(self, url: str, where: Endpoint) -> wire.Wire:
         if url not in self._wires:
             trust = Pem(path=self.usage.ca_file) if self.usage.ca_file else None
             tls = Tls(url, trust, None) if where.tls else None

@@ -11,11 +11,10 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, Counter
-
 from berth_core.errors import ApiError, BerthError
 from berth_core.model.resources import NODE
 
+from ..figures import Figures
 from ..kubelet import KubeletClient
 from ..seams import Object, Tools
 from ..settings import Usage
@@ -32,10 +31,10 @@ _NODE_FOR = 600.0
 class Sampler:
     """One node's samples."""
 
-    def __init__(self, tools: Tools, kubelet: KubeletClient, registry: CollectorRegistry) -> None:
+    def __init__(self, tools: Tools, kubelet: KubeletClient, registry: Figures) -> None:
         self.tools, self.kubelet = tools, kubelet
-        self._taken = Counter("berth_agent_usage_samples", "Samples taken.", registry=registry)
-        self._failed = Counter("berth_agent_usage_failures", "Rounds without samples or store.", registry=registry)
+        self._taken = registry.counter("berth_agent_usage_samples_total", "Samples taken.")
+        self._failed = registry.counter("berth_agent_usage_failures_total", "Rounds without samples or store.")
         self._store: Store | None = None
         self._opened: Usage | None = None
         self._waiting: deque[Sequence[Sample]] = deque(maxlen=_WAITING)
@@ -65,7 +64,7 @@ class Sampler:
             await self._write(self._store)
             self._told = ""
         except BerthError as exc:
-            self._failed.inc()
+            self._failed.add()
             if exc.message != self._told:
                 LOG.warning("usage: %s", exc.message)
             self._told = exc.message
@@ -90,7 +89,7 @@ class Sampler:
         found = samples_of(await self.kubelet.summary(self._node[1]), int(time.time()))
         if found:
             self._waiting.append(found)
-            self._taken.inc(len(found))
+            self._taken.add(len(found))
 
     async def _write(self, store: Store) -> None:
         while self._waiting:
