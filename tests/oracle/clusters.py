@@ -19,7 +19,9 @@ def case(seed: int) -> Object:
     names = [node["metadata"]["name"] for node in nodes]
     pods = [_pod(rng, f"p{index}", names) for index in range(rng.randint(0, 20))]
     volumes, claims, wanted = _storage(rng, names)
-    pod = _pod(rng, "new", [], wanted)
+    for one in pods:
+        one["spec"]["volumes"] = _users(rng, claims) + _inline(rng, 0.06)
+    pod = _pod(rng, "new", [], wanted + _inline(rng, 0.1))
     pod["spec"].pop("nodeName", None)
     if rng.random() < 0.05:
         pod["spec"]["nodeName"] = rng.choice(names)
@@ -30,6 +32,8 @@ def case(seed: int) -> Object:
         "pvs": volumes,
         "pvcs": claims,
         "storageClasses": _CLASSES,
+        "csiNodes": [_csi_node(rng, name) for name in names if rng.random() < 0.7],
+        "volumeAttachments": _attachments(rng, names, volumes),
         "pod": pod,
         "pluginConfig": _plugin_config(rng),
     }
@@ -63,6 +67,12 @@ def _node(rng: Random, name: str) -> Object:
     labels = {HOST: name, "cores": rng.choice(["4", "8", "x", "-3"])}
     if rng.random() < 0.85:
         labels["zone"] = rng.choice(ZONES)
+    if rng.random() < 0.4:
+        labels["topology.kubernetes.io/zone"] = rng.choice("ab")
+    if rng.random() < 0.1:
+        labels["failure-domain.beta.kubernetes.io/zone"] = rng.choice("ab")
+    if rng.random() < 0.1:
+        labels["topology.kubernetes.io/region"] = "r"
     if rng.random() < 0.5:
         labels["disk"] = rng.choice(["ssd", "hdd", ""])
     effects = ["NoSchedule", "PreferNoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -83,7 +93,16 @@ def _node(rng: Random, name: str) -> Object:
     spec: Object = {"taints": taints}
     if rng.random() < 0.12:
         spec["unschedulable"] = True
-    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"allocatable": allocatable}}
+    status = {"allocatable": allocatable, "images": rng.sample(_IMAGES, rng.randint(0, 3))}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
+
+
+_IMAGES: list[Object] = [
+    {"names": ["i:latest", "registry.example.com/i@sha256:1"], "sizeBytes": 900 << 20},
+    {"names": ["registry.example.com:5000/web:latest"], "sizeBytes": 333 << 20},
+    {"names": ["web:2"], "sizeBytes": 3000 << 20},
+    {"names": ["i:latest"], "sizeBytes": 50 << 20},
+]
 
 
 def _resources(rng: Random) -> Object:
@@ -115,7 +134,8 @@ def _container(rng: Random, name: str) -> Object:
         if rng.random() < 0.3:
             port["hostIP"] = rng.choice(["127.0.0.1", "10.0.0.1", "0.0.0.0"])
         ports.append(port)
-    return {"name": name, "image": "i", "resources": _resources(rng), "ports": ports}
+    image = rng.choice(["i", "i", "registry.example.com:5000/web", "web:2", "none"])
+    return {"name": name, "image": image, "resources": _resources(rng), "ports": ports}
 
 
 def _pod(rng: Random, name: str, nodes: list[str], volumes: list[Object] | None = None) -> Object:
@@ -156,7 +176,7 @@ def _pod(rng: Random, name: str, nodes: list[str], volumes: list[Object] | None 
         _wishes(rng, spec)
         spec["volumes"] = volumes or []
     if rng.random() < 0.35:
-        spec.setdefault("affinity", {}).update(_pod_affinity(rng, 0.25 if nodes else 0.4))
+        spec.setdefault("affinity", {}).update(_pod_affinity(rng, 0.15 if nodes else 0.35))
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
@@ -306,7 +326,7 @@ def _spread(rng: Random) -> Object:
 
 def _storage(rng: Random, names: list[str]) -> tuple[list[Object], list[Object], list[Object]]:
     """Return volumes, claims, and the pod's volumes."""
-    if rng.random() < 0.75:
+    if rng.random() < 0.65:
         return [], [], []
     volumes = [_volume(rng, f"pv{index}", names) for index in range(rng.randint(0, 6))]
     claims, wanted = [], []
@@ -318,6 +338,59 @@ def _storage(rng: Random, names: list[str]) -> tuple[list[Object], list[Object],
     if rng.random() < 0.05:
         wanted.append({"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
     return volumes, claims, wanted
+
+
+def _users(rng: Random, claims: list[Object]) -> list[Object]:
+    """Now and then a running pod that uses one of the claims."""
+    if not claims or rng.random() < 0.8:
+        return []
+    name = rng.choice(claims)["metadata"]["name"]
+    return [{"name": "used", "persistentVolumeClaim": {"claimName": name}}]
+
+
+def _inline(rng: Random, chance: float) -> list[Object]:
+    """Volumes that a pod names itself."""
+    if rng.random() > chance:
+        return []
+    read_only = {"readOnly": rng.random() < 0.6}
+    monitors = rng.sample(["m1", "m2", "m3"], rng.randint(1, 2))
+    sources: list[Object] = [
+        {"gcePersistentDisk": {"pdName": rng.choice("ab"), **read_only}},
+        {"awsElasticBlockStore": {"volumeID": rng.choice(["vol-1", "vol-2"]), **read_only}},
+        {"iscsi": {"targetPortal": "x", "iqn": rng.choice(["iqn.a", "iqn.b"]), "lun": 0, **read_only}},
+        {"rbd": {"monitors": monitors, "image": rng.choice("ab"), **read_only}},
+        {"emptyDir": {}},
+    ]
+    return [{"name": f"i{index}", **one} for index, one in enumerate(rng.sample(sources, rng.randint(1, 2)))]
+
+
+def _csi_node(rng: Random, name: str) -> Object:
+    drivers: list[Object] = [{"name": "csi.example.com", "nodeID": name}, {"name": "ebs.csi.aws.com", "nodeID": name}]
+    for one in drivers:
+        if rng.random() < 0.8:
+            one["allocatable"] = {"count": rng.choice([0, 1, 1, 2, 5])}
+    return {"metadata": {"name": name}, "spec": {"drivers": drivers[: rng.randint(0, 2)]}}
+
+
+def _attachments(rng: Random, names: list[str], volumes: list[Object]) -> list[Object]:
+    found = []
+    for index in range(rng.choice([0, 0, 0, 1, 3])):
+        volume = rng.choice([one["metadata"]["name"] for one in volumes] or ["gone"])
+        spec = {
+            "nodeName": rng.choice(names),
+            "attacher": rng.choice(["csi.example.com", "csi.example.com", "ebs.csi.aws.com"]),
+            "source": {"persistentVolumeName": volume},
+        }
+        found.append({"metadata": {"name": f"va{index}"}, "spec": spec})
+    return found
+
+
+_ZONE_LABELS: list[Object] = [
+    {"topology.kubernetes.io/zone": "a"},
+    {"topology.kubernetes.io/zone": "a__b"},
+    {"failure-domain.beta.kubernetes.io/zone": "b", "topology.kubernetes.io/region": "r"},
+    {"topology.kubernetes.io/zone": "a__"},
+]
 
 
 def _volume(rng: Random, name: str, names: list[str]) -> Object:
@@ -337,6 +410,12 @@ def _volume(rng: Random, name: str, names: list[str]) -> Object:
     if rng.random() < 0.1:
         spec["volumeMode"] = "Block"
     labels = {"tier": rng.choice(["hot", "cold"])}
+    if rng.random() < 0.3:
+        labels.update(rng.choice(_ZONE_LABELS))
+    if rng.random() < 0.5:
+        spec["csi"] = {"driver": "csi.example.com", "volumeHandle": rng.choice(["h1", "h2", name])}
+    elif rng.random() < 0.3:
+        spec["awsElasticBlockStore"] = {"volumeID": rng.choice(["aws://a/vol-1", "vol-2"])}
     return {
         "metadata": {"name": name, "labels": labels},
         "spec": spec,
@@ -347,7 +426,7 @@ def _volume(rng: Random, name: str, names: list[str]) -> Object:
 def _claim(rng: Random, name: str, volumes: list[Object]) -> Object:
     spec: Object = {
         "resources": {"requests": {"storage": rng.choice(["500Mi", "1Gi", "2Gi", "5Gi"])}},
-        "accessModes": ["ReadWriteOnce"],
+        "accessModes": [_maybe(rng, 0.85, "ReadWriteOnce", "ReadWriteOncePod")],
         "storageClassName": rng.choice(["local", "local", "local", "local", "made", "now", "unknown"]),
     }
     annotations = {}

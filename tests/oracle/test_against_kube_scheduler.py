@@ -26,6 +26,7 @@ from tests.oracle.conftest import ask
 
 OURS = ("LocalDiskFit", "LocalDeviceFit")
 THEIRS = [(name, weight) for name, weight in DEFAULT_WEIGHTS if name not in OURS]
+VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits")
 SKIP = {"code": 3, "reasons": []}
 FIRST, LAST = (int(part) for part in os.environ.get("BERTH_ORACLE_SEEDS", "0-599").split("-"))
 
@@ -39,6 +40,8 @@ def read(found: dict[str, Any]):
         pvcs=found["pvcs"],
         storage_classes=found["storageClasses"],
         namespaces=found["namespaces"],
+        csi_nodes=found["csiNodes"],
+        attachments=found["volumeAttachments"],
     )
     args = {one["name"]: one["args"] for one in found["pluginConfig"]}
     return make_profile("oracle", args, THEIRS), snapshot, PlacementRequest(PodInfo.from_manifest(found["pod"]))
@@ -145,8 +148,9 @@ def test_the_clusters_meet_every_rule(cases):
     few = len(cases) // 100
     for name in ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "VolumeBinding"):
         assert seen[name, "filter 2"] > few, name
-    assert seen["InterPodAffinity", "filter 2"] > few
-    for name in ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"):
+    for name in ("InterPodAffinity", "VolumeZone"):
+        assert seen[name, "filter 2"] > few, name
+    for name in ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", *VOLUMES):
         assert seen[name, "filter 1"] > few, name
     for name in (
         "TaintToleration",
@@ -155,6 +159,7 @@ def test_the_clusters_meet_every_rule(cases):
         "NodeResourcesBalancedAllocation",
         "PodTopologySpread",
         "InterPodAffinity",
+        "ImageLocality",
     ):
         assert seen[name, "score"] > few, name
     assert seen["VolumeBinding", "pre filter"] > few

@@ -16,6 +16,7 @@ from ..model.node import NodeInfo
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS
 from ..model.taint import Taint
 from .columns import BoolColumn, IntColumn, bools, ints, np
+from .images import ImageSets
 from .labels import LabelColumns
 
 BASIC = (CPU, MEMORY, EPHEMERAL, PODS)
@@ -33,6 +34,7 @@ class NodeTable:
         self._taint_ids: dict[tuple[Taint, ...], int] = {}
         self.taint_set: IntColumn = ints(0)
         self.unschedulable: BoolColumn = bools(0)
+        self.images = ImageSets()
         self.generation: IntColumn = ints(0)
         self.allocatable: dict[str, IntColumn] = {name: ints(0) for name in BASIC}
         self.requested: dict[str, IntColumn] = {name: ints(0) for name in BASIC}
@@ -59,6 +61,7 @@ class NodeTable:
         for table in (self.allocatable, self.requested, self.nonzero):
             for name in table:
                 table[name] = ints(size)
+        self.images = ImageSets.of([info.images for info in self.infos])
         for row, info in enumerate(self.infos):
             self._write(row, info)
 
@@ -73,6 +76,7 @@ class NodeTable:
         self._relayout(lambda column: np.insert(column, row, 0))
         self.infos.insert(row, info)
         self._index()
+        self.images.insert(row, info.images)
         self._write(row, info)
         return row
 
@@ -80,11 +84,13 @@ class NodeTable:
         """Take a node out; all later rows move by one."""
         row = self.row_of[name]
         self._relayout(lambda column: np.delete(column, row))
+        self.images.give_back(self.infos[row].images)
         del self.infos[row]
         self._index()
 
     def replace(self, row: int, info: NodeInfo) -> None:
         """Write new facts of a node that stays where it is."""
+        self.images.replace(row, self.infos[row].images, info.images)
         self.infos[row] = info
         self.labels.set_row(row, dict(info.labels))
         self._write(row, info)
@@ -92,6 +98,7 @@ class NodeTable:
     def _relayout(self, change: Callable[[Any], Any]) -> None:
         self.taint_set, self.unschedulable = change(self.taint_set), change(self.unschedulable)
         self.generation = change(self.generation)
+        self.images.relayout(change)
         for table in (self.allocatable, self.requested, self.nonzero):
             for name in table:
                 table[name] = change(table[name])

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..model.attachable import InlineVolume
 from ..model.berth import BerthRecord
-from ..model.pod import Amounts, HostPort, PodInfo
+from ..model.pod import Amounts, ClaimVolume, HostPort, PodInfo
 from ..model.pod_affinity import NO_AFFINITY, PodAffinity
 from ..model.requests import CPU, DEFAULT_CPU, DEFAULT_MEMORY, MEMORY, amount
 
@@ -38,6 +39,8 @@ class Occupant:
     host_ports: tuple[HostPort, ...]
     spreads: bool = True
     affinity: PodAffinity = NO_AFFINITY
+    volumes: tuple[ClaimVolume, ...] = ()
+    inline: tuple[InlineVolume, ...] = ()
 
 
 def of_pod(pod: PodInfo, node_name: str = "") -> Occupant | None:
@@ -47,7 +50,7 @@ def of_pod(pod: PodInfo, node_name: str = "") -> Occupant | None:
         return None
     return Occupant(
         pod.namespace, where, dict(pod.labels), pod.requests, pod.nonzero, pod.host_ports,
-        spreads=not pod.terminating, affinity=pod.affinity,
+        spreads=not pod.terminating, affinity=pod.affinity, volumes=pod.volumes, inline=pod.inline,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from ..model.attachable import Attachment, CsiNode
 from ..model.berth import BerthRecord
 from ..model.device import LocalDevice
 from ..model.disk import LocalDisk
@@ -31,6 +32,7 @@ from .nodes import NodeTable
 from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod
 from .pod_terms import PodTerms
 from .tally import Tally
+from .volume_uses import VolumeUses
 from .volumes import VolumeTable
 
 Objects = Iterable[Object]
@@ -75,6 +77,8 @@ class Snapshot:
         pvcs: Objects = (),
         storage_classes: Objects = (),
         namespaces: Objects = (),
+        csi_nodes: Objects = (),
+        attachments: Objects = (),
     ) -> Snapshot:
         """Build a snapshot from objects as the API gives them."""
         snapshot = cls()
@@ -88,6 +92,8 @@ class Snapshot:
             (snapshot.upsert_claim, pvcs),
             (snapshot.upsert_class, storage_classes),
             (snapshot.upsert_namespace, namespaces),
+            (snapshot.upsert_csi_node, csi_nodes),
+            (snapshot.upsert_attachment, attachments),
         )
         for upsert, listed in changes:
             for one in listed:
@@ -239,6 +245,30 @@ class Snapshot:
         self.volumes.classes.pop(name, None)
         self._storage_changed()
 
+    def upsert_csi_node(self, csi_node: Object) -> None:
+        """Add a CSINode, or write its new facts."""
+        info = CsiNode.from_object(csi_node)
+        self.volumes.limits[info.name] = dict(info.limits)
+        self._dirty(info.name)
+
+    def remove_csi_node(self, name: str) -> None:
+        """Take a CSINode out."""
+        self.volumes.limits.pop(name, None)
+        self._dirty(name)
+
+    def upsert_attachment(self, attachment: Object) -> None:
+        """Add a VolumeAttachment, or write its new facts."""
+        info = Attachment.from_object(attachment)
+        self.remove_attachment(info.name)
+        self.volumes.attach(info)
+        self._dirty(info.node_name)
+
+    def remove_attachment(self, name: str) -> None:
+        """Take a VolumeAttachment out."""
+        old = self.volumes.detach(name)
+        if old is not None:
+            self._dirty(old.node_name)
+
     def _storage_changed(self) -> None:
         self.generation += 1
         self.volume_generation += 1
@@ -307,6 +337,15 @@ class Snapshot:
     def nodes_with_port(self, wanted: Any) -> list[str]:
         """Return the nodes on which a host port cannot be had."""
         return self._tally.nodes_with_port(wanted)
+
+    @property
+    def volume_uses(self) -> VolumeUses:
+        """Return which volumes the replicas use."""
+        return self._tally.volume_uses
+
+    def occupants_of(self, node_name: str) -> list[Occupant]:
+        """Return all replicas that count on a node."""
+        return self._occupants.on_node(node_name)
 
     def count_pods(self, namespace: str, selector: LabelSelector) -> IntColumn:
         """Return per node how many of a namespace's replicas match a selector.

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the occupants of each node add up to: requests, host ports, pods per selector, terms about other pods.
+"""What the occupants of each node add up to: requests, host ports, pods per selector, terms about other pods,
+volumes in use.
 
 Owned by the snapshot. Adds and takes off one occupant at a time; never looks at all pods again, except once for a
 selector that is new.
@@ -20,6 +21,7 @@ from .columns import IntColumn, ints
 from .nodes import NodeTable
 from .occupants import Occupant
 from .pod_terms import PodTerms
+from .volume_uses import VolumeUses
 
 MAX_SELECTORS = 256
 """Selectors whose counts are kept up to date.
@@ -37,6 +39,7 @@ class Tally:
         self._counts: dict[tuple[str, LabelSelector], IntColumn] = {}
         self._matching: dict[tuple[PodMatch, ...], IntColumn] = {}
         self.terms = PodTerms(nodes)
+        self.volume_uses = VolumeUses()
 
     def forget_layout(self) -> None:
         """Drop what is kept by row number; called when rows have moved."""
@@ -55,6 +58,13 @@ class Tally:
         for name, value in occupant.nonzero:
             self._nodes.nonzero[name][row] += sign * value
         self._add_ports(occupant, sign)
+        self._add_counts(occupant, row, sign)
+        if occupant.affinity:
+            self.terms.add(occupant.affinity, occupant.node_name, sign)
+        if occupant.volumes or occupant.inline:
+            self.volume_uses.add(occupant, sign)
+
+    def _add_counts(self, occupant: Occupant, row: int, sign: int) -> None:
         if occupant.spreads:
             for (namespace, selector), column in self._counts.items():
                 if namespace == occupant.namespace and selector.matches(occupant.labels):
@@ -62,8 +72,6 @@ class Tally:
         for wanted, column in self._matching.items():
             if _accepted(occupant, wanted):
                 column[row] += sign
-        if occupant.affinity:
-            self.terms.add(occupant.affinity, occupant.node_name, sign)
 
     def _add_ports(self, occupant: Occupant, sign: int) -> None:
         for port in occupant.host_ports:

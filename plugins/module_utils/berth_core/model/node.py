@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .fields import Object, boolean, mapping, metadata, string_map
+from .image import Images, node_images
 from .requests import CPU, EPHEMERAL, MEMORY, PODS, amount, is_scalar, resource_list
 from .taint import Taint, parse_taints
 
@@ -21,15 +22,15 @@ class NodeInfo:
     taints: tuple[Taint, ...]
     unschedulable: bool
     allocatable: tuple[tuple[str, int], ...]
+    images: Images = ()
 
     @classmethod
     def from_object(cls, node: Object) -> NodeInfo:
         """Read a Node of the API."""
         _namespace, name = metadata(node, "Node")
         spec = mapping(node, "spec", f"node {name}: spec")
-        allocatable = resource_list(
-            mapping(node, "status", f"node {name}: status"), "allocatable", f"node {name}: allocatable"
-        )
+        status = mapping(node, "status", f"node {name}: status")
+        allocatable = resource_list(status, "allocatable", f"node {name}: allocatable")
         counted = {
             key: value for key, value in allocatable.items() if key in (CPU, MEMORY, EPHEMERAL, PODS) or is_scalar(key)
         }
@@ -39,4 +40,5 @@ class NodeInfo:
             taints=parse_taints(spec, f"node {name}: spec.taints"),
             unschedulable=boolean(spec, "unschedulable", f"node {name}: spec.unschedulable"),
             allocatable=tuple(sorted((key, amount(key, value)) for key, value in counted.items())),
+            images=node_images(status, f"node {name}"),
         )

@@ -14,7 +14,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from ..errors import InputError
+from .attachable import InlineVolume, parse_inline
 from .fields import Object, boolean, integer, mapping, objects, string, string_map, strings
+from .image import pod_images
 from .labels import LabelSelector, NodeSelector, PreferredTerm, Requirement, parse_preferred
 from .pod_affinity import NO_AFFINITY, Owner, PodAffinity, parse_pod_affinity
 from .requests import CPU, MEMORY, amount, nonzero_defaults, read_pod_resources
@@ -97,6 +99,10 @@ class PodInfo:
     phase: str
     affinity: PodAffinity = NO_AFFINITY
     """What the pod says of other pods; node affinity stands above."""
+    inline: tuple[InlineVolume, ...] = ()
+    images: tuple[str, ...] = ()
+    containers: int = 1
+    """Init containers too: as many may pull an image."""
 
     @property
     def finished(self) -> bool:
@@ -110,6 +116,7 @@ class PodInfo:
             *(self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports),
             *(self.tolerations, self.node_selector, self.required_affinity, self.preferred_affinity),
             *(self.spread, self.volumes, self.priority, self.affinity),
+            *(self.inline, self.images, self.containers),
         )
 
     @classmethod
@@ -132,6 +139,7 @@ class PodInfo:
         path = f"{where}.affinity.nodeAffinity"
         namespace = string(meta, "namespace", "pod.metadata.namespace") or "default"
         owner = Owner(namespace, labels, stored=bool(meta.get("resourceVersion")))
+        images, containers = pod_images(spec, where)
         return cls(
             namespace=namespace,
             name=name,
@@ -159,6 +167,9 @@ class PodInfo:
             terminating=meta.get("deletionTimestamp") is not None,
             phase=string(status, "phase", f"pod {name}: status.phase"),
             affinity=parse_pod_affinity(affinities, f"{where}.affinity", owner),
+            inline=_inline(spec, where),
+            images=images,
+            containers=containers,
         )
 
 
@@ -199,6 +210,14 @@ def _volumes(spec: Object, where: str, pod_name: str) -> tuple[ClaimVolume, ...]
         elif source.get("ephemeral") is not None:
             volumes.append(ClaimVolume(name, f"{pod_name}-{name}", ephemeral=True))
     return tuple(volumes)
+
+
+def _inline(spec: Object, where: str) -> tuple[InlineVolume, ...]:
+    found = (
+        parse_inline(source, f"{where}: volume {source.get('name')}")
+        for source in objects(spec, "volumes", f"{where}.volumes")
+    )
+    return tuple(one for one in found if one is not None)
 
 
 def parse_spread(source: Object, path: str, pod_labels: Mapping[str, str]) -> SpreadConstraint:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .attachable import Attachable, attachable
 from .fields import Object, mapping, metadata, objects, string, string_map, strings
 from .labels import LabelSelector, NodeSelector
 from .quantity import bytes_
@@ -41,6 +42,9 @@ class VolumeInfo:
     affinity: NodeSelector | None
     phase: str
     terminating: bool
+    attachable: Attachable | None = None
+    csi: bool = False
+    """Made by a CSI driver; else it may be of an old kind that one has taken over."""
 
     @classmethod
     def from_object(cls, volume: Object) -> VolumeInfo:
@@ -62,6 +66,8 @@ class VolumeInfo:
             affinity=None if required is None else NodeSelector.parse(required, f"{where}: spec.nodeAffinity.required"),
             phase=string(mapping(volume, "status", f"{where}: status"), "phase"),
             terminating=meta.get("deletionTimestamp") is not None,
+            attachable=attachable(spec, f"{where}: spec"),
+            csi=spec.get("csi") is not None,
         )
 
     def bound_to(self, claim: ClaimInfo) -> bool:

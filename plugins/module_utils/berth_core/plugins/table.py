@@ -17,6 +17,7 @@ from ..framework.profile import Profile
 from ..framework.registry import Factory, Registry
 from .args import known_only
 from .balanced_allocation import NodeResourcesBalancedAllocation
+from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
 from .local_device_fit import LocalDeviceFit
 from .local_disk_fit import LocalDiskFit
@@ -25,9 +26,12 @@ from .node_name import NodeName
 from .node_ports import NodePorts
 from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
+from .node_volume_limits import NodeVolumeLimits
 from .pod_topology_spread import PodTopologySpread
 from .taint_toleration import TaintToleration
 from .volume_binding import VolumeBinding
+from .volume_restrictions import VolumeRestrictions
+from .volume_zone import VolumeZone
 
 
 def _without_args(make: Callable[[], Plugin]) -> Factory:
@@ -46,6 +50,7 @@ def _volume_binding(args: Mapping[str, Any], path: str) -> Plugin:
 
 TABLE = Registry(
     (
+        ("ImageLocality", _without_args(ImageLocality)),
         ("InterPodAffinity", InterPodAffinity.from_args),
         ("LocalDeviceFit", _without_args(LocalDeviceFit)),
         ("LocalDiskFit", _without_args(LocalDiskFit)),
@@ -55,9 +60,12 @@ TABLE = Registry(
         ("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocation.from_args),
         ("NodeResourcesFit", NodeResourcesFit.from_args),
         ("NodeUnschedulable", _without_args(NodeUnschedulable)),
+        ("NodeVolumeLimits", _without_args(NodeVolumeLimits)),
         ("PodTopologySpread", PodTopologySpread.from_args),
         ("TaintToleration", _without_args(TaintToleration)),
         ("VolumeBinding", _volume_binding),
+        ("VolumeRestrictions", _without_args(VolumeRestrictions)),
+        ("VolumeZone", _without_args(VolumeZone)),
     )
 )
 
@@ -68,10 +76,14 @@ DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = (
     ("NodeAffinity", 2),
     ("NodePorts", 0),
     ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
     ("VolumeBinding", 0),
+    ("VolumeZone", 0),
     ("PodTopologySpread", 2),
     ("InterPodAffinity", 2),
     ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
     # A disk that is too large for its replica is lost to others for good, a full node is not: hence the weight.
     ("LocalDiskFit", 3),
     ("LocalDeviceFit", 3),

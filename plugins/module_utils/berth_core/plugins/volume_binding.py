@@ -19,6 +19,7 @@ from ..framework.contract import SKIPPED, SUCCESS, Choice, Dirt, Narrowing, Stat
 from ..framework.state import Cycle
 from ..model.pod import ClaimVolume
 from ..model.volume import ClaimInfo, VolumeInfo
+from .claims import claim_not_found, claim_volumes
 from .rows import all_match
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -35,20 +36,16 @@ class VolumeBinding:
     name: str = "VolumeBinding"
     filter_dirt: Dirt = Dirt.ROW
 
-    def _volumes(self, cycle: Cycle) -> list[ClaimVolume]:
-        filled = {claim.name for claim in cycle.request.disks}
-        return [one for one in cycle.request.pod.volumes if one.volume not in filled]
-
     def _claims(self, cycle: Cycle) -> list[ClaimInfo]:
         known = cycle.snapshot.volumes.claims
-        return [known[cycle.request.pod.namespace, one.claim] for one in self._volumes(cycle)]
+        return [known[cycle.request.pod.namespace, one.claim] for one in claim_volumes(cycle.request)]
 
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without claims.
 
         Refuse one whose claims are missing, lost, going away, or unbound and not waiting.
         """
-        volumes = self._volumes(cycle)
+        volumes = claim_volumes(cycle.request)
         if not volumes:
             return Narrowing(SKIPPED)
         for one in volumes:
@@ -61,7 +58,7 @@ class VolumeBinding:
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the claims and the state of storage: any change to it makes all verdicts stale."""
-        return (cycle.request.pod.namespace, tuple(self._volumes(cycle)), cycle.snapshot.volume_generation)
+        return (cycle.request.pod.namespace, tuple(claim_volumes(cycle.request)), cycle.snapshot.volume_generation)
 
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
         """Refuse rows that a bound volume cannot be reached from, or that have no volume for a claim that waits."""
@@ -78,7 +75,7 @@ class VolumeBinding:
 
     def reserve(self, cycle: Cycle, row: int) -> Choice:
         """Choose a volume for each claim that waits and is not to be provisioned."""
-        if not self._volumes(cycle):
+        if not claim_volumes(cycle.request):
             return Choice()
         waiting = [one for one in self._claims(cycle) if not one.bound]
         found = _Matching(cycle.snapshot, waiting, np.array([row], dtype=np.int64)).find(0)
@@ -96,7 +93,7 @@ def _problem(cycle: Cycle, volume: ClaimVolume) -> str:
     if claim is None and volume.ephemeral:
         return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{volume.claim}"'
     if claim is None:
-        return f'persistentvolumeclaim "{volume.claim}" not found'
+        return claim_not_found(volume.claim)
     if claim.phase == "Lost":
         return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{claim.volume_name}"'
     if claim.terminating:
