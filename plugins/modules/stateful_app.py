@@ -125,7 +125,10 @@ options:
         type: list
         elements: str
   devices:
-    description: The devices of every replica.
+    description:
+      - The devices of every replica.
+      - A device that a container of the template names in C(resources.claims) is handed to it by the agent of the node
+        (dynamic resource allocation); others are locked only.
     type: list
     elements: dict
     suboptions:
@@ -220,6 +223,26 @@ EXAMPLES = r"""
             volumeMounts:
               - name: data
                 mountPath: /data
+
+- name: Two replicas with half a GPU each, which the container gets
+  berth.stateful.stateful_app:
+    name: serve
+    replicas: 2
+    workload: Pod
+    devices:
+      - name: gpu
+        device_class: gpu
+        share: 500
+    template:
+      spec:
+        containers:
+          - name: main
+            image: berth.local/busybox:1
+            imagePullPolicy: Never
+            command: [sh, -c, "exec sleep 1000000"]
+            resources:
+              claims:
+                - name: gpu
 
 - name: Stop it and keep its data
   berth.stateful.stateful_app:

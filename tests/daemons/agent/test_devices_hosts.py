@@ -23,6 +23,7 @@ MANIFESTS = Path(__file__).parents[3] / "deploy/agent/devices.yaml"
 HOST = "h1"
 #: uuid -> the numbers of its device node, as a container sees them
 NUMBERS = {"acc-null": "1:3", "acc-zero": "1:5", "acc-full": "1:7"}
+FIRST = ["acc-null", "acc-zero"]
 SHOW = "stat -c %t:%T /dev/acc; env | grep -E '^(BERTH|ACC)' | sort; exec sleep 1000000"
 
 
@@ -78,19 +79,22 @@ class Ground:
     def begin(self):
         made = "; ".join(f"mknod /dev/{uuid} c {numbers.replace(':', ' ')}" for uuid, numbers in NUMBERS.items())
         self.agent.here(f"umask 077; mkdir -p {self.folder}; rm -f /dev/acc-*; {made}")
-        self.describe(*list(NUMBERS)[:2])
+        self.describe(*FIRST)
         self.agent.install(device_descriptions=self.folder)
         self.agent.start()
-        eventually(lambda: sorted(self.published()) == sorted(list(NUMBERS)[:2]), 90, "published devices")
 
-    def end(self):
+    def clear(self):
+        """After each test: no app, no claim, and nothing on the host."""
         for app in self.apps:
             run(options(self.cluster, app, state="absent"))
+        self.apps.clear()
         self.cluster.kubectl("delete", "pods,resourceclaims", "--all", "--wait=true", "--timeout=60s")
         eventually(lambda: not out(self.cluster, HOST, "ls /run/cdi/ 2>/dev/null"), 60, "no CDI file left")
+
+    def end(self):
         self.agent.clean()
-        self.cluster.kubectl("delete", "ldev", "--all")
-        self.cluster.kubectl("delete", "resourceslices", "--all")
+        for kind in ("localdevices", "resourceslices"):
+            self.cluster.kubectl("delete", kind, "--all")
         self.agent.here("rm -f /dev/acc-*")
 
     def describe(self, *uuids):
@@ -140,8 +144,8 @@ class Ground:
         return uuid
 
 
-@pytest.fixture
-def ground(dev_cluster):
+@pytest.fixture(scope="module")
+def site(dev_cluster):
     install_rights(dev_cluster)
     dev_cluster.kubectl("apply", "-f", str(MANIFESTS))
     it = Ground(dev_cluster)
@@ -150,6 +154,14 @@ def ground(dev_cluster):
         yield it
     finally:
         it.end()
+
+
+@pytest.fixture
+def ground(site):
+    site.describe(*FIRST)
+    eventually(lambda: sorted(site.published()) == FIRST, 90, "published devices")
+    yield site
+    site.clear()
 
 
 def test_two_pods_on_two_devices_and_nothing_is_left(ground):
@@ -181,7 +193,7 @@ def test_a_kubelet_that_restarts_finds_slices_and_devices_again(ground):
     ssh(ground.cluster, HOST, "kill -9 $(pgrep -xf '/opt/k/kubelet .*')")
     # a kubelet that starts removes the slices of its node
     eventually(lambda: ground.slices() and not before & ground.slices(), 60, "new slices")
-    eventually(lambda: sorted(ground.published()) == ["acc-null", "acc-zero"], 60, "the same devices published")
+    eventually(lambda: sorted(ground.published()) == FIRST, 60, "the same devices published")
     restart_container(ground, "one-0")
     assert ground.check("one-0") == uuid
     ground.run("two")
@@ -279,7 +291,7 @@ def test_a_claim_on_a_device_without_its_lock_is_refused_in_the_pods_events(grou
 def test_a_device_that_vanishes_is_missing_and_its_lock_stays(ground):
     ground.run("one")
     uuid = ground.holder("one-0")
-    ground.describe(*(each for each in ("acc-null", "acc-zero") if each != uuid))
+    ground.describe(*(each for each in FIRST if each != uuid))
     eventually(lambda: ground.devices()[uuid]["status"]["phase"] == "Missing", 60, "Missing")
     assert ground.devices()[uuid]["spec"]["claimRefs"][0]["name"] == "one-0"
     assert uuid not in ground.published()
@@ -291,7 +303,7 @@ def test_a_device_that_vanishes_is_missing_and_its_lock_stays(ground):
         return [one["health"] for one in listed] == ["Unhealthy"]
 
     eventually(health, 60, "the pod's status tells of its device")
-    ground.describe("acc-null", "acc-zero")
+    ground.describe(*FIRST)
     eventually(lambda: ground.devices()[uuid]["status"]["phase"] == "InUse", 60, "InUse again")
 
 
@@ -300,9 +312,9 @@ def test_a_bad_description_is_refused_whole_and_the_last_good_one_stays(ground):
     found = eventually(lambda: said_problem(ground), 60, "the problem in the Lease")
     assert "/etc/shadow" in found
     assert "stays in force" in found
-    assert sorted(ground.published()) == ["acc-null", "acc-zero"]
-    ground.describe("acc-null", "acc-zero", "acc-full")
-    eventually(lambda: sorted(ground.published()) == ["acc-full", "acc-null", "acc-zero"], 60, "a third device")
+    assert sorted(ground.published()) == FIRST
+    ground.describe(*FIRST, "acc-full")
+    eventually(lambda: sorted(ground.published()) == ["acc-full", *FIRST], 60, "a third device")
     assert not said_problem(ground)
 
 

@@ -1,4 +1,4 @@
-"""What the sources of devices find in trees of sysfs and folders of descriptions as hosts have them, faults included."""
+"""What the sources of devices find: sysfs and folders of descriptions as hosts have them, faults included."""
 
 from __future__ import annotations
 

@@ -35,14 +35,14 @@ class Builder:
         """Volumes and claims of every berth that lacks them."""
         for ordinal in range(self._hand.app.replicas):
             record = self._hand.records[ordinal]
+            bound = states.reached(self._found(ordinal), states.BOUND)
+            for disk in () if bound else record["spec"].get("disks") or ():
+                self._bind_disk(ordinal, record, disk)
             for body in handing.missing_claims(self._hand, record):
                 # admission fills in its spec; the berth's uid in the annotations tells whose it is
                 self._create_same(RESOURCE_CLAIM, body, telling={"metadata": body["metadata"]})
-            if states.reached(self._found(ordinal), states.BOUND):
-                continue
-            for disk in record["spec"].get("disks") or ():
-                self._bind_disk(ordinal, record, disk)
-            steps.record_phase(self._hand.client, record, states.BOUND)
+            if not bound:
+                steps.record_phase(self._hand.client, record, states.BOUND)
 
     def _found(self, ordinal: int) -> str:
         """The phase in which the plan found a berth: what it neither selects nor advances is complete."""
