@@ -108,11 +108,23 @@ drift:
       type: list
       elements: dict
     changed:
-      description: LocalDisks whose settings, identity or state are not what is declared.
+      description: LocalDisks whose settings or identity are not what is declared, or that are faulted.
+      type: list
+      elements: dict
+    unexpected_filesystem:
+      description: LocalDisks that carry a signature (filesystem, partition table) that belongs to nobody on record.
+      type: list
+      elements: dict
+    held_elsewhere:
+      description: LocalDisks that something on the host holds or has mounted, and no berth.
       type: list
       elements: dict
     text:
       description: Every difference as one line.
+      type: list
+      elements: str
+    diff:
+      description: Declared against observed, the lines of a unified diff.
       type: list
       elements: str
     any:
@@ -122,6 +134,9 @@ drift:
     missing: [{name: n1-9f86d08188, node: n1, device: "", what: ["it is declared, and there is no such LocalDisk"]}]
     extra: []
     changed: []
+    unexpected_filesystem: []
+    held_elsewhere: []
+    diff: ["--- declared", "+++ observed", "@@ -1,2 +0,0 @@", "-LocalDisk n1-9f86d08188 (n1)", "-  storage_class: fast"]
     text: ["missing: LocalDisk n1-9f86d08188 (n1): it is declared, and there is no such LocalDisk"]
     any: true
 requests:

@@ -29,7 +29,8 @@ def what(drift, kind):
 
 def test_no_drift():
     drift = find_drift([DECLARED], [seen()])
-    assert drift == {"missing": [], "extra": [], "changed": [], "text": [], "any": False}
+    kinds = ("missing", "extra", "changed", "unexpected_filesystem", "held_elsewhere", "text", "diff")
+    assert drift == {**{kind: [] for kind in kinds}, "any": False}
 
 
 def test_a_declared_disk_without_a_localdisk_is_missing():
@@ -71,17 +72,34 @@ def test_a_label_that_differs():
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("found", "kind", "sentence"),
     [
-        (formatted(uuid="77"), "it carries ext4 77, expected nothing"),
-        (device(health="Faulted", problem="no answer"), "it is faulted: no answer"),
-        (device(holders=["dm-0"]), "it is held on the host by dm-0"),
-        (device(mounts=["/srv"]), "it is mounted at /srv, and no berth holds it"),
+        (formatted(uuid="77"), "unexpected_filesystem", "it carries ext4 77, expected nothing"),
+        (device(health="Faulted", problem="no answer"), "changed", "it is faulted: no answer"),
+        (device(holders=["dm-0"]), "held_elsewhere", "it is held on the host by dm-0"),
+        (device(mounts=["/srv"]), "held_elsewhere", "it is mounted at /srv, and no berth holds it"),
     ],
 )
-def test_a_fresh_look_at_the_host_counts_before_the_status(found, sentence):
-    assert sentence in what(find_drift([{**DECLARED, "observed": found}], [seen()]), "changed")
-    assert what(find_drift([{**DECLARED, "observed": device()}], [seen(found)]), "changed") == []
+def test_a_fresh_look_at_the_host_counts_before_the_status(found, kind, sentence):
+    drift = find_drift([{**DECLARED, "observed": found}], [seen()])
+    assert what(drift, kind) == [sentence]
+    assert f"+  {sentence}" in drift["diff"]
+    assert not find_drift([{**DECLARED, "observed": device()}], [seen(found)])["any"]
+
+
+def test_the_diff_has_declared_on_one_side_and_observed_on_the_other():
+    gone, other = {**DECLARED, "name": "h1-d1", "labels": {"rack": "r1"}}, {**seen(), "metadata": {"name": "h1-d9"}}
+    diff = find_drift([{**DECLARED, "storage_class": "fast"}, gone], [seen(storageClassName="slow"), other])["diff"]
+    assert diff[:2] == ["--- declared", "+++ observed"]
+    assert [line for line in diff[3:] if line[0] in "+-"] == [
+        "-  storage_class: fast",
+        "+  storage_class: slow",
+        "-LocalDisk h1-d1 (h1)",
+        "-  storage_class: not set",
+        "-  fs_type: ext4",
+        "-  label rack: r1",
+        "+LocalDisk h1-d9 (h1)",
+    ]
 
 
 def test_a_faulted_disk_is_drift_by_its_status_too():
@@ -90,7 +108,7 @@ def test_a_faulted_disk_is_drift_by_its_status_too():
 
 def test_a_held_disk_with_another_filesystem_says_which_belongs_there():
     drift = find_drift([DECLARED], [seen(formatted(uuid="77"), claimRef=held())])
-    (sentence,) = what(drift, "changed")
+    (sentence,) = what(drift, "unexpected_filesystem")
     assert sentence.startswith("it carries ext4 77, expected filesystem ")
 
 

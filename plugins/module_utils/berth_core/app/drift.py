@@ -8,6 +8,7 @@ Called by local_disk_info. Nothing is decided here: what to do about a differenc
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,13 +26,16 @@ _UNSET.update({"wipeMethod": "signatures", "reserved": False, "mountOptions": []
 def find_drift(declared: Sequence[Mapping[str, Any]], disks: Sequence[Disk]) -> dict[str, Any]:
     """The differences between ``declared`` (options of local_disk) and the LocalDisks of the same nodes.
 
-    Returns ``{missing, extra, changed: [{name, node, device, what}], text: [line], any: bool}``; ``what`` is a list of
-    sentences. ``declared`` with ``observed`` (a record of block_device_info, empty: not found) is compared with that
-    look at the host, else with what the LocalDisk's status remembers.
+    Returns ``{missing, extra, changed, unexpected_filesystem, held_elsewhere: [{name, node, device, what}],
+    text: [line], diff: [line], any: bool}``; ``what`` is a list of sentences, ``diff`` is what ``diff -u`` would show.
+
+    ``declared`` with ``observed`` (a record of block_device_info, empty: not found) is compared with that look at the
+    host, else with what the LocalDisk's status remembers.
     """
     live = {str(disk["metadata"]["name"]): disk for disk in disks}
     wanted = {str(each["name"]): each for each in declared}
-    missing, changed = [], []
+    missing: list[dict[str, Any]] = []
+    differs: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _DIFFERENT}
     for name in sorted(wanted):
         disk = live.get(name)
         if disk is None:
@@ -41,13 +45,41 @@ def find_drift(declared: Sequence[Mapping[str, Any]], disks: Sequence[Disk]) -> 
         gone = _gone(wanted[name], disk)
         if gone:
             missing.append(_of(disk, [gone]))
-        found = [*declaration_drift(wanted[name], disk), *_state(wanted[name], disk)]
-        if found:
-            changed.append(_of(disk, found))
+        for kind, sentences in _DIFFERENT.items():
+            found = list(sentences(wanted[name], disk))
+            if found:
+                differs[kind].append(_of(disk, found))
     extra = [_of(live[name], [_why_extra(live[name])]) for name in sorted(set(live) - set(wanted))]
-    drift = {"missing": missing, "extra": extra, "changed": changed}
+    drift = {"missing": missing, "extra": extra, **differs}
     text = [f"{kind}: {_line(each)}" for kind, found in drift.items() for each in found]
-    return {**drift, "text": text, "any": bool(text)}
+    return {**drift, "text": text, "diff": drift_diff(wanted, live) if text else [], "any": bool(text)}
+
+
+def drift_diff(wanted: Mapping[str, Mapping[str, Any]], live: Mapping[str, Disk]) -> list[str]:
+    """Declared against observed, both by name, as the lines of a unified diff."""
+    before, after = [], []
+    for name in sorted({*wanted, *live}):
+        asked, disk = wanted.get(name), live.get(name)
+        if asked is not None:
+            node = asked.get("node_name") or (disk["spec"]["nodeName"] if disk else "")
+            before += [f"LocalDisk {name} ({node})", *_declared_lines(asked)]
+        if disk is not None and not (asked is not None and _gone(asked, disk)):
+            after += [f"LocalDisk {name} ({disk['spec']['nodeName']})", *_observed_lines(asked or {}, disk)]
+    return list(difflib.unified_diff(before, after, "declared", "observed", lineterm="", n=2))
+
+
+def _declared_lines(asked: Mapping[str, Any]) -> list[str]:
+    settings = [f"  {option}: {_shown(asked[option])}" for option in SETTINGS if asked.get(option) is not None]
+    return settings + [f"  label {key}: {value}" for key, value in sorted((asked.get("labels") or {}).items())]
+
+
+def _observed_lines(asked: Mapping[str, Any], disk: Disk) -> list[str]:
+    """What is compared (of a disk that nobody declares nothing), and what should not be so."""
+    spec, labels = disk["spec"], disk["metadata"].get("labels") or {}
+    fields = {option: field for option, field in SETTINGS.items() if asked.get(option) is not None}
+    lines = [f"  {option}: {_shown(spec.get(field, _UNSET[field]))}" for option, field in fields.items()]
+    lines += [f"  label {key}: {labels[key]}" for key in sorted(asked.get("labels") or {}) if key in labels]
+    return lines + [f"  {each}" for state in (_faults, _filesystem, _holders) for each in state(asked, disk)]
 
 
 def swapped_for(disk: Disk, devices: Sequence[Device]) -> str:
@@ -96,22 +128,46 @@ def declaration_drift(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
         yield f"it is in node {spec['nodeName']}, declared in {node}"
 
 
-def _state(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
-    """What was seen on the node and should not be so."""
-    name, spec, status = str(disk["metadata"]["name"]), disk["spec"], disk.get("status") or {}
+def _look(wanted: Mapping[str, Any], disk: Disk) -> Mapping[str, Any]:
+    """A fresh look at the host counts before the status."""
     device = wanted.get("observed") or {}
-    observed = observed_of(device) if device else status.get("observed") or {}
-    if is_faulted(observed):
-        yield f"it is faulted{': ' + str(device['problem']) if device.get('problem') else ''}"
-    foreign = "" if spec.get("reserved") else foreign_signature(name, spec, observed)
+    return observed_of(device) if device else (disk.get("status") or {}).get("observed") or {}
+
+
+def _faults(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
+    problem = (wanted.get("observed") or {}).get("problem")
+    if is_faulted(_look(wanted, disk)):
+        yield f"it is faulted{': ' + str(problem) if problem else ''}"
+
+
+def _settings_or_faults(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
+    yield from declaration_drift(wanted, disk)
+    yield from _faults(wanted, disk)
+
+
+def _filesystem(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
+    name, spec = str(disk["metadata"]["name"]), disk["spec"]
+    foreign = "" if spec.get("reserved") else foreign_signature(name, spec, _look(wanted, disk))
     if foreign:
         belongs = expected_filesystem(name, spec)
         yield f"it carries {foreign}, expected {'filesystem ' + belongs + ' or nothing' if belongs else 'nothing'}"
+
+
+def _holders(wanted: Mapping[str, Any], disk: Disk) -> Iterable[str]:
+    """Who on the host has it, and is no berth."""
+    spec, observed = disk["spec"], _look(wanted, disk)
     held = spec.get("claimRef") or spec.get("retainedFor") or spec.get("reserved")
     if observed.get("holders"):
         yield f"it is held on the host by {', '.join(observed['holders'])}"
     if observed.get("mounts") and not held:
         yield f"it is mounted at {', '.join(observed['mounts'])}, and no berth holds it"
+
+
+_DIFFERENT = {
+    "changed": _settings_or_faults,
+    "unexpected_filesystem": _filesystem,
+    "held_elsewhere": _holders,
+}
 
 
 def _why_extra(disk: Disk) -> str:
