@@ -23,7 +23,7 @@ from .machine import Machine
 PROBE_FILE = ".berth-probe"
 _BLOCK = 4096
 #: A full filesystem is no broken disk. (The file is rewritten in place: it needs room once.)
-_FULL = "No space left on device"
+FULL = "No space left on device"
 
 
 class Tried(NamedTuple):
@@ -56,6 +56,7 @@ class Probe:
                 if point:  # the data fits into the pipe's buffer: this never waits
                     stdin.write(os.urandom(16) * (_BLOCK // 16))
                 stdin.close()
+            self._process.stdin = None
 
     def look(self, seconds: float) -> Tried | None:
         """The answer; None while it may still come; slow after ``seconds``, then the try goes on by itself."""
@@ -68,7 +69,7 @@ class Probe:
             return None if waited < seconds else Tried("slow", f"{self._what} has not come back after {waited:.0f} s")
         self._process = None
         words = _last_line(process)
-        if _FULL in words:
+        if FULL in words:
             return Tried("ok", f"{self._what}: {words}")
         return Tried("ok") if status == 0 else Tried("failed", f"{self._what} failed: {words or f'exit {status}'}")
 
@@ -87,9 +88,6 @@ def _read_argv(device: str) -> Sequence[str]:
 
 
 def _last_line(process: subprocess.Popen[bytes]) -> str:
-    if process.stderr is None:
-        return ""
-    text = process.stderr.read().decode(errors="replace")
-    process.stderr.close()
-    lines = text.strip().splitlines()
+    _out, words = process.communicate()  # it has ended: this does not wait
+    lines = words.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
