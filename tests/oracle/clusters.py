@@ -34,6 +34,7 @@ def case(seed: int) -> Object:
         "storageClasses": _CLASSES,
         "csiNodes": [_csi_node(rng, name) for name in names if rng.random() < 0.7],
         "volumeAttachments": _attachments(rng, names, volumes),
+        **_workloads(rng, pod),
         "pod": pod,
         "pluginConfig": _plugin_config(rng),
     }
@@ -41,6 +42,30 @@ def case(seed: int) -> Object:
 
 def _namespace(rng: Random, name: str) -> Object:
     return {"metadata": {"name": name, "labels": _maybe(rng, 0.7, {"team": rng.choice(["blue", "red"])}, {})}}
+
+
+def _workloads(rng: Random, pod: Object) -> Object:
+    """Services, and a controller of the pod that may be gone."""
+    found: Object = {"services": [], "replicationControllers": [], "replicaSets": [], "statefulSets": []}
+    for index in range(rng.choice([0, 0, 1, 2])):
+        selector = rng.choice([{"app": rng.choice(APPS)}, {"app": rng.choice(APPS), "rev": "1"}, {}, None])
+        metadata = {"name": f"s{index}", "namespace": _maybe(rng, 0.9, "default", "other")}
+        found["services"].append({"metadata": metadata, "spec": {"selector": selector} if selector is not None else {}})
+    if rng.random() < 0.5:
+        kinds = {
+            "replicationControllers": ("v1", "ReplicationController"),
+            "replicaSets": ("apps/v1", "ReplicaSet"),
+            "statefulSets": ("apps/v1", "StatefulSet"),
+        }
+        key = rng.choice(sorted(kinds))
+        version, kind = kinds[key]
+        labels = {"app": pod["metadata"]["labels"]["app"]}
+        selector = labels if key == "replicationControllers" else {"matchLabels": labels}
+        owner = {"apiVersion": version, "kind": kind, "name": "c", "uid": "uid-c", "controller": rng.random() < 0.9}
+        pod["metadata"]["ownerReferences"] = [owner]
+        if rng.random() < 0.9:
+            found[key].append({"metadata": {"name": "c", "namespace": "default"}, "spec": {"selector": selector}})
+    return found
 
 
 _CLASSES = [
@@ -446,9 +471,24 @@ def _claim(rng: Random, name: str, volumes: list[Object]) -> Object:
     return {"metadata": metadata, "spec": spec, "status": {"phase": _maybe(rng, 0.03, "Lost", "Pending")}}
 
 
+_DEFAULT_SPREADS: list[Object] = [
+    {"defaultingType": "List"},
+    {"defaultingType": "System"},
+    {"defaultingType": "System"},
+    {
+        "defaultingType": "List",
+        "defaultConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+            {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
+            {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway"},
+        ],
+    },
+]
+
+
 def _plugin_config(rng: Random) -> list[Object]:
-    """Return arguments: spreading by cluster-wide defaults stays off, as in berth's default profile."""
-    config: list[Object] = [{"name": "PodTopologySpread", "args": {"defaultingType": "List"}}]
+    """Return arguments. Those of PodTopologySpread always, as berth's default profile has no default constraints."""
+    config: list[Object] = [{"name": "PodTopologySpread", "args": rng.choice(_DEFAULT_SPREADS)}]
     resources = [{"name": "cpu", "weight": rng.randint(1, 5)}, {"name": "memory", "weight": 1}]
     if rng.random() < 0.5:
         resources.append({"name": "example.com/gpu", "weight": 3})

@@ -42,6 +42,10 @@ def read(found: dict[str, Any]):
         namespaces=found["namespaces"],
         csi_nodes=found["csiNodes"],
         attachments=found["volumeAttachments"],
+        services=found["services"],
+        replication_controllers=found["replicationControllers"],
+        replica_sets=found["replicaSets"],
+        stateful_sets=found["statefulSets"],
     )
     args = {one["name"]: one["args"] for one in found["pluginConfig"]}
     return make_profile("oracle", args, THEIRS), snapshot, PlacementRequest(PodInfo.from_manifest(found["pod"]))

@@ -34,6 +34,7 @@ from .pod_terms import PodTerms
 from .tally import Tally
 from .volume_uses import VolumeUses
 from .volumes import VolumeTable
+from .workloads import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, WorkloadTable
 
 Objects = Iterable[Object]
 
@@ -52,6 +53,8 @@ class Snapshot:
         self.disks = DiskTable()
         self.devices = DeviceTable()
         self.volumes = VolumeTable()
+        self.workloads = WorkloadTable()
+        """Services and controllers: they move nothing, so they are written directly."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.berths: dict[Key, BerthRecord] = {}
         self.generation = 1
@@ -79,6 +82,10 @@ class Snapshot:
         namespaces: Objects = (),
         csi_nodes: Objects = (),
         attachments: Objects = (),
+        services: Objects = (),
+        replication_controllers: Objects = (),
+        replica_sets: Objects = (),
+        stateful_sets: Objects = (),
     ) -> Snapshot:
         """Build a snapshot from objects as the API gives them."""
         snapshot = cls()
@@ -94,10 +101,18 @@ class Snapshot:
             (snapshot.upsert_namespace, namespaces),
             (snapshot.upsert_csi_node, csi_nodes),
             (snapshot.upsert_attachment, attachments),
+            (snapshot.workloads.upsert_service, services),
         )
         for upsert, listed in changes:
             for one in listed:
                 upsert(one)
+        for kind, controllers in (
+            (REPLICATION_CONTROLLER, replication_controllers),
+            (REPLICA_SET, replica_sets),
+            (STATEFUL_SET, stateful_sets),
+        ):
+            for one in controllers:
+                snapshot.workloads.upsert_controller(kind, one)
         return snapshot
 
     # -- nodes

@@ -103,6 +103,8 @@ class PodInfo:
     images: tuple[str, ...] = ()
     containers: int = 1
     """Init containers too: as many may pull an image."""
+    controller: tuple[str, str, str] | None = None
+    """apiVersion, kind and name of the object that the pod is made by."""
 
     @property
     def finished(self) -> bool:
@@ -116,7 +118,7 @@ class PodInfo:
             *(self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports),
             *(self.tolerations, self.node_selector, self.required_affinity, self.preferred_affinity),
             *(self.spread, self.volumes, self.priority, self.affinity),
-            *(self.inline, self.images, self.containers),
+            *(self.inline, self.images, self.containers, self.controller),
         )
 
     @classmethod
@@ -170,6 +172,7 @@ class PodInfo:
             inline=_inline(spec, where),
             images=images,
             containers=containers,
+            controller=_controller(meta, f"pod {name}: metadata.ownerReferences"),
         )
 
 
@@ -210,6 +213,13 @@ def _volumes(spec: Object, where: str, pod_name: str) -> tuple[ClaimVolume, ...]
         elif source.get("ephemeral") is not None:
             volumes.append(ClaimVolume(name, f"{pod_name}-{name}", ephemeral=True))
     return tuple(volumes)
+
+
+def _controller(meta: Object, where: str) -> tuple[str, str, str] | None:
+    for owner in objects(meta, "ownerReferences", where):
+        if owner.get("controller") is True:
+            return (string(owner, "apiVersion", where), string(owner, "kind", where), string(owner, "name", where))
+    return None
 
 
 def _inline(spec: Object, where: str) -> tuple[InlineVolume, ...]:

@@ -50,7 +50,8 @@ SYSTEM_DEFAULTS = (
 class PodTopologySpread:
     """Filter and score on topologySpreadConstraints.
 
-    `defaults` apply to pods without constraints of their own, with the selector that the request brings along for it.
+    `defaults` apply to pods without constraints of their own, with the selector that the request brings along for it,
+    else with that of the pod's services and controller.
     They are empty unless the profile asks for them, other than kube-scheduler's: who places a replica says how it is
     to be spread.
     """
@@ -86,9 +87,14 @@ class PodTopologySpread:
         own, request = cycle.request.pod.spread, cycle.request
         if own:
             return tuple(one for one in own if one.hard == hard)
-        if request.default_spread is None or not request.default_spread.requirements:
+        if not self.defaults:
             return ()
-        return tuple(replace(one, selector=request.default_spread) for one in self.defaults if one.hard == hard)
+        selector = request.default_spread or cycle.once(
+            "PodTopologySpread/selector", lambda: cycle.snapshot.workloads.selector_of(request.pod)
+        )
+        if selector is None or not selector.requirements:
+            return ()
+        return tuple(replace(one, selector=selector) for one in self.defaults if one.hard == hard)
 
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without hard constraints."""
