@@ -1,9 +1,10 @@
 """Build the node agent as one file that any Python 3.9 or newer runs: build/berth-agent.pyz.
 
-    .venv/bin/python tools/zipapp.py [TARGET]
+    .venv/bin/python tools/zipapp.py [TARGET [CACHE]]
 
 In it are our packages and the pure-Python files of the wheels in requirements-agent.txt, whose hashes pip checks. The
-same sources give the same bytes. The Makefile, the image of the DaemonSet and the tests call me.
+same sources give the same bytes. The Makefile, the role node_agent (from an installed collection too), the image of the
+DaemonSet and the tests call me.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _SHEBANG = b"#!/usr/bin/env python3\n"
 MAIN = ROOT / "src" / "zipapp_main.py"
 
 
-def wheels() -> list[Path]:
-    """The wheels, from a cache in build/ that is named after what is asked for; fetched when it is not there."""
+def wheels(cache: Path) -> list[Path]:
+    """The wheels, from a folder in the cache that is named after what is asked for; fetched when it is not there."""
     digest = hashlib.sha256(REQUIREMENTS.read_bytes() + " ".join(PLATFORM + PLATFORMS).encode()).hexdigest()[:12]
-    folder = ROOT / "build" / f"agent-wheels-{digest}"
+    folder = cache / f"agent-wheels-{digest}"
     if not folder.exists():
-        folder.parent.mkdir(exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             fetched = Path(scratch, "wheels")
             asked = ["--no-deps", "--only-binary=:all:", "--require-hashes", *PLATFORM, *PLATFORMS]
@@ -68,10 +69,10 @@ def theirs(wheel: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, archive.read(name)
 
 
-def build(target: Path = TARGET) -> Path:
+def build(target: Path = TARGET, cache: Path = TARGET.parent) -> Path:
     """Write the zipapp, complete or not at all."""
     entries = dict(ours())
-    for wheel in wheels():
+    for wheel in wheels(cache):
         entries.update(theirs(wheel))
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, scratch = tempfile.mkstemp(prefix=".zipapp-", dir=target.parent)
@@ -91,4 +92,4 @@ def build(target: Path = TARGET) -> Path:
 
 
 if __name__ == "__main__":
-    print(build(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else TARGET))
+    print(build(*(Path(argument).resolve() for argument in sys.argv[1:])))
