@@ -8,5 +8,6 @@
     events.Recorder                  news for people
     serve.Server, metrics, logs      what a daemon shows of itself
 
-Inside, each file knows only those to its right: client -> sending -> wire -> http1, config -> credentials -> tls.
+Inside, each file knows only those to its right: client -> sending -> wire -> connection ->
+http1; config -> credentials -> tls.
 """

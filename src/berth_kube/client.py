@@ -51,8 +51,9 @@ class KubeClient:
 
     ``timeout`` is that of a whole request, tries and pauses included; each method that sends takes another by name.
     ``connections`` bounds the requests under way; watches have connections of their own. ``gzip`` asks for compressed
-    answers: less on the network for more work on both sides. ``observe(verb, status, seconds)`` is called after each try (status 0: no answer). Every method raises ApiError's children; UnavailableError
-    means that nothing is known of what became of a write.
+    answers: less on the network for more work on both sides. ``observe(verb, status, seconds)`` is called after each
+    try (status 0: no answer). Every method raises ApiError's children; UnavailableError means that nothing is known of
+    what became of a write.
     """
 
     def __init__(

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from berth_core.errors import InputError
 
+from .connection import Endpoint
 from .credentials import PLUGIN_API, Credentials, Plugin, Static, TokenFile
 from .tls import Pair, Pem, Tls
-from .wire import Endpoint
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 DEFAULT_KUBECONFIG = "~/.kube/config"

@@ -15,9 +15,10 @@ from typing import Callable, NamedTuple
 from berth_core.errors import UnavailableError
 from berth_core.model.api_errors import Request, api_error, warnings
 
-from . import retry, wire
+from . import connection, retry
 from .call import Call
 from .config import Config
+from .wire import Response, Wire
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class Sender:
         self._config, self._timeout = config, options.timeout
         self._common = {"user-agent": options.user_agent, **({"accept-encoding": "gzip"} if options.gzip else {})}
         self._loop = asyncio.get_running_loop()
-        self._wire = wire.Wire(config.endpoint, self._context, options.connections)
+        self._wire = Wire(config.endpoint, self._context, options.connections)
         self._observe: Observe = observe or (lambda _verb, _status, _seconds: None)
         #: called right before each write is sent; what it raises, the caller gets
         self.before_write: Callable[[], None] = lambda: None
@@ -51,11 +52,11 @@ class Sender:
         """Close every connection; requests under way fail."""
         await self._wire.close()
 
-    def drop(self, connection: wire.Connection) -> None:
+    def drop(self, stream: connection.Connection) -> None:
         """Give up a stream's connection."""
-        self._wire.drop(connection)
+        self._wire.drop(stream)
 
-    async def answer(self, call: Call, timeout: float | None) -> wire.Response:
+    async def answer(self, call: Call, timeout: float | None) -> Response:
         """Send until there is an answer that is not "later", within the deadline and a bounded number of tries."""
         deadline = self._loop.time() + (self._timeout if timeout is None else timeout)
         attempt = 0
@@ -67,7 +68,7 @@ class Sender:
                     return answer
                 status, retry_after = answer.head.status, answer.head.header("retry-after")
                 error = api_error(status, answer.body, call.asked)
-            except wire.WireError as exc:
+            except connection.WireError as exc:
                 error, sent = self.unreachable(exc, call.asked), exc.sent
             if status == 401 and attempt == 0 and self._config.credentials.refused():
                 self._wire.forget_idle()
@@ -81,7 +82,7 @@ class Sender:
             await asyncio.sleep(wait)
             attempt += 1
 
-    async def _try(self, call: Call, deadline: float) -> wire.Response:
+    async def _try(self, call: Call, deadline: float) -> Response:
         """One try; a second one at once when a kept connection turns out to have been closed by the server."""
         headers = {**call.headers, **await self._headers()}
         began = self._loop.time()
@@ -89,8 +90,8 @@ class Sender:
         try:
             try:
                 answer = await self._one(call, headers, deadline)
-            except wire.WireError as exc:
-                if not (exc.kept and exc.kind == wire.CLOSED and call.idempotent):
+            except connection.WireError as exc:
+                if not (exc.kept and exc.kind == connection.CLOSED and call.idempotent):
                     raise
                 self._wire.forget_idle()
                 answer = await self._one(call, headers, deadline)
@@ -100,24 +101,24 @@ class Sender:
         self._warn(answer.head.all("warning"))
         return answer
 
-    async def _one(self, call: Call, headers: dict[str, str], deadline: float) -> wire.Response:
+    async def _one(self, call: Call, headers: dict[str, str], deadline: float) -> Response:
         if call.writes:
             self.before_write()
         self.requests[call.asked.verb] += 1
         return await self._wire.request(call.method, call.target, headers, call.body, deadline)
 
-    async def stream(self, call: Call, seconds: float) -> tuple[int, wire.Connection]:
+    async def stream(self, call: Call, seconds: float) -> tuple[int, connection.Connection]:
         headers = {**call.headers, **await self._headers()}
         self.requests[call.asked.verb] += 1
         now = self._loop.time()
         # The server ends a watch by itself; a silent one that does not is cut.
-        head, connection = await self._wire.stream(
+        head, stream = await self._wire.stream(
             call.method, call.target, headers, now + self._timeout, now + seconds + self._timeout
         )
         self._observe(call.asked.verb, head.status, self._loop.time() - now)
         if head.status == 401:
             self._config.credentials.refused()
-        return head.status, connection
+        return head.status, stream
 
     async def _headers(self) -> dict[str, str]:
         headers = {**self._common, **await self._config.credentials.headers()}
@@ -129,10 +130,10 @@ class Sender:
     def _context(self) -> ssl.SSLContext | None:
         return self._config.tls.context() if self._config.tls is not None else None
 
-    def unreachable(self, exc: wire.WireError, asked: Request) -> UnavailableError:
+    def unreachable(self, exc: connection.WireError, asked: Request) -> UnavailableError:
         what = f"cannot {asked.verb} {asked.resource.describe(asked.name, asked.namespace)}"
         advice = "see that it runs and that the address is right"
-        if exc.kind == wire.CERTIFICATE:
+        if exc.kind == connection.CERTIFICATE:
             advice = "give the authority that signed its certificate, or the name in it (tls-server-name)"
         elif exc.sent:
             advice = "it may or may not have been carried out"

@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 from berth_core.errors import ApiError
 from berth_core.model.api_errors import Request, api_error
 
-from . import wire
+from .connection import Connection, WireError
 from .sending import Sender
 
 
@@ -34,12 +34,12 @@ class Watch:
 
     def __init__(
         self,
-        open_stream: Callable[[], Awaitable[tuple[int, wire.Connection]]],
+        open_stream: Callable[[], Awaitable[tuple[int, Connection]]],
         asked: Request,
         sender: Sender,
     ) -> None:
         self._open, self._asked, self._sender = open_stream, asked, sender
-        self._connection: wire.Connection | None = None
+        self._connection: Connection | None = None
         self._rest = bytearray()
         self._searched = 0
 
@@ -49,7 +49,7 @@ class Watch:
             if status < 300:
                 return self
             text = await self._all()
-        except wire.WireError as exc:
+        except WireError as exc:
             await self.close()
             raise self._sender.unreachable(exc, self._asked) from exc
         except BaseException:
@@ -115,5 +115,5 @@ class Watch:
             raise RuntimeError("a watch is read only inside `async with`")
         try:
             return await self._connection.read()
-        except wire.WireError as exc:
+        except WireError as exc:
             raise self._sender.unreachable(exc, self._asked) from exc

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from berth_core.model.resources import NAMESPACE
+from berth_core.model.resources import NAMESPACE, SERVICE_ACCOUNT
 from berth_kube import config
 from berth_kube.client import KubeClient
 from tests.support.tcp import Proxy
@@ -38,6 +38,14 @@ async def until(condition: Callable[[], Any], what: str = "") -> None:
     while not condition():
         assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what or condition}"
         await asyncio.sleep(0.02)
+
+
+async def account(client: KubeClient, namespace: str, name: str = "default") -> None:
+    """Wait for the service account, which a controller makes in each new namespace; admission of pods wants it too."""
+    end = time.monotonic() + PATIENCE
+    while not await client.find(SERVICE_ACCOUNT, name, namespace):
+        assert time.monotonic() < end, f"no service account {namespace}/{name}"
+        await asyncio.sleep(0.1)
 
 
 @pytest.fixture
@@ -118,9 +126,8 @@ def ours(control_plane: Any) -> Any:
 @pytest.fixture
 def token(connect: Callable[..., KubeClient], control_plane: Any) -> Callable[..., str]:
     """A token of a service account, from the real API server."""
-    from berth_core.model.resources import SERVICE_ACCOUNT
 
-    def make(namespace: str, account: str = "default", seconds: int = 600) -> str:
+    def make(namespace: str, name: str = "default", seconds: int = 600) -> str:
         async def ask() -> str:
             async with connect() as client:
                 body = {
@@ -128,9 +135,8 @@ def token(connect: Callable[..., KubeClient], control_plane: Any) -> Callable[..
                     "kind": "TokenRequest",
                     "spec": {"expirationSeconds": seconds},
                 }
-                answer = await client.create(
-                    SERVICE_ACCOUNT, body, name=account, namespace=namespace, subresource="token"
-                )
+                await account(client, namespace, name)
+                answer = await client.create(SERVICE_ACCOUNT, body, name=name, namespace=namespace, subresource="token")
                 return str(answer["status"]["token"])
 
         return asyncio.run(ask())

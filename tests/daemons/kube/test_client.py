@@ -21,6 +21,7 @@ from berth_core.errors import (
 from berth_core.model.resources import CONFIG_MAP, LEASE, NAMESPACE, NODE, POD, Resource
 from berth_kube.client import KubeClient
 from berth_kube.watch import Event, Watch
+from tests.daemons.kube.conftest import account
 from tests.support.tcp import Proxy
 
 Run = Callable[[Any], Any]
@@ -173,7 +174,7 @@ def test_a_compacted_version_is_gone(run: Run, connect: Connect, namespace: str,
                 await first(client.watch(CONFIG_MAP, version, seconds=60, namespace=namespace))
 
     version = run(write())
-    ours.restart_apiserver()
+    ours.restart_apiserver(kill=True)
     run(read(version))
 
 
@@ -229,17 +230,6 @@ def test_subresources(run: Run, connect: Connect, namespace: str) -> None:
             assert await client.find(POD, "p", namespace) is None
 
     run(story())
-
-
-async def account(client: KubeClient, namespace: str) -> None:
-    """Admission wants the namespace's default service account, which a controller makes."""
-    from berth_core.model.resources import SERVICE_ACCOUNT
-
-    for _ in range(600):
-        if await client.find(SERVICE_ACCOUNT, "default", namespace):
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("no default service account")
 
 
 def test_writes_are_guarded_right_before_they_are_sent(run: Run, connect: Connect, namespace: str) -> None:
