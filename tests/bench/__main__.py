@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     prepare()
-    from . import requests, scale, tasks
+    from . import claims, requests, scale, tasks
     from .figures import table
     from .ground import Ground, say
 
@@ -29,6 +29,8 @@ def main(arguments: list[str]) -> int:
         "requests/rerun": requests.rerun,
         "requests/scale": requests.scale,
         "app/100": scale.app100,
+        "claim/static": claims.static,
+        "claim/dynamic": claims.dynamic,
         "cluster/up": scale.cluster_up,
     }
     only = next((text.removeprefix("ONLY=") for text in arguments if text.startswith("ONLY=")), "")
