@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from berth_core.errors import BerthError, InputError
+from berth_host.machine import Machine
 
 from . import VERSION
 from .config import Configuration, device_class_check
@@ -65,6 +66,12 @@ def _add_run_options(run: argparse.ArgumentParser) -> None:
     run.add_argument("--namespace", default="berth-system", help="of the agent's Lease (default: %(default)s)")
     run.add_argument("--state-directory", default=STATE, metavar="DIR", help="default: %(default)s")
     run.add_argument(
+        "--host-root",
+        default="",
+        metavar="DIR",
+        help="in a container: where the host's whole tree is mounted, for what the host has mounted where",
+    )
+    run.add_argument(
         "--renew-token",
         metavar="FILE",
         help="keep the service account's token in FILE (the kubeconfig's tokenFile) fresh, bound to this node",
@@ -108,7 +115,8 @@ async def run(options: argparse.Namespace) -> None:
         KubeClient(access, user_agent=agent_name, field_manager=COMPONENT) as client,
         KubeClient(access, user_agent=agent_name, field_manager=COMPONENT, connections=1) as lease_client,
     ):
-        agent = Agent(configuration, client, lease_client, access, VERSION, lock, namespace=options.namespace)
+        machine = Machine(host_root=options.host_root)
+        agent = Agent(configuration, client, lease_client, access, VERSION, lock, machine, options.namespace)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, agent.reload)
         jobs = [asyncio.ensure_future(agent.run(options.command == "once"))]
         if options.renew_token:

@@ -37,8 +37,9 @@ class Answer(NamedTuple):
 class Machine:
     """One host, looked at from inside."""
 
-    def __init__(self, root: str = "/") -> None:
-        self.root = root
+    def __init__(self, root: str = "/", host_root: str = "") -> None:
+        """``host_root``: where a container sees the whole tree of its host; empty: we are on the host."""
+        self.root, self.host_root = root, host_root.rstrip("/")
         self.is_running = os.path.realpath(root) == "/"
 
     def path(self, name: str) -> str:

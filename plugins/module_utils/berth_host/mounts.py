@@ -64,6 +64,18 @@ def read_mounts(machine: Machine) -> list[Mount]:
         device = _device_number(machine, fields[2], source)
         options = _unescape(rest[2]) if len(rest) > 2 else ""
         found.append(Mount(device, _unescape(fields[3]), _unescape(fields[4]), rest[0], source, options))
+    return _of_host(found, machine.host_root) if machine.host_root else found
+
+
+def _of_host(mounts: Iterable[Mount], host_root: str) -> list[Mount]:
+    """In a container: the host's mounts, at the places where the host has them. The container's own are not the host's.
+
+    What the container shares with its host (the place where disks are mounted) is seen below ``host_root`` too.
+    """
+    found = []
+    for mount in mounts:
+        if mount.point == host_root or mount.point.startswith(host_root + "/"):
+            found.append(mount._replace(point=mount.point[len(host_root) :] or "/"))
     return found
 
 
