@@ -93,8 +93,10 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
 .PHONY: cluster oracle dev apiserver daemons integration molecule
-cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
+cluster: venv ## build the development cluster's programs and its virtual machine (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
+	@if [ "$$(id -u)" = 0 ]; then $(BIN)/berth-dev vm build; \
+		else echo "not root: the virtual machine's system is not made (make cluster, once, as root)"; fi
 
 oracle: venv ## the engine beside kube-scheduler's own code
 	$(PYTEST) tests/oracle

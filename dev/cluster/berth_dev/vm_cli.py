@@ -15,6 +15,7 @@ import yaml
 
 from .cluster import Cluster
 from .hosts.model import parse_size
+from .qemu import image
 
 EXAMPLES = """\
 examples:
@@ -43,6 +44,12 @@ def add_commands(commands: Any, clock: Clock) -> None:
     )
     actions = top.add_subparsers(title="actions", metavar="ACTION", required=True)
     _add(actions, "up", lambda cluster, _arguments: cluster.vm.up(clock()), "make and start it, or what is missing")
+    _add(
+        actions,
+        "build",
+        lambda _cluster, _arguments: print(image.ensure(clock())),
+        "make its system, unless it is cached",
+    )
     _add(actions, "down", lambda cluster, _arguments: _down(cluster), "remove it and its disks")
     _add(actions, "on", lambda cluster, _arguments: cluster.vm.power_on(), "start it again")
     off = _add(actions, "off", _off, "shut it down")
