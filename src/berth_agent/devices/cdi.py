@@ -117,6 +117,17 @@ def there(root: str) -> list[str]:
     return []
 
 
+def claim_of(root: str, uid: str) -> tuple[str, str]:
+    """Namespace and name of the claim that a file is for, as it says itself; empty where it does not."""
+    try:
+        with open(path_of(root, uid), encoding="utf-8") as file:
+            said = json.load(file)["annotations"][CLAIM_ANNOTATION]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", ""
+    namespace, _slash, name = str(said).partition("/")
+    return namespace, name
+
+
 def write_atomically(path: str, text: str, mode: int) -> None:
     """The whole text or what was there before, also after a crash."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)

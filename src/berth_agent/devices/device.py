@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Union
 
 WHOLE = 1000
 #: what an attribute of a ResourceSlice may be
@@ -47,13 +47,3 @@ class Device:
     def device_path(self) -> str:
         """Where it is, for people."""
         return self.nodes[0].host_path if self.nodes else str(self.attributes.get("pciAddress", ""))
-
-
-def as_json(device: Device) -> dict[str, Any]:
-    """For the checkpoint: what of a device a container was promised."""
-    return {
-        "class": device.device_class,
-        "uuid": device.uuid,
-        "nodes": [[node.host_path, node.path] for node in device.nodes],
-        "env": dict(device.env),
-    }

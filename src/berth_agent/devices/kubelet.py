@@ -26,7 +26,9 @@ SERVICE = "v1.DRAPlugin"
 DRA = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 HEALTH_SERVICE = "/v1alpha1.DRAResourceHealth"
 REGISTRATION = "/pluginregistration.Registration"
-UNKNOWN, HEALTHY, UNHEALTHY = 0, 1, 2
+HEALTHY, UNHEALTHY = 1, 2
+#: seconds between two looks at the sockets
+_LOOK = 5.0
 
 Answers = dict[str, dict[str, Any]]
 Serve = Callable[[Sequence[Mapping[str, str]]], Awaitable[Answers]]
@@ -149,15 +151,17 @@ class Sockets:
             (Server([registration], codec=messages.Codec()), self._registry),
         ]
 
-    async def run(self) -> None:
-        """Serve until cancelled; make a socket anew when somebody removed it (a kubelet's folder that was emptied)."""
+    async def run(self, wanted: Callable[[], bool]) -> None:
+        """Serve while ``wanted``; returns too when somebody removed a socket (a kubelet's folder that was emptied)."""
         try:
             for server, path in self._servers:
                 await _listen(server, path)
             log.info("DRA plugin %s listens on %s", DRIVER, self._plugin)
-            while all(os.path.exists(path) for _server, path in self._servers):
-                await asyncio.sleep(5)
-            log.warning("a socket of the DRA plugin was removed: listening anew")
+            while wanted() and all(os.path.exists(path) for _server, path in self._servers):
+                await asyncio.sleep(_LOOK)
+            log.info(
+                "DRA plugin %s stops: %s", DRIVER, "a socket was removed" if wanted() else "devices are turned off"
+            )
         finally:
             for server, path in reversed(self._servers):
                 server.close()

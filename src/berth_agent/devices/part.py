@@ -43,6 +43,7 @@ class DevicePart:
         self._found = Found()
         self._said: tuple[str, ...] = ()
         self._wake = asyncio.Event()
+        self._scanning = asyncio.Lock()
         self._registered = False
         self._stale = True
         self._health = Health()
@@ -76,20 +77,22 @@ class DevicePart:
     # -- the kubelet ------------------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        service = DraService(self._preparer.prepare, self._preparer.unprepare, self._health)
+        service, said = DraService(self._preparer.prepare, self._preparer.unprepare, self._health), ""
         while True:
-            if self._tools.settings().policies.devices:
-                with contextlib.suppress(OSError):
-                    await self._serve_once(service)
+            if self._wanted():
+                root = self._tools.machine.path(self._tools.settings().kubelet.root)
+                try:
+                    await Sockets(root, service, self._told).run(self._wanted)
+                    said = ""
+                except OSError as exc:
+                    if said != str(exc):
+                        log.warning("the kubelet's folder %s cannot be used: %s", root, exc)
+                    said = str(exc)
+                self._registered = False
             await asyncio.sleep(RETRY)
 
-    async def _serve_once(self, service: DraService) -> None:
-        root = self._tools.machine.path(self._tools.settings().kubelet.root)
-        try:
-            await Sockets(root, service, self._told).run()
-        except OSError as exc:
-            log.warning("the kubelet's folder %s cannot be used: %s", root, exc)
-            raise
+    def _wanted(self) -> bool:
+        return self._tools.settings().policies.devices
 
     def _told(self, registered: bool, error: str) -> None:
         """The kubelet's word on our registration."""
@@ -146,8 +149,9 @@ class DevicePart:
 
     async def _scan(self) -> bool:
         """Whether something changed."""
-        found = await asyncio.get_running_loop().run_in_executor(None, self._sources.scan, self._tools.settings())
-        changed, self._found = found != self._found, found
+        async with self._scanning:
+            found = await asyncio.get_running_loop().run_in_executor(None, self._sources.scan, self._tools.settings())
+            changed, self._found = found != self._found, found
         for problem in found.problems:
             if problem not in self._said:
                 log.warning("%s", problem)
@@ -159,8 +163,7 @@ class DevicePart:
         return changed
 
     async def _pass(self) -> None:
-        settings = self._tools.settings()
-        if not settings.policies.devices:
+        if not self._wanted():
             return
         if not await self._scan() and not self._stale:
             self._refresh_health()

@@ -124,9 +124,17 @@ class Preparer:
             cdi.write(self._root, uid, claim["cdi"])
 
     async def tidy(self) -> None:
-        """Forget claims that are gone from the API server and that no kubelet will ever ask us to undo."""
-        listed = {uid: (claim["namespace"], claim["name"]) for uid, claim in self._checkpoint.claims.items()}
-        for uid, (namespace, name) in listed.items():
+        """Forget claims that are gone from the API server and that no kubelet will ever ask us to undo.
+
+        CDI files that no checkpoint knows (it was lost) are judged likewise, and else kept: a container that starts
+        again needs them.
+        """
+        unknown = set(cdi.there(self._root)) - set(self._checkpoint.claims)
+        listed = [(uid, claim["namespace"], claim["name"]) for uid, claim in self._checkpoint.claims.items()]
+        listed += [(uid, *cdi.claim_of(self._root, uid)) for uid in sorted(unknown)]
+        for uid, namespace, name in listed:
+            if not name:  # half of a file, or somebody else's
+                continue
             claim = await self._tools.client.find(RESOURCE_CLAIM, name, namespace)
             if claim is None or claim["metadata"]["uid"] != uid:
                 log.info("claim %s/%s (uid %s) is gone: what it was given is taken back", namespace, name, uid)

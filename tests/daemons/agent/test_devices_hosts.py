@@ -225,6 +225,22 @@ def test_an_agent_that_was_killed_knows_what_it_gave(ground):
     assert {ground.check("two-0"), ground.check("two-1")} == {"acc-null", "acc-zero"}
 
 
+def test_an_agent_that_lost_its_checkpoint_keeps_what_living_pods_need(ground):
+    ground.run("one")
+    uuid = ground.check("one-0")
+    kept = out(ground.cluster, HOST, "ls /run/cdi/")
+    ground.agent.signal("KILL")
+    gone = "berth.dev-claim_00000000-dead.json"
+    left = json.dumps({"kind": "berth.dev/claim", "annotations": {"berth.dev/claim": "default/long-gone"}})
+    ground.agent.here(f"echo garbage > {ground.agent.state}/claims.json; echo '{left}' > /run/cdi/{gone}")
+    ground.agent.start()
+    eventually(lambda: out(ground.cluster, HOST, "ls /run/cdi/") == kept, 90, "only the living pod's file")
+    restart_container(ground, "one-0")
+    assert ground.check("one-0") == uuid
+    ground.run("one", state="absent")
+    eventually(lambda: out(ground.cluster, HOST, "ls /run/cdi/ 2>/dev/null") == "", 60, "no CDI file")
+
+
 def claim_for(ground, pod, uuid, uid):
     """A ResourceClaim as somebody writes it by hand: it names a device, and a berth."""
     device = ground.devices()[uuid]

@@ -91,7 +91,7 @@ def served(tmp_path, work):
     async def run():
         told, health = [], Health()
         sockets = Sockets(str(tmp_path), DraService(prepare, unprepare, health), lambda *word: told.append(word))
-        task = asyncio.ensure_future(sockets.run())
+        task = asyncio.ensure_future(sockets.run(lambda: True))
         registry = tmp_path / "plugins_registry/berth.dev-reg.sock"
         while not registry.exists():
             await asyncio.sleep(0.01)
