@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     prepare()
-    from . import claims, requests, scale, tasks
+    from . import claims, client, requests, scale, tasks
     from .figures import table
     from .ground import Ground, say
 
@@ -31,6 +31,10 @@ def main(arguments: list[str]) -> int:
         "app/100": scale.app100,
         "claim/static": claims.static,
         "claim/dynamic": claims.dynamic,
+        "client/memory": client.memory,
+        "client/read": client.read,
+        "agent/publish": agent.publish,
+        "agent/idle": agent.idle,
         "cluster/up": scale.cluster_up,
     }
     only = next((text.removeprefix("ONLY=") for text in arguments if text.startswith("ONLY=")), "")
