@@ -36,7 +36,7 @@ class Checking:
 
     def __init__(self, tools: Tools, record: Record) -> None:
         self.tools, self.record = tools, record
-        self.log, self.pods = KernelLog(), Pods(tools)
+        self.log, self.pods = KernelLog(tools.machine), Pods(tools)
         self._health: dict[str, Health] = {}
         self._probes: dict[str, Probe] = {}
         self._smart: dict[str, tuple[float, dict[str, Any]]] = {}

@@ -11,6 +11,7 @@ import os
 from collections import defaultdict
 
 from berth_core.app.kernel_log import error_of
+from berth_host.machine import Machine
 
 LOG = logging.getLogger("berth_agent.disks")
 _DEVICE = "/dev/kmsg"
@@ -22,10 +23,11 @@ _MANY = 16
 class KernelLog:
     """Open between `open` and `close`. Without /dev/kmsg, or the right to read it, it stays empty; said once."""
 
-    def __init__(self, path: str = _DEVICE) -> None:
-        self._path = path
+    def __init__(self, machine: Machine, path: str = _DEVICE) -> None:
+        self._machine, self._path = machine, path
         self._handle = -1
-        self._errors: defaultdict[str, list[str]] = defaultdict(list)
+        #: (kernel name, which device had it then) -> the kernel's words
+        self._errors: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
 
     def open(self) -> None:
         """Begin to follow. Called in a running loop."""
@@ -45,8 +47,28 @@ class KernelLog:
             self._handle = -1
 
     def take(self, name: str) -> tuple[str, ...]:
-        """The kernel's words about a device (its kernel name of now) since they were last taken."""
-        return tuple(self._errors.pop(name, ()))
+        """The kernel's words about a device (its kernel name of now) since they were last taken.
+
+        What was said of another disk, which had this name before, is nobody's.
+        """
+        found = tuple(self._errors.pop((name, self._sequence(name)), ()))
+        for key in [key for key in self._errors if key[0] == name]:
+            del self._errors[key]
+        return found
+
+    def note(self, record: str) -> None:
+        """One record of the kernel's log. The device that has the name at this moment is the one that is meant."""
+        found = error_of(record)
+        if not found:
+            return
+        name, words = found
+        said = self._errors[name, self._sequence(name)]
+        if len(said) < _MANY:
+            said.append(words)
+
+    def _sequence(self, name: str) -> str:
+        """The kernel's number of this attachment of a disk, never given twice; empty when gone, and before 5.15."""
+        return self._machine.read(f"/sys/block/{name}/diskseq")
 
     def _read(self) -> None:
         while True:
@@ -60,6 +82,4 @@ class KernelLog:
                 LOG.warning("%s cannot be read any more: %s", self._path, exc.strerror)
                 self.close()
                 return
-            found = error_of(record.decode(errors="replace"))
-            if found and len(self._errors[found[0]]) < _MANY:
-                self._errors[found[0]].append(found[1])
+            self.note(record.decode(errors="replace"))

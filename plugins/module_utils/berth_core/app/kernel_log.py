@@ -16,7 +16,7 @@ _NAME = r"(?P<name>[a-z][a-z0-9-]{0,31})"
 _PATTERNS = tuple(
     re.compile(text)
     for text in (
-        rf"(?:critical )?(?:I/O|medium|protection|critical space allocation) error, dev {_NAME},",
+        rf"(?:critical )?(?:I/O|medium|timeout|protection|critical space allocation) error, dev {_NAME},",
         rf"Buffer I/O error on (?:dev |device )?{_NAME}[,: ]",
         rf"lost (?:async |sync )?page write due to I/O error on {_NAME}",
         rf"EXT4-fs error \(device {_NAME}\)",
