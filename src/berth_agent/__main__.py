@@ -72,6 +72,12 @@ def _add_run_options(run: argparse.ArgumentParser) -> None:
         help="in a container: where the host's whole tree is mounted, for what the host has mounted where",
     )
     run.add_argument(
+        "--tree",
+        default="/",
+        metavar="DIR",
+        help="look at the recorded /sys, /run/udev and /proc of another machine; nothing is done to its disks",
+    )
+    run.add_argument(
         "--renew-token",
         metavar="FILE",
         help="keep the service account's token in FILE (the kubeconfig's tokenFile) fresh, bound to this node",
@@ -115,7 +121,7 @@ async def run(options: argparse.Namespace) -> None:
         KubeClient(access, user_agent=agent_name, field_manager=COMPONENT) as client,
         KubeClient(access, user_agent=agent_name, field_manager=COMPONENT, connections=1) as lease_client,
     ):
-        machine = Machine(host_root=options.host_root)
+        machine = Machine(options.tree, options.host_root)
         agent = Agent(configuration, client, lease_client, access, VERSION, lock, machine, options.namespace)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, agent.reload)
         jobs = [asyncio.ensure_future(agent.run(options.command == "once"))]

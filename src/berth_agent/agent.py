@@ -77,7 +77,7 @@ class Agent:
         self.configuration = configuration
         self.node = configuration.settings.node
         self.machine = machine or Machine()
-        self.notifier, self.metrics = Notifier(), AgentMetrics(version, client)
+        self.notifier, self.metrics = Notifier(), AgentMetrics(version, client, lease_client)
         self.report = Report(utc_now, version, self._said)
         self.recorder = Recorder(client, COMPONENT, self.node)
         self.informer = Informer(client, LOCAL_DISK, fields=f"spec.nodeName={self.node}")

@@ -19,23 +19,19 @@ from .seams import Look, Object
 class AgentMetrics:
     """The figures of the frame."""
 
-    def __init__(self, version: str, client: KubeClient) -> None:
+    def __init__(self, version: str, client: KubeClient, lease_client: KubeClient) -> None:
         self.registry = Figures()
-        self.registry.keep(
-            Asked(
-                "counter",
-                "berth_agent_api_requests_total",
-                "Requests to the API server.",
-                "verb",
-                lambda: client.requests,
-            )
-        )
+        self._requests("berth_agent_api_requests_total", "Requests to the API server, without the Lease's.", client)
+        self._requests("berth_agent_lease_requests_total", "Requests for the agent's Lease.", lease_client)
         self.registry.gauge("berth_agent_info", "The node agent.", ["version"]).set(1, version)
         self._disks = self.registry.gauge("berth_agent_disks", "LocalDisks of this node.", ["phase"])
         self._devices = self.registry.gauge("berth_agent_block_devices", "Whole block devices.")
         self._surveys = self.registry.counter("berth_agent_surveys_total", "Full surveys of the host's disks.")
         self._look = self.registry.gauge("berth_agent_look", "Number of the last look.")
         self._published = self.registry.gauge("berth_agent_published_look", "The last look that is published.")
+
+    def _requests(self, name: str, text: str, client: KubeClient) -> None:
+        self.registry.keep(Asked("counter", name, text, "verb", lambda: client.requests))
 
     def looked(self, look: Look, surveys: int) -> None:
         """A new Look."""

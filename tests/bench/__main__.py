@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     prepare()
-    from . import claims, client, requests, scale, tasks
+    from . import agent, claims, client, requests, scale, tasks
     from .figures import table
     from .ground import Ground, say
 

@@ -139,6 +139,14 @@ class AgentOnHost:
         self.stop()
         self.here(f"rm -rf {self.folder} {self.state}")
 
+    def forget(self) -> None:
+        """Unmount and delete every LocalDisk of the node, and the agent's Lease."""
+        for disk in self.disks().values():
+            name = disk["metadata"]["name"]
+            self.here(f"umount /var/lib/berth/disks/{name} 2>/dev/null; sed -i '/{name}/d' /etc/fstab", check=False)
+            self.cluster.kubectl("delete", "ld", name)
+        self.cluster.kubectl("delete", "lease", f"berth-agent-{self.node}", "-n", NAMESPACE, "--ignore-not-found")
+
     def log(self, name: str = "log") -> str:
         return self.here(f"cat {self.folder}/{name} 2>/dev/null", check=False)
 

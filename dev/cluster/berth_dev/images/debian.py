@@ -10,41 +10,66 @@ package archive of the machine's own /etc/apt, and takes a minute: only made whe
 
 from __future__ import annotations
 
+import compileall
+import hashlib
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
+import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..build import cache_folder
 from ..errors import BuildError
 from . import archive
 
+PROJECT = Path(__file__).resolve().parents[4]
 DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "var/cache/apt", "var/lib/apt/lists")
 
 
 @dataclass(frozen=True)
 class DebianImage:
-    """A Debian system of a `suite` with `packages`. `finish` changes the tree before it is packed."""
+    """A Debian system of a `suite` with `packages`. `finish` puts `ours()` into the tree before it is packed.
+
+    The system without what is ours is kept apart in the cache: a changed program of ours costs seconds.
+    """
 
     image: archive.Image
     suite: str
     packages: tuple[str, ...]
-    finish: Callable[[Path], None]
+    ours: Callable[[], bytes]
+    finish: Callable[[Path, bytes], None]
 
     def key(self) -> bytes:
         """What asks for a new image when it changes: all that we add, not the packages' versions of the day."""
-        return "\0".join((self.suite, *self.packages, *DROPPED, POSTGRES)).encode()
+        return "\0".join((self.suite, *self.packages, *DROPPED)).encode() + b"\0" + self.ours()
 
     def fill(self, layer: tarfile.TarFile, scratch: Path) -> None:
         """Build the tree in the scratch folder and pack it."""
         root = scratch / "root"
-        debootstrap(self.suite, self.packages, root)
-        self.finish(root)
-        for name in DROPPED:
-            shutil.rmtree(root / name, ignore_errors=True)
+        with tarfile.open(self._system(scratch)) as system:
+            trusted = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
+            system.extractall(root, numeric_owner=True, **trusted)  # type: ignore[arg-type]  # noqa: S202 - made by us
+        self.finish(root, self.ours())
         archive.add_tree(layer, root)
+
+    def _system(self, scratch: Path) -> Path:
+        """The archive of the system alone. The caller holds the lock of the cache."""
+        digest = hashlib.sha256("\0".join((self.suite, *self.packages, *DROPPED)).encode()).hexdigest()[:12]
+        target = cache_folder() / "images" / f"system-{digest}.tar"
+        if not target.exists():
+            root, done = scratch / "system", scratch / "system.tar"
+            debootstrap(self.suite, self.packages, root)
+            for name in DROPPED:
+                shutil.rmtree(root / name, ignore_errors=True)
+            with tarfile.open(done, "w", format=tarfile.GNU_FORMAT) as tar:
+                archive.add_tree(tar, root)
+            done.rename(target)
+        return target
 
 
 def images() -> dict[str, DebianImage]:
@@ -58,13 +83,30 @@ def images() -> dict[str, DebianImage]:
     berth = archive.Image("berth.local/berth:dev", entrypoint=("/usr/bin/python3",), environment={"LANG": "C.UTF-8"})
     disks = ("e2fsprogs", "xfsprogs", "util-linux", "mount", "udev", "smartmontools")
     return {
-        "postgresql": DebianImage(postgresql, "bookworm", ("postgresql-15",), _postgresql),
-        "berth": DebianImage(berth, "bookworm", ("python3", "python3-venv", *disks), _as_it_is),
+        "postgresql": DebianImage(postgresql, "bookworm", ("postgresql-15",), POSTGRES.encode, _postgresql),
+        "berth": DebianImage(berth, "bookworm", ("python3", *disks), agent_archive, _agent),
     }
 
 
-def _as_it_is(root: Path) -> None:
-    """Nothing is to be changed."""
+def _agent(root: Path, zipapp: bytes) -> None:
+    """The node agent, unpacked and compiled: /opt/berth/agent is what the DaemonSet runs."""
+    folder = root / "opt/berth/agent"
+    with tempfile.TemporaryFile() as file:
+        file.write(zipapp)
+        with zipfile.ZipFile(file) as packed:
+            packed.extractall(folder)  # noqa: S202 - made by us
+    compileall.compile_dir(folder, quiet=2, stripdir=str(root))
+
+
+def agent_archive() -> bytes:
+    """The agent's zipapp, built from the sources beside us. BuildError where that fails."""
+    tool = PROJECT / "tools/zipapp.py"
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "berth-agent.pyz")
+        done = subprocess.run([sys.executable, str(tool), str(target)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BuildError(f"the agent cannot be built by {tool}: {done.stderr.strip()[-500:]}")
+        return target.read_bytes()
 
 
 POSTGRES = """\
@@ -76,11 +118,11 @@ exec postgres -c listen_addresses='*' -c unix_socket_directories=/tmp "$@"
 """
 
 
-def _postgresql(root: Path) -> None:
+def _postgresql(root: Path, start: bytes) -> None:
     """The start script; Debian's own cluster, which its package makes at once, goes."""
     script = root / "usr/local/bin/berth-postgres"
     script.parent.mkdir(parents=True, exist_ok=True)
-    script.write_text(POSTGRES)
+    script.write_bytes(start)
     script.chmod(0o755)
     shutil.rmtree(root / "var/lib/postgresql/15", ignore_errors=True)
 
