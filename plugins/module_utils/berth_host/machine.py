@@ -9,6 +9,7 @@ recorded trees of hardware that is not here). I never change anything by myself.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 #: A dead disk can hold a process for minutes: no question about a disk is worth more than this.
 TIMEOUT_SECONDS = 20.0
+_KILLED_SECONDS = 1.0
 NOT_STARTED = 127
 TIMED_OUT = 124
 
@@ -82,21 +84,25 @@ class Machine:
         program = shutil.which(argv[0], path=_search_path())
         if not self.is_running or program is None:
             return Answer(NOT_STARTED, "", f"{argv[0]} is not installed on this host")
+        process = subprocess.Popen(
+            [program, *argv[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=_environment(),
+            pass_fds=tuple(keep),
+        )
         try:
-            done = subprocess.run(
-                [program, *argv[1:]],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=timeout,
-                env=_environment(),
-                check=False,
-                pass_fds=tuple(keep),
-            )
+            out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
+            process.kill()
+            # A dead disk keeps a process in the kernel, killed or not: it is not waited for (subprocess.run would).
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_KILLED_SECONDS)
             return Answer(TIMED_OUT, "", f"{argv[0]} gave no answer within {timeout:.0f} s")
-        return Answer(done.returncode, done.stdout, done.stderr)
+        return Answer(process.returncode, out, err)
 
     def start(self, argv: Sequence[str], extra: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         """Start a command and do not wait for it. Raises FileNotFoundError. Its owner reads and ends it.

@@ -29,6 +29,7 @@ LOG = logging.getLogger("berth_agent.disks")
 #: A write of one block with fsync: more than this is no load, it is trouble.
 _ANSWER_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
+_SMART_SECONDS = 3.0
 
 
 class Checking:
@@ -40,6 +41,7 @@ class Checking:
         self._health: dict[str, Health] = {}
         self._probes: dict[str, Probe] = {}
         self._smart: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
         self._said: set[str] = set()
         self._soon = asyncio.Event()
 
@@ -129,20 +131,29 @@ class Checking:
 
     async def _evidence(self, name: str, device: Device, tried: Tried | None) -> Evidence:
         errors = self.log.take(str(device["name"]))
-        smart = await self._ask_smart(name, str(device["path"]))
+        smart = await self._evidence_of_itself(name, str(device["path"]))
         return Evidence(tried.result if tried else "none", tried.note if tried else "", smart, errors)
 
-    async def _ask_smart(self, name: str, path: str) -> dict[str, Any]:
+    async def _evidence_of_itself(self, name: str, path: str) -> dict[str, Any]:
+        """What the disk last said of itself. A disk that does not answer is not waited for: its next check knows."""
         since, facts = self._smart.get(name, (-1e9, {}))
         if time.monotonic() - since < self.tools.settings().intervals.smart:
             return facts
+        asking = self._asking.get(name)
+        if asking is None:
+            asking = self._asking[name] = asyncio.ensure_future(self._ask_smart(name, path))
+        await asyncio.wait([asking], timeout=_SMART_SECONDS)
+        return self._smart.get(name, (0.0, facts))[1]
+
+    async def _ask_smart(self, name: str, path: str) -> None:
         machine = self.tools.machine
-        report, why = await in_thread(lambda: read_smart(machine, path), f"smart {name}")
-        if why:
-            self._say_once(why)
-        facts = smart_facts(report)
-        self._smart[name] = (time.monotonic(), facts)
-        return facts
+        try:
+            report, why = await in_thread(lambda: read_smart(machine, path), f"smart {name}")
+            if why:
+                self._say_once(why)
+            self._smart[name] = (time.monotonic(), smart_facts(report))
+        finally:
+            self._asking.pop(name, None)
 
     def _say_once(self, words: str) -> None:
         if words not in self._said:
