@@ -1,0 +1,185 @@
+"""Where the tests of a disk's life on its node stand: a host, its agent, disks of their own, berths and locks by hand.
+
+Programs of the host can be replaced by wrappers that do the real thing and kill the agent before, inside or after it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from berth_core.app.fsid import filesystem_uuid
+from tests.dev.hosts_help import eventually
+from tests.support.agent import AgentOnHost, conditions_of
+
+NAMESPACE = "default"
+ROOT = "/var/lib/berth/disks"
+SECONDS = 90.0
+
+
+class Ground:
+    """One host. Everything that a test makes here is undone by `clean`."""
+
+    def __init__(self, cluster: Any, host: str) -> None:
+        self.cluster, self.host = cluster, host
+        self.agent = AgentOnHost(cluster, host, "disks")
+        self.plugged: dict[str, dict[str, Any]] = {}
+        self.berths: list[str] = []
+
+    # -- disks -----------------------------------------------------------------------------------------------------
+
+    def plug(self, size: str = "96Mi") -> str:
+        """A new disk in the host; its short name."""
+        name = f"k{uuid4().hex[:5]}"
+        self.cluster.hosts.disk_add(self.host, name, size)
+        self._know(name)
+        return name
+
+    def _know(self, name: str) -> None:
+        self.plugged[name] = next(each for each in self.cluster.hosts.disks(self.host) if each["name"] == name)
+
+    def pull(self, name: str) -> None:
+        self.cluster.hosts.disk_remove(self.host, name)
+
+    def put_back(self, name: str) -> None:
+        self.cluster.hosts.disk_add(self.host, name)
+        self._know(name)
+
+    def device(self, name: str) -> str:
+        return str(self.plugged[name]["device"])
+
+    def checksum(self, *names: str) -> list[str]:
+        return [self.agent.here(f"sha256sum < {self.device(name)}") for name in names]
+
+    # -- objects ---------------------------------------------------------------------------------------------------
+
+    def declare(self, **values: Any) -> None:
+        """The configuration names every disk that is plugged in by its serial number."""
+        disks = [{"serial": each["serial"], **values.get(name, {})} for name, each in self.plugged.items()]
+        intervals = {"scan": 60, "poll": 0.5, "debounce": 0.1, "health": 1, "wipe_progress": 0.2}
+        fixed = {"intervals": intervals, "policies": {"devices": False}, "usage": {"store": "none"}}
+        if self.agent.pids or self.agent.values:
+            self.agent.configure(disks=disks, **fixed)
+        else:
+            self.agent.install(disks=disks, **fixed)
+
+    def object(self, name: str) -> dict[str, Any]:
+        return dict(self.agent.disks()[self.plugged[name]["serial"]])
+
+    def object_name(self, name: str) -> str:
+        return str(self.object(name)["metadata"]["name"])
+
+    def patch(self, name: str, **spec: Any) -> None:
+        self.cluster.kubectl("patch", "ld", self.object_name(name), "--type", "merge", "-p", json.dumps({"spec": spec}))
+
+    def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
+        """A new Berth for the disk; the lock that names it."""
+        which, disk = f"b-{uuid4().hex[:5]}", self.object_name(name)
+        spec = {"app": "db", "ordinal": 0, "nodeName": self.host, "disks": [{"claim": "data", "name": disk, "size": 1}]}
+        meta = {"name": which, "namespace": NAMESPACE}
+        body = {"apiVersion": "berth.dev/v1alpha1", "kind": "Berth", "metadata": meta, "spec": spec}
+        made = json.loads(self.cluster.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(body)))
+        self.berths.append(which)
+        self.record(which, phase)
+        uid = made["metadata"]["uid"]
+        replica = {"app": "db", "ordinal": 0, "claim": "data"}
+        return {"namespace": NAMESPACE, "name": which, "uid": uid, **replica, "dataUID": uid}
+
+    def record(self, berth: str, phase: str) -> None:
+        patch = json.dumps({"status": {"phase": phase}})
+        self.cluster.kubectl(
+            "patch", "berths.berth.dev", berth, "--subresource", "status", "--type", "merge", "-p", patch
+        )
+
+    def lock(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
+        """The disk is held by a new berth from now on."""
+        ref = self.berth(name, phase)
+        self.patch(name, claimRef=ref)
+        return ref
+
+    def release(self, name: str, lock: dict[str, Any]) -> None:
+        kept = {key: lock[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}
+        self.patch(name, claimRef=None, retainedFor=kept)
+
+    def ask_wipe(self, name: str, method: str, by: str = "ann") -> str:
+        request = uuid4().hex[:8]
+        wipe = {"requestID": request, "identity": self.object(name)["spec"]["identity"], "requestedBy": by}
+        self.patch(name, wipe={**wipe, "method": method})
+        return request
+
+    # -- what is to come -------------------------------------------------------------------------------------------
+
+    def point(self, name: str) -> str:
+        return f"{ROOT}/{self.object_name(name)}"
+
+    def uuid(self, name: str, lock: dict[str, Any]) -> str:
+        return filesystem_uuid(lock["dataUID"], self.object_name(name))
+
+    def wait(self, name: str, what: str, test: Any) -> dict[str, Any]:
+        """Until the LocalDisk's object is so; with its status and the agent's log in the failure."""
+        try:
+            eventually(lambda: test(self.object(name)), SECONDS, what)
+        except AssertionError as exc:
+            status = json.dumps(self.object(name).get("status"), indent=1)
+            raise AssertionError(f"{exc}\n{status}\n{self.agent.log()[-6000:]}") from None
+        return self.object(name)
+
+    def wait_phase(self, name: str, phase: str) -> dict[str, Any]:
+        return self.wait(name, f"phase {phase}", lambda disk: (disk.get("status") or {}).get("phase") == phase)
+
+    def wait_condition(self, name: str, kind: str, status: str, reason: str) -> str:
+        """The condition's message, when it is so."""
+        disk = self.wait(
+            name, f"{kind}={status}/{reason}", lambda disk: conditions_of(disk).get(kind) == (status, reason)
+        )
+        return next(str(each.get("message")) for each in disk["status"]["conditions"] if each["type"] == kind)
+
+    def wait_mounted(self, name: str, lock: dict[str, Any]) -> None:
+        """Ready for that lock, by the journal and by the host."""
+        ours = self.uuid(name, lock)
+        self.wait(
+            name,
+            "mounted for its lock",
+            lambda disk: (
+                conditions_of(disk).get("Prepared") == ("True", "Mounted")
+                and disk["status"]["journal"]["lockUID"] == lock["uid"]
+                and disk["status"].get("phase") == "InUse"
+            ),
+        )
+        source = self.agent.here(f"findmnt -no SOURCE,UUID {self.point(name)}").split()
+        assert source[:1] == [self.device(name)]
+        assert self.agent.here(f"blkid -p -o value -s UUID {self.device(name)}") == ours
+
+    # -- programs of the host --------------------------------------------------------------------------------------
+
+    def wrapper(self, program: str, script: str) -> str:
+        """PATH with ``program`` replaced; in the script $REAL is the real one, and each call is written to `calls`."""
+        real = self.agent.here(f"command -v {program}")
+        folder = f"{self.agent.folder}/bin-{uuid4().hex[:5]}"
+        text = f"#!/bin/sh\nREAL={real}\necho {program} >> {self.agent.folder}/calls\n{script}\n"
+        self.agent.here(f"mkdir -p {folder}")
+        self.agent.put(f"{folder.rsplit('/', 1)[-1]}/{program}", text)
+        self.agent.here(f"chmod 755 {folder}/{program}")
+        return f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin"
+
+    def calls(self, program: str) -> int:
+        return self.agent.here(f"cat {self.agent.folder}/calls 2>/dev/null", check=False).split().count(program)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def clean(self) -> None:
+        self.agent.stop()
+        names = [each["metadata"]["name"] for each in self.agent.disks().values()]
+        for name in names:
+            self.agent.here(f"umount {ROOT}/{name} 2>/dev/null; rmdir {ROOT}/{name} 2>/dev/null", check=False)
+            self.cluster.kubectl("delete", "ld", name)
+        for which in self.berths:
+            self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found")
+        present = {each["name"]: each for each in self.cluster.hosts.disks(self.host)}
+        for name in self.plugged:
+            if present[name]["broken"]:
+                self.cluster.hosts.disk_heal(self.host, name)
+            if present[name]["plugged"]:
+                self.pull(name)
+        self.agent.clean()

@@ -1,0 +1,145 @@
+"""A disk on a real host: made ready under a living lock alone, released, wiped; the agent is killed anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.daemons.agent.disk_ground import Ground
+from tests.dev.hosts_help import eventually
+from tests.support.agent import conditions_of, install_rights
+
+pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+HOST = "h3"
+INSIDE = "strace -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:signal=KILL:when={write} $REAL"
+
+
+@pytest.fixture
+def ground(dev_cluster: Any) -> Iterator[Ground]:
+    install_rights(dev_cluster)
+    made = Ground(dev_cluster, HOST)
+    yield made
+    made.clean()
+
+
+def test_from_the_lock_to_the_wipe(ground: Ground) -> None:
+    mine, other = ground.plug(), ground.plug()
+    ground.agent.here(f"head -c 1M /dev/urandom > {ground.device(other)}; sync")
+    before = ground.checksum(other)
+    ground.declare()
+    ground.agent.start()
+    ground.wait_phase(mine, "Available")
+
+    lock = ground.lock(mine, phase="Selected")
+    assert "is Selected" in ground.wait_condition(mine, "Prepared", "False", "Waiting")
+    assert ground.agent.here(f"blkid -p {ground.device(mine)} || echo blank") == "blank"
+    ground.record(lock["name"], "Reserved")
+    ground.wait_mounted(mine, lock)
+    ground.agent.here(f"echo precious > {ground.point(mine)}/data/file")
+
+    ground.release(mine, lock)
+    ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+    ground.wait_phase(mine, "Released")
+    again = {**ground.berth(mine), "dataUID": lock["dataUID"]}
+    ground.patch(mine, retainedFor=None, claimRef=again)
+    ground.wait_mounted(mine, again)
+    assert ground.agent.here(f"cat {ground.point(mine)}/data/file") == "precious"
+
+    ground.release(mine, again)
+    ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+    request = ground.ask_wipe(mine, "zero")
+    disk = ground.wait(mine, "cleared", lambda disk: "wipe" not in disk["spec"])
+    assert "retainedFor" not in disk["spec"]
+    last = disk["status"]["lastWipe"]
+    assert (last["requestID"], last["result"], last["method"], last["requestedBy"]) == (
+        request, "Succeeded", "zero", "ann"
+    )  # fmt: skip
+    assert last["bytes"] == disk["spec"]["identity"]["size"]
+    ground.wait_phase(mine, "Available")
+    assert ground.agent.here(f"tr -d '\\0' < {ground.device(mine)} | wc -c") == "0"
+    assert ground.checksum(other) == before
+
+
+def test_a_lock_whose_berth_is_another_one_is_nobody_s(ground: Ground) -> None:
+    mine = ground.plug()
+    ground.declare()
+    ground.agent.start()
+    ground.wait_phase(mine, "Available")
+    before = ground.checksum(mine)
+    ground.patch(mine, claimRef={**ground.berth(mine), "uid": "u-old", "dataUID": "u-old"})
+    assert "there is no such berth" in ground.wait_condition(mine, "Prepared", "False", "Waiting")
+    assert ground.checksum(mine) == before
+
+
+@pytest.mark.parametrize(
+    ("program", "script", "fs_type", "step", "made"),
+    [
+        ("mkfs.ext4", "kill -9 $PPID", "ext4", "Formatting", 1),
+        ("mkfs.xfs", INSIDE.format(write=30) + ' "$@"; kill -9 $PPID', "xfs", "Formatting", 1),
+        ("mkfs.ext4", INSIDE.format(write=40) + ' "$@"; kill -9 $PPID', "ext4", "Formatting", 1),
+        ("mkfs.ext4", '$REAL "$@"; kill -9 $PPID', "ext4", "Formatting", 0),
+        ("mount", "kill -9 $PPID", "ext4", "Mounting", 0),
+        ("mount", '$REAL "$@"; kill -9 $PPID', "ext4", "Mounting", 0),
+    ],
+    ids=["before mkfs", "inside mkfs.xfs", "inside mkfs.ext4", "after mkfs", "before mount", "after mount"],
+)
+def test_killed_on_the_way_to_a_mounted_disk(
+    ground: Ground, program: str, script: str, fs_type: str, step: str, made: int
+) -> None:
+    mine = ground.plug("320Mi" if fs_type == "xfs" else "64Mi")
+    ground.declare(**{mine: {"fs_type": fs_type}})
+    pid = ground.agent.start(environment=ground.wrapper(program, script))
+    ground.wait_phase(mine, "Available")
+    lock = ground.lock(mine)
+    eventually(lambda: not ground.agent.alive(pid), 60, "the death of the agent")
+    assert ground.object(mine)["status"]["journal"]["step"] == step
+    count = 'exec $REAL "$@"'
+    environment = ground.wrapper(f"mkfs.{fs_type}", count)
+    ground.agent.here(f"rm -f {ground.agent.folder}/calls")
+    ground.agent.start(environment=environment)
+    ground.wait_mounted(mine, lock)
+    assert ground.calls(f"mkfs.{fs_type}") == made
+    assert ground.agent.here(f"findmnt -no FSTYPE {ground.point(mine)}") == fs_type
+
+
+@pytest.mark.parametrize("script", ["kill -9 $PPID", '$REAL "$@"; kill -9 $PPID'], ids=["before", "after"])
+def test_killed_around_the_unmount(ground: Ground, script: str) -> None:
+    mine = ground.plug("64Mi")
+    ground.declare()
+    pid = ground.agent.start(environment=ground.wrapper("umount", script))
+    ground.wait_phase(mine, "Available")
+    lock = ground.lock(mine)
+    ground.wait_mounted(mine, lock)
+    ground.agent.here(f"echo precious > {ground.point(mine)}/data/file; sync")
+    ground.release(mine, lock)
+    eventually(lambda: not ground.agent.alive(pid), 60, "the death of the agent")
+    assert ground.object(mine)["status"]["journal"]["step"] == "Unmounting"
+    ground.agent.start()
+    ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+    ground.wait_phase(mine, "Released")
+    ground.agent.here(f"mount -o ro {ground.device(mine)} /mnt")
+    assert ground.agent.here("cat /mnt/data/file; umount /mnt") == "precious"
+
+
+def test_killed_in_the_middle_of_a_wipe(ground: Ground) -> None:
+    mine = ground.plug("2Gi")
+    ground.declare()
+    ground.agent.here(f"head -c 8M /dev/urandom | dd of={ground.device(mine)} bs=1M seek=2000 status=none; sync")
+    ground.agent.start()
+    ground.wait_phase(mine, "Available")
+    request = ground.ask_wipe(mine, "random")
+    ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 64 << 20)
+    ground.agent.signal("KILL")
+    journal = ground.object(mine)["status"]["wipe"]
+    assert (journal["requestID"], journal["step"], journal["method"]) == (request, "Overwriting", "random")
+    assert journal["offset"] < journal["size"]
+    assert conditions_of(ground.object(mine))["Wiped"] == ("False", "Wiping")
+    ground.agent.start(log="second")
+    disk = ground.wait(mine, "cleared", lambda disk: "wipe" not in disk["spec"])
+    assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 2 << 30)
+    assert disk["status"]["lastWipe"]["startTime"] == journal["startTime"]
+    started = next(line for line in ground.agent.log("second").splitlines() if "wiping /dev" in line)
+    assert int(started.rsplit("byte ", 1)[1].strip('"')) >= journal["offset"]
+    ground.wait_phase(mine, "Available")
