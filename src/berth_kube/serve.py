@@ -164,10 +164,17 @@ class Server:
         if path == "/metrics":
             return Answer(200, "text/plain; version=0.0.4; charset=utf-8", self._metrics())
         if path in self._checks:
-            wrong = {name: why for name, check in self._checks[path].items() for why in [check()] if why}
+            wrong = {name: why for name, check in self._checks[path].items() for why in [_asked(check)] if why}
             lines = [f"[-]{name}: {why}" for name, why in wrong.items()] or ["ok"]
             return Answer(503 if wrong else 200, TEXT, ("\n".join(lines) + "\n").encode())
         return Answer(404, TEXT, b"/healthz /readyz /metrics\n")
+
+
+def _asked(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as exc:  # noqa: BLE001 - a check that fails has not said that all is well
+        return f"the check fails: {type(exc).__name__}: {exc}"
 
 
 def _prometheus() -> bytes:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
-from .connection import TIMEOUT, Connection, Endpoint, WireError, connect
+from .connection import PROTOCOL, TIMEOUT, Connection, Endpoint, WireError, connect
 from .http1 import Head
 
 
@@ -34,6 +34,7 @@ class Wire:
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._busy = 0
+        self._closed = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def request(
@@ -72,7 +73,8 @@ class Wire:
             self.drop(self._idle.pop())
 
     async def close(self) -> None:
-        """Abort everything, and wait until the sockets are gone."""
+        """Abort everything, and wait until the sockets are gone. No connection is opened any more."""
+        self._closed = True
         connections = list(self._open)
         self._idle.clear()
         for connection in connections:
@@ -120,9 +122,19 @@ class Wire:
         return None
 
     async def _new(self, deadline: float) -> Connection:
+        self._refuse_closed()
         connection = await connect(self._endpoint, self._context(), deadline)
         self._open.add(connection)
+        try:
+            self._refuse_closed()  # it may have been closed meanwhile
+        except WireError:
+            self.drop(connection)
+            raise
         return connection
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise WireError(PROTOCOL, "this client is closed", sent=False)
 
     async def _enter(self, deadline: float) -> None:
         """Wait for one of the ``limit`` places, in the order of asking."""

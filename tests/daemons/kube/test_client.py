@@ -314,6 +314,22 @@ def test_an_answer_that_is_lost_leaves_a_create_open(run: Run, far: Connect, pro
     run(story())
 
 
+def test_closing_ends_what_is_under_way(run: Run, far: Connect, proxy: Proxy) -> None:
+    async def story() -> None:
+        client = far()
+        await client.get(NAMESPACE, "default")
+        proxy.hold()
+        asked = [asyncio.ensure_future(client.get(NAMESPACE, "default")) for _ in range(20)]
+        await asyncio.sleep(0.2)
+        await client.close()
+        for error in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(error, UnavailableError)
+        with pytest.raises(UnavailableError, match="this client is closed"):
+            await client.get(NAMESPACE, "default")
+
+    run(story())
+
+
 def test_a_server_that_says_nothing(run: Run, far: Connect, proxy: Proxy) -> None:
     async def story() -> None:
         async with far() as client:

@@ -39,7 +39,10 @@ def test_health_and_metrics(run: Run) -> None:
         wrong: list[str] = []
         server = Server(
             0,
-            ready={"synced": lambda: wrong[0] if wrong else None},
+            ready={
+                "synced": lambda: wrong[0] if wrong else None,
+                "sane": lambda: wrong[1] if len(wrong) == 1 else None,
+            },
             metrics=lambda: prometheus_client.generate_latest(registry),
         )
         metrics = Metrics(registry)
@@ -59,6 +62,7 @@ def test_health_and_metrics(run: Run) -> None:
         answer = await ask(server, "GET /readyz")
         assert answer.startswith("HTTP/1.1 503")
         assert "[-]synced: the first list has not come" in answer
+        assert "[-]sane: the check fails: IndexError" in answer
         text = await ask(server, "GET /metrics")
         for line in (
             'berth_api_requests_total{code="200",verb="get"} 1.0',
