@@ -44,7 +44,7 @@ SELECTED = {"selector": {"matchLabels": LABELS}}
 )
 def test_services_and_controllers_say_who_belongs_together(more):
     assert passing(LISTED, cluster(**more), owned()) == ["b"]
-    assert scored(SYSTEM, cluster(**more), owned()) == {"a": 0, "b": 100}
+    assert scored(SYSTEM, cluster(**more), owned()) == {"a": 66, "b": 100}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@
 //	      "plugins": [{"name": ..., "weight": ...}], "pluginConfig": [{"name": ..., "args": {...}}]}
 //	out: {"message": "", "plugins": {"NodePorts": {...}}, "totals": {"n1": 412}}
 //
+// A document {"configuration": {...}} is read as kube-scheduler reads its file (configuration.go).
+//
 // Objects get the API server's defaults. Nothing is sent anywhere: the objects are put into the informers' stores.
 package main
 
@@ -26,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -74,9 +77,13 @@ func main() {
 		} else if err != nil {
 			fail(err)
 		}
-		found, err := judge(&one)
-		if err != nil {
+		var found any
+		if one.Configuration != nil {
+			found = readConfiguration(one.Configuration)
+		} else if answered, err := judge(&one); err != nil {
 			fail(err)
+		} else {
+			found = answered
 		}
 		if err := writer.Encode(found); err != nil {
 			fail(err)
@@ -139,17 +146,24 @@ func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk
 			return plugin, err
 		}
 	}
-	handle, err := frameworkruntime.NewFramework(ctx, registry, profile,
+	handle, err := newFramework(ctx, registry, profile, c, running, factory, client)
+	if err != nil {
+		return nil, nil, err
+	}
+	return handle, pluginsByName, fill(factory, c)
+}
+
+func newFramework(
+	ctx context.Context, registry frameworkruntime.Registry, profile *config.KubeSchedulerProfile, c *cluster, running []*v1.Pod,
+	factory informers.SharedInformerFactory, client kubernetes.Interface, more ...frameworkruntime.Option,
+) (framework.Framework, error) {
+	return frameworkruntime.NewFramework(ctx, registry, profile, append(more,
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithSnapshotSharedLister(internalcache.NewSnapshot(running, c.Nodes)),
 		frameworkruntime.WithMetricsRecorder(metrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())),
-	)
-	if err != nil {
-		return nil, nil, err
-	}
-	return handle, pluginsByName, fill(factory, c)
+	)...)
 }
 
 func readProfile(c *cluster) (*config.KubeSchedulerProfile, error) {

@@ -45,6 +45,7 @@ type cluster struct {
 	Pod                    *v1.Pod                         `json:"pod"`
 	Plugins                []plugin                        `json:"plugins"`
 	PluginConfig           []json.RawMessage               `json:"pluginConfig"`
+	Configuration          json.RawMessage                 `json:"configuration"`
 }
 
 // setDefaults does to the objects what the API server does before it stores them.

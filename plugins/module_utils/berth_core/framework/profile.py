@@ -8,7 +8,7 @@ Built once by a front end (plugins/table.py has the default one), read by framew
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
@@ -59,6 +59,29 @@ class Profile:
             reserves=tuple(one for one in plugins if isinstance(one, Reserve)),
             explains=tuple(one for one in plugins if isinstance(one, Explain)),
             fixes=tuple((one.name, one) for one in plugins if isinstance(one, Fixes)),
+        )
+
+    @classmethod
+    def arranged(
+        cls, name: str, plugins: Mapping[str, Plugin], points: Mapping[str, Sequence[str]], weights: Mapping[str, int]
+    ) -> Profile:
+        """Build a profile from plugins by name and what stands where, as a configuration file says it.
+
+        `points`: names by extension point, in order; a name without a plugin, or whose plugin has nothing to do at the
+        point, is passed over. `weights`: of those that score.
+        """
+        at = {point: [plugins[one] for one in listed if one in plugins] for point, listed in points.items()}
+        whole = tuple(plugins.values())
+        return cls(
+            name=name,
+            plugins=whole,
+            pre_filters=tuple((one.name, one) for one in at["preFilter"] if isinstance(one, PreFilter)),
+            filters=tuple((one.name, one) for one in at["filter"] if isinstance(one, Filter)),
+            pre_scores=tuple((one.name, one) for one in at["preScore"] if isinstance(one, PreScore)),
+            scorers=tuple(Scorer(one, one.name, weights[one.name]) for one in at["score"] if isinstance(one, Score)),
+            reserves=tuple(one for one in at["reserve"] if isinstance(one, Reserve)),
+            explains=tuple(one for one in whole if isinstance(one, Explain)),
+            fixes=tuple((one.name, one) for one in whole if isinstance(one, Fixes)),
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.columns import IntColumn
+from ..errors import InputError
 from ..framework.contract import SUCCESS, Code, Dirt, Status
 from ..framework.state import Cycle
 from ..model.requests import CPU, MEMORY
@@ -30,9 +31,16 @@ class NodeResourcesBalancedAllocation:
 
     @classmethod
     def from_args(cls, args: Mapping[str, Any], path: str) -> NodeResourcesBalancedAllocation:
-        """Read resources; weights are accepted, and mean nothing here. Raises InputError with the path."""
+        """Read resources; a weight can only be 1. Raises InputError with the path."""
         known_only(args, ("resources",), path)
-        return cls(tuple(name for name, _weight in weighted_resources(args, path)))
+        listed = weighted_resources(args, path)
+        for index, (name, weight) in enumerate(listed):
+            where = f"{path}.resources[{index}]"
+            if weight != 1:
+                raise InputError(f"{where}.weight: expected 1, got {weight}", field=f"{where}.weight")
+            if name in [other for other, _weight in listed[:index]]:
+                raise InputError(f"{where}.name: expected each resource once, got {name}", field=f"{where}.name")
+        return cls(tuple(name for name, _weight in listed))
 
     def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
         """Skip a pod that requests nothing: it balances nothing, and would gather with its likes on one node."""

@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..framework.contract import SUCCESS, Code, Dirt, Status, Verdict
 from ..framework.state import Cycle
 from ..model.fields import integer, mapping, objects, string, strings
+from ..model.labels import is_label_key
 from ..model.pod import PodInfo
 from ..model.quantity import format_bytes, format_cpu
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, is_extended, is_scalar
@@ -50,12 +51,17 @@ class NodeResourcesFit:
             raise InputError(
                 f"{where}.type: expected one of {', '.join(STRATEGIES)}, got {strategy!r}", field=f"{where}.type"
             )
+        if strategy != STRATEGIES[2] and source.get("requestedToCapacityRatio") is not None:
+            raise InputError(
+                f"{where}.requestedToCapacityRatio: expected only with type {STRATEGIES[2]}, got it with {strategy}",
+                field=f"{where}.requestedToCapacityRatio",
+            )
         return cls(
             strategy=strategy,
             resources=weighted_resources(source, where),
             shape=_shape(source, where) if strategy == STRATEGIES[2] else (),
-            ignored=strings(args, "ignoredResources", f"{path}.ignoredResources"),
-            ignored_groups=strings(args, "ignoredResourceGroups", f"{path}.ignoredResourceGroups"),
+            ignored=_names(args, "ignoredResources", path),
+            ignored_groups=_names(args, "ignoredResourceGroups", path, group=True),
         )
 
     def _wanted(self, pod: PodInfo) -> list[tuple[str, int]]:
@@ -138,6 +144,16 @@ def _amount(name: str, value: int) -> str:
     if name == CPU:
         return f"{format_cpu(value)} cpu"
     return f"{format_bytes(value)} {name}" if name in (MEMORY, EPHEMERAL) else f"{value} {name}"
+
+
+def _names(args: Mapping[str, Any], key: str, path: str, group: bool = False) -> tuple[str, ...]:
+    """Read names of resources, or of their groups: what stands before the slash."""
+    found = strings(args, key, f"{path}.{key}")
+    for index, name in enumerate(found):
+        if not is_label_key(name) or (group and "/" in name):
+            what = "the domain of resources, without a slash" if group else "the name of a resource"
+            raise InputError(f"{path}.{key}[{index}]: expected {what}, got {name!r}", field=f"{path}.{key}[{index}]")
+    return found
 
 
 def _shape(source: Mapping[str, Any], path: str) -> tuple[tuple[int, int], ...]:

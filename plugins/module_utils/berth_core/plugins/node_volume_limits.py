@@ -10,16 +10,19 @@ Volumes of old kinds count under the CSI driver that has taken them over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..cluster.columns import IntColumn, bools
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import SKIPPED, Dirt, Narrowing, Verdict, unresolvable, unschedulable
 from ..framework.state import Cycle
 from ..model.attachable import DRIVER_OF, NOT_MIGRATED, Attachable, InlineVolume
+from ..model.fields import integer, mapping
 from ..model.pod import ClaimVolume
 from ..model.volume import ClaimInfo
+from .args import known_only
 from .claims import claim_not_found, claim_volumes
 from .rows import one_reason
 
@@ -30,8 +33,18 @@ REFUSAL = unschedulable("node(s) exceed max volume count")
 class NodeVolumeLimits:
     """Filter on attachable volumes."""
 
+    default_limits: tuple[tuple[str, int], ...] = ()
+    """Per driver, for nodes whose CSINode says nothing of it: the fixed limits of times before CSI."""
     name: str = "NodeVolumeLimits"
     filter_dirt: Dirt = Dirt.ROW
+
+    @classmethod
+    def from_args(cls, args: Mapping[str, Any], path: str) -> NodeVolumeLimits:
+        """Read defaultLimits, which kube-scheduler's plugin does not have. Raises InputError with the path."""
+        known_only(args, ("defaultLimits",), path)
+        limits = mapping(args, "defaultLimits", f"{path}.defaultLimits")
+        where = f"{path}.defaultLimits"
+        return cls(tuple(sorted((driver, integer(limits, driver, f"{where}.{driver}")) for driver in limits)))
 
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without volumes that could be attached."""
@@ -57,7 +70,7 @@ class NodeVolumeLimits:
             drivers = {one.driver for one in wanted}
             for position, row in enumerate(rows):
                 node = snapshot.nodes.names[int(row)]
-                limits = snapshot.volumes.limits.get(node)
+                limits = {**dict(self.default_limits), **snapshot.volumes.limits.get(node, {})}
                 if limits and not drivers.isdisjoint(limits):
                     passed[position] = _fits(snapshot, node, wanted, limits)
         return one_reason(passed, REFUSAL)

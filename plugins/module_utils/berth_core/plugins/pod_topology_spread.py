@@ -32,6 +32,7 @@ from ..framework.contract import (
 )
 from ..framework.state import Cycle
 from ..model.fields import objects, string
+from ..model.labels import is_label_key
 from ..model.pod import PodInfo, SpreadConstraint, parse_spread
 from .args import known_only
 from .resource_scores import round_half_away
@@ -75,12 +76,8 @@ class PodTopologySpread:
             )
         if kind == "System":
             return cls(SYSTEM_DEFAULTS, system=True)
-        for index, one in enumerate(listed):
-            if one.get("labelSelector") is not None:
-                where = f"{path}.defaultConstraints[{index}].labelSelector"
-                raise InputError(
-                    f"{where}: a default constraint takes the selector of the workload, not one of its own", field=where
-                )
+        for index in range(len(listed)):
+            _check_default(listed, index, f"{path}.defaultConstraints[{index}]")
         return cls(tuple(parse_spread(one, f"{path}.defaultConstraints[{i}]", {}) for i, one in enumerate(listed)))
 
     def _constraints(self, cycle: Cycle, hard: bool) -> tuple[SpreadConstraint, ...]:
@@ -170,6 +167,22 @@ class PodTopologySpread:
             return np.where(complete, MAX_SCORE, 0).astype(np.int64)
         scaled: IntColumn = np.where(complete, MAX_SCORE * (highest + lowest - scores) // highest, 0)
         return scaled
+
+
+def _check_default(listed: list[Mapping[str, Any]], index: int, path: str) -> None:
+    one = listed[index]
+    key, action = one.get("topologyKey"), one.get("whenUnsatisfiable")
+    if one.get("labelSelector") is not None:
+        raise InputError(
+            f"{path}.labelSelector: a default constraint takes the selector of the workload, not one of its own",
+            field=f"{path}.labelSelector",
+        )
+    if not isinstance(key, str) or not is_label_key(key):
+        raise InputError(f"{path}.topologyKey: expected the key of a node label, got {key!r}", field=path)
+    if action is None:
+        raise InputError(f"{path}.whenUnsatisfiable: expected DoNotSchedule or ScheduleAnyway", field=path)
+    if any((other.get("topologyKey"), other.get("whenUnsatisfiable")) == (key, action) for other in listed[:index]):
+        raise InputError(f"{path}: expected one constraint for {key} and {action}, got two", field=path)
 
 
 def _has_all_labels(snapshot: Snapshot, constraints: tuple[SpreadConstraint, ...]) -> BoolColumn:

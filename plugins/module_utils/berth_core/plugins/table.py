@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
+from ..errors import InputError
 from ..framework.contract import Plugin
 from ..framework.profile import Profile
 from ..framework.registry import Factory, Registry
+from ..model.fields import integer
 from .args import known_only
 from .balanced_allocation import NodeResourcesBalancedAllocation
 from .image_locality import ImageLocality
@@ -45,6 +47,9 @@ def _without_args(make: Callable[[], Plugin]) -> Factory:
 def _volume_binding(args: Mapping[str, Any], path: str) -> Plugin:
     # bindTimeoutSeconds is for who writes the binding; deciding takes no time to wait for.
     known_only(args, ("bindTimeoutSeconds",), path)
+    where = f"{path}.bindTimeoutSeconds"
+    if integer(args, "bindTimeoutSeconds", where, 600) < 0:
+        raise InputError(f"{where}: expected at least 0, got {args['bindTimeoutSeconds']}", field=where)
     return VolumeBinding()
 
 
@@ -60,7 +65,7 @@ TABLE = Registry(
         ("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocation.from_args),
         ("NodeResourcesFit", NodeResourcesFit.from_args),
         ("NodeUnschedulable", _without_args(NodeUnschedulable)),
-        ("NodeVolumeLimits", _without_args(NodeVolumeLimits)),
+        ("NodeVolumeLimits", NodeVolumeLimits.from_args),
         ("PodTopologySpread", PodTopologySpread.from_args),
         ("TaintToleration", _without_args(TaintToleration)),
         ("VolumeBinding", _volume_binding),

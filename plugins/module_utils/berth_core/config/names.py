@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of plugins: kube-scheduler's v1.36 by extension point, ours, and the names that policies had before.
+
+Read by plugin_sets.py and plugin_args.py. Names of kube-scheduler that the engine has no plugin for are known here,
+so that a file that names them is read; `NOT_COVERED` says which of them would change a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+POINTS = (
+    "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit",
+    "preBind", "bind", "postBind",
+)  # fmt: skip
+PLACEMENT_POINTS = ("placementGenerate", "placementScore")
+"""Points at which kube-scheduler places groups of pods (alpha): read, and not looked at."""
+
+EXTENDS: Mapping[str, tuple[str, ...]] = {
+    "DefaultBinder": ("bind",),
+    "DefaultPreemption": ("preEnqueue", "postFilter"),
+    "DynamicResources": ("preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"),
+    "ImageLocality": ("score",),
+    "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
+    "LocalDeviceFit": ("preFilter", "filter", "preScore", "score", "reserve"),
+    "LocalDiskFit": ("preFilter", "filter", "preScore", "score", "reserve"),
+    "NodeAffinity": ("preFilter", "filter", "preScore", "score"),
+    "NodeDeclaredFeatures": ("preFilter", "filter"),
+    "NodeName": ("filter",),
+    "NodePorts": ("preFilter", "filter"),
+    "NodeResourcesBalancedAllocation": ("preScore", "score"),
+    "NodeResourcesFit": ("preFilter", "filter", "preScore", "score"),
+    "NodeUnschedulable": ("filter",),
+    "NodeVolumeLimits": ("preFilter", "filter"),
+    "PodTopologySpread": ("preFilter", "filter", "preScore", "score"),
+    "PrioritySort": ("queueSort",),
+    "SchedulingGates": ("preEnqueue",),
+    "TaintToleration": ("filter", "preScore", "score"),
+    "VolumeBinding": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),
+    "VolumeRestrictions": ("preFilter", "filter"),
+    "VolumeZone": ("preFilter", "filter"),
+}
+
+DEFAULT: tuple[tuple[str, int], ...] = (
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
+    ("VolumeBinding", 0),
+    ("VolumeZone", 0),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
+    ("LocalDiskFit", 3),
+    ("LocalDeviceFit", 3),
+)
+"""kube-scheduler's plugins in its order and with its weights, then ours; they stand at multiPoint."""
+
+NOT_COVERED = ("DynamicResources", "NodeDeclaredFeatures")
+"""Plugins of kube-scheduler's default profile whose verdicts the engine does not give."""
+
+REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+"""Plugins that kube-scheduler refuses by now: NodeVolumeLimits has taken over."""
+
+ALIASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "BalancedResourceAllocation": ("NodeResourcesBalancedAllocation", {}),
+    "CalculateAntiAffinityPriority": ("InterPodAffinity", {}),
+    "HostName": ("NodeName", {}),
+    "ImageLocalityPriority": ("ImageLocality", {}),
+    "LeastRequestedPriority": ("NodeResourcesFit", {"scoringStrategy": {"type": "LeastAllocated"}}),
+    "MatchNodeSelector": ("NodeAffinity", {}),
+    "MaxEBSVolumeCount": ("NodeVolumeLimits", {"defaultLimits": {"ebs.csi.aws.com": 39}}),
+    "MaxGCEPDVolumeCount": ("NodeVolumeLimits", {"defaultLimits": {"pd.csi.storage.gke.io": 16}}),
+    "NoDiskConflict": ("VolumeRestrictions", {}),
+    "NoVolumeZoneConflict": ("VolumeZone", {}),
+    "NodeAffinityPriority": ("NodeAffinity", {}),
+    "PodFitsHostPorts": ("NodePorts", {}),
+    "PodFitsResources": ("NodeResourcesFit", {}),
+    "SelectorSpreadPriority": ("PodTopologySpread", {"defaultingType": "System"}),
+}
+"""Names of predicates and priorities -> the plugin that does the same, and the arguments with which it does."""
