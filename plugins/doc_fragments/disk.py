@@ -63,6 +63,11 @@ labels:
     - Labels of the LocalDisk, for the disk selectors of applications. Labels that are not named are left alone.
   type: dict
 """
+_RESERVED = """\
+reserved:
+  description: Keep the disk out of every berth.
+  type: bool
+"""
 _NAME = """\
 name:
   description:
@@ -143,6 +148,25 @@ options:
     elements: dict
     suboptions:
 {_under("disks", _DISK)}"""
+
+    #: the disk in place of another (disk_replace)
+    NEW = f"""
+options:
+  new:
+    description:
+      - The new disk. It is on the node of the old one, and what is not said is as the old one's.
+      - C(volumeMode) and C(fsType) cannot differ.
+    type: dict
+    required: true
+    suboptions:
+{indent(_NAME, "      ")}\
+      identity:
+        description: The identity that the new disk must have; the size, and at least one of wwn, serial and by_path.
+        type: dict
+        required: true
+        suboptions:
+{indent(_KEYS, "          ")}\
+{indent(_SETTINGS.replace("O(@", "O(new.").replace(_RESERVED, ""), "      ")}"""
 
     #: what should be there (local_disk_info)
     DECLARED = f"""

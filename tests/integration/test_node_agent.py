@@ -1,0 +1,178 @@
+"""The role node_agent on real hosts: installed one host after the other, configured, upgraded, removed; over ssh.
+
+The hosts of the development cluster have no systemd, so the role's own supervisor keeps the agents running here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from tests.core.app.disk_samples import held
+from tests.dev.hosts_help import eventually, out, ssh
+from tests.support.hosts import run_plays
+from tests.support.kube import install_crds
+from tests.support.playbook import Run
+
+ROOT = Path(__file__).parents[2]
+HOSTS = ["h1", "h2"]
+ONE = "h2"
+pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+
+
+class Ground(NamedTuple):
+    cluster: Any
+    serial: str  # of a blank disk of ONE
+    play: Callable[..., Run]
+    zipapp: Path
+
+    def lease(self, host: str) -> dict[str, Any]:
+        named = ("get", "lease", f"berth-agent-{host}", "-n", "berth-system", "--ignore-not-found", "-o", "json")
+        listed = self.cluster.kubectl(*named)
+        return dict(json.loads(listed)) if listed.strip() else {}
+
+    def digest(self, host: str) -> str:
+        return str(self.lease(host)["metadata"]["annotations"]["berth.dev/configuration"])
+
+    def disks(self) -> list[dict[str, Any]]:
+        listed = json.loads(self.cluster.kubectl("get", "ld", "-o", "json"))["items"]
+        return [each for each in listed if each["spec"]["identity"].get("serial") == self.serial]
+
+    def agents(self, host: str) -> list[str]:
+        """The process ids of agents on a host."""
+        return out(self.cluster, host, "pgrep -f '[b]erth-agent.pyz run' || true").split()
+
+
+def zipapp(folder: Path) -> Path:
+    import runpy
+
+    target = folder / "berth-agent.pyz"
+    runpy.run_path(str(ROOT / "tools/zipapp.py"))["build"](target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agent as one file, made from the sources as they are."""
+    return zipapp(tmp_path_factory.mktemp("agent"))
+
+
+@pytest.fixture
+def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
+    install_crds(dev_cluster.kubeconfig)
+    disk = f"n{uuid4().hex[:5]}"
+    dev_cluster.hosts.disk_add(ONE, disk, "320Mi")
+    serial = next(each["serial"] for each in dev_cluster.hosts.disks(ONE) if each["name"] == disk)
+
+    def play(*args: str, hosts: str = ":".join(HOSTS), **values: Any) -> Run:
+        # The probe of a test's minute: what an operator would leave at its default is shorter.
+        common = {
+            "node_agent_kubeconfig": str(dev_cluster.kubeconfig),
+            "node_agent_api_server": dev_cluster.hosts.server_url,
+            "node_agent_zipapp": str(built),
+            "node_agent_intervals": {"poll": "500ms"},
+            "node_agent_metrics": {"port": 0},
+        }
+        tasks = [{"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.node_agent"}}]
+        one = {"hosts": hosts, "gather_facts": False, "serial": 1, "any_errors_fatal": True}
+        return run_plays(dev_cluster, [{**one, "vars": {**common, **values}, "tasks": tasks}], tmp_path, *args)
+
+    yield Ground(dev_cluster, serial, play, built)
+    for each in Ground(dev_cluster, serial, play, built).disks():
+        name = each["metadata"]["name"]
+        dev_cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", '{"spec":{"claimRef":null}}')
+    play(node_agent_state="absent", node_agent_force=True).ok()
+    for host in HOSTS:
+        ssh(dev_cluster, host, "rm -rf /var/lib/berth/agent")
+    for each in Ground(dev_cluster, serial, play, built).disks():
+        dev_cluster.kubectl("delete", "ld", each["metadata"]["name"])
+    dev_cluster.hosts.disk_remove(ONE, disk)
+
+
+def changed(run: Run) -> list[str]:
+    return [f"{task.host}: {task.name}" for task in run.tasks if task.result.get("changed")]
+
+
+def test_install_configure_remove(ground: Ground) -> None:
+    mine = {"berth_disks": "{{ [{'serial': '" + ground.serial + "'}] if inventory_hostname == '" + ONE + "' else [] }}"}
+    planned = ground.play("--check", "--diff", **mine).ok()
+    assert "check-config" not in planned.output
+    assert changed(planned)
+    assert ground.agents(ONE) == []
+    assert not ground.lease(ONE)
+
+    first = ground.play(**mine).ok()
+    ready = [task.host for task in first.tasks if "Wait until the agent is Ready" in task.name]
+    assert ready == HOSTS  # one after the other, and none without being Ready
+    assert all(len(ground.agents(host)) == 1 for host in HOSTS)
+    published = eventually(ground.disks, what="the declared disk is a LocalDisk")
+    assert published[0]["spec"]["nodeName"] == ONE
+    for name, mode in (("kubeconfig", "600"), ("token", "600"), ("agent.yaml", "600"), ("", "700")):
+        assert out(ground.cluster, ONE, f"stat -c %a /etc/berth/{name}") == mode
+    token = out(ground.cluster, ONE, "cat /etc/berth/token")
+    assert token not in first.output
+    assert changed(ground.play(**mine).ok()) == []
+
+    # Another configuration is taken up by the agent that runs.
+    before, pids = ground.digest(ONE), ground.agents(ONE)
+    ground.play(hosts=ONE, **mine, node_agent_policies={"probe_writes": False}).ok()
+    assert ground.digest(ONE) != before
+    assert ground.agents(ONE) == pids
+
+    # It is refused as a whole where it is wrong, and the last good one stays.
+    good = ground.digest(ONE)
+    refused = ground.play(hosts=ONE, berth_disks=[{"serial": ground.serial, "fs_type": "ntfs"}]).failed()
+    assert "fs_type is 'ntfs': expected one of ext4, xfs" in json.dumps(refused)
+    assert ground.digest(ONE) == good
+    assert "ntfs" not in out(ground.cluster, ONE, "cat /etc/berth/agent.yaml")
+    assert ground.agents(ONE) == pids
+
+    # The agent that dies is started again.
+    ssh(ground.cluster, ONE, f"kill -9 {pids[0]}")
+    eventually(lambda: ground.agents(ONE) not in ([], pids), what="the supervisor starts it again")
+
+    # It is not removed while its disks are held.
+    name = published[0]["metadata"]["name"]
+    lock = {"spec": {"claimRef": held()}}
+    ground.cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", json.dumps(lock))
+    kept = ground.play(hosts=ONE, node_agent_state="absent").failed()
+    assert f"not removed while disks are held: {name} (by default/db-0)" in kept["msg"]
+    assert len(ground.agents(ONE)) == 1
+    ground.cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", '{"spec":{"claimRef":null}}')
+    ground.play("--check", hosts=ONE, node_agent_state="absent").ok()
+    assert len(ground.agents(ONE)) == 1
+    ground.play(hosts=ONE, node_agent_state="absent").ok()
+    assert ground.agents(ONE) == []
+    assert not ground.lease(ONE)
+    assert ssh(ground.cluster, ONE, "ls /etc/berth/token /opt/berth/berth-agent.pyz", check=False).returncode != 0
+    assert changed(ground.play(hosts=ONE, node_agent_state="absent").ok()) == []
+
+
+def test_an_upgrade_stops_at_the_first_failure(ground: Ground, tmp_path: Path) -> None:
+    ground.play().ok()
+    pids = {host: ground.agents(host) for host in HOSTS}
+    broken = tmp_path / "broken.pyz"
+    broken.write_bytes(b"no program")
+    failed = ground.play(node_agent_zipapp=str(broken))
+    assert failed.rc != 0
+    assert {task.host for task in failed.tasks if task.kind == "failed"} == {HOSTS[0]}
+    assert not [task for task in failed.tasks if task.host in HOSTS[1:]]
+    assert {host: ground.agents(host) for host in HOSTS} == pids
+
+    # One that starts and is never Ready ends it as well: the others keep the agent that works.
+    lame = tmp_path / "lame.pyz"
+    lame.write_text("import sys, time\nsys.exit(0) if sys.argv[1] != 'run' else time.sleep(3600)\n")
+    failed = ground.play(node_agent_zipapp=str(lame), node_agent_wait_timeout=5)
+    assert "does not live" in failed.failed()["msg"]
+    assert {host: ground.agents(host) for host in HOSTS[1:]} == {host: pids[host] for host in HOSTS[1:]}
+    ground.play(hosts=HOSTS[0]).ok()
+    assert ground.lease(HOSTS[0])["spec"]["holderIdentity"]
+
+
+def test_a_missing_program_is_named(ground: Ground) -> None:
+    assert "/not/there.pyz is not there" in ground.play(node_agent_zipapp="/not/there.pyz").failed()["msg"]
