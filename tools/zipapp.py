@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,10 +70,16 @@ def theirs(wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def build(target: Path = TARGET, cache: Path = TARGET.parent) -> Path:
-    """Write the zipapp, complete or not at all."""
+    """Write the zipapp; wheels are kept in ``cache``."""
     entries = dict(ours())
     for wheel in wheels(cache):
         entries.update(theirs(wheel))
+    write(target, entries)
+    return target
+
+
+def write(target: Path, entries: Mapping[str, bytes]) -> None:
+    """One archive that Python runs, complete or not at all; the same entries give the same bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, scratch = tempfile.mkstemp(prefix=".zipapp-", dir=target.parent)
     try:
@@ -88,7 +94,6 @@ def build(target: Path = TARGET, cache: Path = TARGET.parent) -> Path:
         os.replace(scratch, target)
     finally:
         Path(scratch).unlink(missing_ok=True)
-    return target
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from berth_core.errors import BerthError, StateError
 from berth_core.model.resources import NODE, SERVICE_ACCOUNT
@@ -46,14 +46,14 @@ def renew_at(claims: Mapping[str, Any]) -> float:
     return issued + (ends - issued) * _SHARE
 
 
-async def renew_token(client: KubeClient, node: str, path: Path) -> None:
+async def renew_token(client: KubeClient, node: str, path: Path, now: Callable[[], float] = time.time) -> None:
     """Until cancelled. A failure is told and tried again; the token in the file stays until then."""
     while True:
         try:
-            wait = renew_at(claims_of(path.read_text(encoding="utf-8"))) - time.time()
+            wait = renew_at(claims_of(path.read_text(encoding="utf-8"))) - now()
             if wait <= 0:
                 await _renew(client, node, path)
-                continue
+                wait = _RETRY
         except (BerthError, OSError) as exc:
             LOG.warning("the token in %s is not renewed: %s", path, exc)
             wait = _RETRY

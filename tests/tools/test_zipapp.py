@@ -1,0 +1,64 @@
+"""The agent as one file: the same bytes from the same sources, for every Python that is supported and is here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import zipapp
+
+PYTHONS = [shutil.which(f"python3.{minor}") for minor in range(9, 15)]
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return zipapp.build(tmp_path_factory.mktemp("zipapp") / "berth-agent.pyz")
+
+
+def run(python: str, agent: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": "/usr/bin:/bin", **environment}
+    command = [python, "-I", "-W", "error", str(agent), *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def works(python: str) -> bool:
+    """A shim may be there for a Python that is not."""
+    return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
+    entries = [("b.py", b"2"), ("a.py", b"1")]
+    one, two = tmp_path / "one.pyz", tmp_path / "two.pyz"
+    zipapp.write(one, dict(entries))
+    zipapp.write(two, dict(reversed(entries)))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_every_python_that_is_here_runs_it(agent: Path, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text("node: h1\ndevice_classes: [{name: gpu, source: nvml}]\n")
+    bad.write_text("node: h1\nnodes: h2\n")
+    for python in {sys.executable, *(each for each in PYTHONS if each and works(each))}:
+        assert run(python, agent, "check-config", str(good)).returncode == 0, python
+        refused = run(python, agent, "check-config", str(bad))
+        assert (refused.returncode, refused.stderr.splitlines()[0].startswith(f"{bad}:2: nodes is not known")) == (
+            2,
+            True,
+        )
+        assert "--kubeconfig" in run(python, agent, "run", "--help").stdout
+
+
+def test_with_a_cache_it_is_unpacked_once_and_older_versions_go(agent: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (cache / "older").mkdir(parents=True)
+    for _each in range(2):
+        assert "--kubeconfig" in run(sys.executable, agent, "run", "--help", CACHE_DIRECTORY=str(cache)).stdout
+    (folder,) = cache.iterdir()
+    assert list((folder / "berth_agent" / "__pycache__").glob("agent.*.pyc"))
+    missing = run(sys.executable, agent, "run", "--help", CACHE_DIRECTORY=str(tmp_path / "none"))
+    assert "--kubeconfig" in missing.stdout  # it runs all the same, and says why not from there
+    assert "nothing is unpacked" in missing.stderr
