@@ -70,6 +70,10 @@ sanity: venv venv-lint ## ansible-test sanity (no ignore file) and ansible-lint'
 
 INSTALLED := build/collection/installed
 
+.PHONY: agent
+agent: venv ## the node agent as one file, build/berth-agent.pyz
+	@$(BIN)/python tools/zipapp.py
+
 .PHONY: collection
 collection: venv venv-lint ## build the tarball, install it into an empty path, read its documentation from there, galaxy-importer
 	@python3 tools/snapshot.py build/tree
