@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .core import DATA_DIRECTORY
 from .machine import Machine
 
 #: Beside the data directory, never in it; rewritten in place, so that it never grows.
@@ -24,10 +25,12 @@ PROBE_FILE = ".berth-probe"
 _BLOCK = 4096
 #: A full filesystem is no broken disk. (The file is rewritten in place: it needs room once.)
 FULL = "No space left on device"
+#: The point is not mounted (any more): nothing was tried.
+ABSENT = "No such file or directory"
 
 
 class Tried(NamedTuple):
-    """``result``: ok, failed (an I/O error) or slow (no answer yet); ``note``: what happened, for people."""
+    """``result``: ok, failed (an I/O error), slow (no answer yet) or none (nothing to try); ``note``: for people."""
 
     result: str
     note: str = ""
@@ -71,6 +74,8 @@ class Probe:
         words = _last_line(process)
         if FULL in words:
             return Tried("ok", f"{self._what}: {words}")
+        if ABSENT in words:
+            return Tried("none", f"{self._what}: {words}")
         return Tried("ok") if status == 0 else Tried("failed", f"{self._what} failed: {words or f'exit {status}'}")
 
     def is_running(self) -> bool:
@@ -79,7 +84,9 @@ class Probe:
 
 
 def _write_argv(point: str) -> Sequence[str]:
-    file = os.path.join(point, PROBE_FILE)
+    # Through the data directory, which a bare mount point does not have: a disk that was unmounted since it was looked
+    # at gets no file of ours on what lies below.
+    file = os.path.join(point, DATA_DIRECTORY, os.pardir, PROBE_FILE)
     return ["dd", f"of={file}", f"bs={_BLOCK}", "count=1", "conv=fsync,notrunc", "oflag=nofollow", "status=none"]
 
 

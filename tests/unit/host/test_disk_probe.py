@@ -6,8 +6,6 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from berth_host.disk_probe import FULL, PROBE_FILE, Probe, Tried
 from berth_host.machine import Machine
 from berth_host.smart import read_smart
@@ -23,16 +21,18 @@ def tried(probe: Probe, seconds: float = 30.0) -> Tried:
 
 
 def test_a_write_that_arrives(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
     probe = Probe(Machine())
     for _again in range(2):
         probe.start("/dev/none", str(tmp_path))
         assert tried(probe) == Tried("ok")
     assert (tmp_path / PROBE_FILE).stat().st_size == 4096
-    assert os.listdir(tmp_path) == [PROBE_FILE]
+    assert sorted(os.listdir(tmp_path)) == [PROBE_FILE, "data"]
     assert not probe.is_running()
 
 
 def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
     (tmp_path / PROBE_FILE).symlink_to(tmp_path / "elsewhere")
     probe = Probe(Machine())
     probe.start("/dev/none", str(tmp_path))
@@ -40,16 +40,26 @@ def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize(("device", "point"), [("/dev/none", ""), ("/dev/none", "/nowhere/at/all")])
-def test_an_error_is_told_in_its_own_words(device: str, point: str) -> None:
+def test_what_is_not_mounted_is_not_written_to(tmp_path: Path) -> None:
     probe = Probe(Machine())
-    probe.start(device, point)
+    for device, point in (("/dev/none", ""), ("/dev/none", str(tmp_path))):
+        probe.start(device, point)
+        assert tried(probe).result == "none"
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_error_is_told_in_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / PROBE_FILE).mkdir()
+    probe = Probe(Machine())
+    probe.start("/dev/none", str(tmp_path))
     answer = tried(probe)
     assert answer.result == "failed"
-    assert "No such file or directory" in answer.note
+    assert "Is a directory" in answer.note
 
 
 def test_a_full_filesystem_is_no_broken_disk(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
     (tmp_path / PROBE_FILE).symlink_to("/dev/full")
     probe = Probe(Machine())
     probe.start("/dev/none", str(tmp_path))
