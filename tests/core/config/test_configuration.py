@@ -156,15 +156,20 @@ def test_durations(text, value):
     assert seconds({"d": text}, "d", "d", 0) == value
 
 
+ARGS = {"ServiceAntiAffinity": {"label": "zone"}}
+
+
 def test_every_plugin_is_told_where_it_stands():
     """A point that a plugin has and the table of names leaves out would never be asked."""
     methods = {
         "pre_filter": "preFilter",
         "filter": "filter",
         "pre_score": "preScore",
+        "pre_enqueue": "preEnqueue",
+        "queue_key": "queueSort",
         "score": "score",
         "reserve": "reserve",
     }
     for name in TABLE.names:
-        have = {point for method, point in methods.items() if hasattr(TABLE.make(name), method)}
+        have = {point for method, point in methods.items() if hasattr(TABLE.make(name, ARGS.get(name)), method)}
         assert have <= set(EXTENDS[name]), name

@@ -38,6 +38,7 @@ EXTENDS: Mapping[str, tuple[str, ...]] = {
     "PodTopologySpread": ("preFilter", "filter", "preScore", "score"),
     "PrioritySort": ("queueSort",),
     "SchedulingGates": ("preEnqueue",),
+    "ServiceAntiAffinity": ("score",),
     "TaintToleration": ("filter", "preScore", "score"),
     "VolumeBinding": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),
     "VolumeRestrictions": ("preFilter", "filter"),
@@ -78,7 +79,7 @@ REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 
 ALIASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "BalancedResourceAllocation": ("NodeResourcesBalancedAllocation", {}),
-    "CalculateAntiAffinityPriority": ("InterPodAffinity", {}),
+    "CalculateAntiAffinityPriority": ("ServiceAntiAffinity", {"label": "topology.kubernetes.io/zone"}),
     "HostName": ("NodeName", {}),
     "ImageLocalityPriority": ("ImageLocality", {}),
     "LeastRequestedPriority": ("NodeResourcesFit", {"scoringStrategy": {"type": "LeastAllocated"}}),

@@ -7,6 +7,8 @@ A plugin decides; it never acts. It reads the snapshot through the cycle and ans
 column of verdicts, a score is a column of integers**, one entry per asked row. Extension points are separate
 protocols; a plugin has those it needs, and the profile finds them once, when it is built:
 
+    PreEnqueue  when a pod comes into the queue: may it be placed at all
+    QueueSort   which of the waiting pods is next
     PreFilter   once per request: reject it, skip the plugin's filter, or narrow the nodes
     Filter      per row: may the pod go there, and if not, why
     PreScore    once per request, with the rows that passed: skip the plugin's score
@@ -29,12 +31,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..model.placement import PlacementRequest
 
 if TYPE_CHECKING:
     from ..cluster.columns import IntColumn
+    from ..model.pod import PodInfo
     from .state import Cycle
 
 MAX_SCORE = 100
@@ -140,6 +143,22 @@ class Plugin(Protocol):
     @property
     def name(self) -> str:
         """Return the plugin's name."""
+
+
+@runtime_checkable
+class PreEnqueue(Protocol):
+    """Keeps a pod out of the queue."""
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Let the pod in, or say what it waits for."""
+
+
+@runtime_checkable
+class QueueSort(Protocol):
+    """Orders the queue."""
+
+    def queue_key(self, pod: PodInfo, queued_at: float) -> Any:
+        """Return what pods are sorted by, the smallest first."""
 
 
 @runtime_checkable

@@ -105,6 +105,7 @@ class PodInfo:
     """Init containers too: as many may pull an image."""
     controller: tuple[str, str, str] | None = None
     """apiVersion, kind and name of the object that the pod is made by."""
+    gates: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -172,6 +173,7 @@ class PodInfo:
             inline=_inline(spec, where),
             images=images,
             containers=containers,
+            gates=tuple(string(one, "name") for one in objects(spec, "schedulingGates", f"{where}.schedulingGates")),
             controller=_controller(meta, f"pod {name}: metadata.ownerReferences"),
         )
 

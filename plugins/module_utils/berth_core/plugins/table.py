@@ -30,6 +30,8 @@ from .node_resources_fit import NodeResourcesFit
 from .node_unschedulable import NodeUnschedulable
 from .node_volume_limits import NodeVolumeLimits
 from .pod_topology_spread import PodTopologySpread
+from .queue_order import PrioritySort, SchedulingGates
+from .service_anti_affinity import ServiceAntiAffinity
 from .taint_toleration import TaintToleration
 from .volume_binding import VolumeBinding
 from .volume_restrictions import VolumeRestrictions
@@ -67,6 +69,9 @@ TABLE = Registry(
         ("NodeUnschedulable", _without_args(NodeUnschedulable)),
         ("NodeVolumeLimits", NodeVolumeLimits.from_args),
         ("PodTopologySpread", PodTopologySpread.from_args),
+        ("PrioritySort", _without_args(PrioritySort)),
+        ("SchedulingGates", _without_args(SchedulingGates)),
+        ("ServiceAntiAffinity", ServiceAntiAffinity.from_args),
         ("TaintToleration", _without_args(TaintToleration)),
         ("VolumeBinding", _volume_binding),
         ("VolumeRestrictions", _without_args(VolumeRestrictions)),
