@@ -1,0 +1,113 @@
+"""What is asked again after a change, and what is not: rows computed, counted exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from berth_core.cluster.pod_terms import REQUIRED_ANTI
+from berth_core.cluster.snapshot import Snapshot
+from berth_core.framework.cycle import place
+from berth_core.plugins.table import DEFAULT_PROFILE
+from tests.core.cluster.objects import node, pod, request
+
+SIZE = 40
+PER_ROW = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeResourcesFit")
+ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ZONE]}}
+
+
+def made(index, **more):
+    return node(f"n{index:02}", labels={"zone": f"z{index % 20}"}, **more)
+
+
+@pytest.fixture
+def snapshot():
+    return Snapshot.from_objects(nodes=[made(index) for index in range(SIZE)])
+
+
+def asked(app="web", ordinal=0, **spec):
+    return request(pod(f"{app}-{ordinal}", labels={"app": app}, **spec), app=app, ordinal=ordinal)
+
+
+def computed(snapshot, wanted):
+    """Place without keeping the choice; return rows computed per plugin."""
+    return place(DEFAULT_PROFILE, snapshot, wanted).counts.computed
+
+
+def bind(snapshot, wanted):
+    outcome = place(DEFAULT_PROFILE, snapshot, wanted)
+    snapshot.assume(wanted, outcome.placement)
+    return outcome
+
+
+def test_pods_of_one_shape_share_everything(snapshot):
+    first = computed(snapshot, asked(ordinal=0))
+    assert all(first[name] >= SIZE for name in PER_ROW)
+    again = computed(snapshot, asked(ordinal=1))
+    assert {name: again[name] for name in PER_ROW} == dict.fromkeys(PER_ROW, 0)
+
+
+def test_a_bind_dirties_one_row(snapshot):
+    bind(snapshot, asked(ordinal=0))
+    after = bind(snapshot, asked(ordinal=1)).counts.computed
+    assert {name: after[name] for name in ("NodeUnschedulable", "NodeName")} == {"NodeUnschedulable": 1, "NodeName": 1}
+    assert after["NodeResourcesFit"] == 2, "one row, filtered and scored"
+
+
+def test_other_shapes_lose_that_row_alone(snapshot):
+    big = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    computed(snapshot, asked("db", **big))
+    for ordinal in range(3):
+        bind(snapshot, asked(ordinal=ordinal))
+    again = computed(snapshot, asked("db", 1, **big))
+    assert again["NodeResourcesFit"] == 6, "three rows, filtered and scored"
+
+
+def test_a_heartbeat_dirties_nothing_and_a_cordon_one_row(snapshot):
+    computed(snapshot, asked())
+    snapshot.upsert_node(made(3))
+    assert not +Counter({name: computed(snapshot, asked())[name] for name in PER_ROW})
+    snapshot.upsert_node(made(3, unschedulable=True))
+    assert computed(snapshot, asked())["NodeUnschedulable"] == 1
+
+
+def test_what_depends_on_other_pods_is_kept_until_one_comes_or_goes(snapshot):
+    snapshot.upsert_pod(pod("there", node_name="n00", labels={"app": "web"}))
+    wanted = asked(affinity=ANTI)
+    first = place(DEFAULT_PROFILE, snapshot, wanted)
+    assert (first.counts.computed["InterPodAffinity"], len(first.feasible)) == (SIZE, SIZE - 2)
+    assert computed(snapshot, wanted)["InterPodAffinity"] == 0
+    snapshot.upsert_pod(pod("more", node_name="n01", labels={"app": "web"}))
+    again = place(DEFAULT_PROFILE, snapshot, wanted)
+    assert (again.counts.computed["InterPodAffinity"], len(again.feasible)) == (SIZE, SIZE - 4)
+
+
+def test_pods_that_say_nothing_of_others_do_not_ask_about_them(snapshot):
+    snapshot.upsert_pod(pod("there", node_name="n00", labels={"app": "db"}, affinity=ANTI))
+    counts = place(DEFAULT_PROFILE, snapshot, asked("other")).counts
+    for name in ("InterPodAffinity", "PodTopologySpread", "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone"):
+        assert (counts.filter[name], counts.score[name]) == (0, 0), name
+
+
+def test_replicas_share_their_terms_and_a_column_follows_them(snapshot):
+    for index in range(SIZE):
+        snapshot.upsert_pod(pod(f"db-{index}", node_name=f"n{index:02}", labels={"app": "db"}, affinity=ANTI))
+    (counted,) = snapshot.pod_terms.about(REQUIRED_ANTI, "default", {"app": "web"}, {})
+    column = snapshot.pod_terms.column(counted)
+    assert int(column.sum()) == SIZE
+    snapshot.remove_pod("default", "db-7")
+    assert snapshot.pod_terms.column(counted) is column
+    assert (int(column.sum()), int(column[7])) == (SIZE - 1, 0)
+
+
+def test_a_pulled_image_is_seen_everywhere(snapshot):
+    wanted = asked(containers=[{"name": "c", "image": "web:1"}])
+    computed(snapshot, wanted)
+    assert computed(snapshot, wanted)["ImageLocality"] == 0
+    pulled = made(5)
+    pulled["status"]["images"] = [{"names": ["web:1"], "sizeBytes": 500 << 20}]
+    snapshot.upsert_node(pulled)
+    assert computed(snapshot, wanted)["ImageLocality"] == SIZE, "how many nodes have it counts for all"
+    assert computed(snapshot, wanted)["ImageLocality"] == 0
