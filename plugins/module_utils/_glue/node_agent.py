@@ -31,6 +31,8 @@ _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "
 #: The DaemonSet's configuration files, one per node; a node without one of its own has the default.
 _CONFIGURATION = {"name": "berth-agent", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "berth"}}
 _DEFAULT = "default.yaml"
+#: Kinds that API servers before Kubernetes 1.36 do not serve.
+_NEWER = (resources.MUTATING_ADMISSION_POLICY, resources.MUTATING_ADMISSION_POLICY_BINDING)
 
 
 def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -95,10 +97,21 @@ def _present(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) ->
         live = context.client.find(kind, name, namespace)
         if live is not None and not differences(body, live):
             continue
-        diff.append(diff_entry(kind, name, prune(live, body) if live else None, body, namespace))
-        if not context.check_mode:
-            context.client.apply(kind, body)
+        if context.check_mode or _apply(context, kind, body):
+            diff.append(diff_entry(kind, name, prune(live, body) if live else None, body, namespace))
     return {"changed": bool(diff), "diff": diff}
+
+
+def _apply(context: Context, kind: Resource, body: Mapping[str, Any]) -> bool:
+    """False, with a warning, for what an older API server does not serve and agents can do without."""
+    try:
+        context.client.apply(kind, body)
+    except NotFoundError as exc:
+        if kind not in _NEWER:
+            raise
+        context.warn(f"left out, devices are locked and not handed to the containers of StatefulSets: {exc.message}")
+        return False
+    return True
 
 
 def _absent(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) -> dict[str, Any]:
