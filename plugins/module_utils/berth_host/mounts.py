@@ -72,11 +72,11 @@ def _of_host(mounts: Iterable[Mount], host_root: str) -> list[Mount]:
 
     What the container shares with its host (the place where disks are mounted) is seen below ``host_root`` too.
     """
-    found = []
-    for mount in mounts:
-        if mount.point == host_root or mount.point.startswith(host_root + "/"):
-            found.append(mount._replace(point=mount.point[len(host_root) :] or "/"))
-    return found
+    return [
+        mount._replace(point=mount.point[len(host_root) :] or "/")
+        for mount in mounts
+        if mount.point == host_root or mount.point.startswith(host_root + "/")
+    ]
 
 
 def read_swaps(machine: Machine) -> list[str]:
