@@ -11,7 +11,7 @@ smallest node name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
@@ -21,7 +21,7 @@ from ..model.placement import Placement, PlacementRequest
 from .contract import MAX_SCORE, Code, Status, Verdict
 from .diagnosis import Diagnosis, Fix, Refusal
 from .memo import ColumnMemo
-from .profile import Profile, Scorer, normalized
+from .profile import Profile, Scorer
 from .state import Cycle
 
 MAX_EXPLAINED = 200
@@ -70,8 +70,15 @@ class Outcome:
     placement: Placement | None
     diagnosis: Diagnosis
     counts: Counts
-    feasible: tuple[str, ...] = ()
     scores: Mapping[str, NodeScore] = field(default_factory=dict)
+    names: Sequence[str] = ()
+    rows: Sequence[int] | IntColumn = ()
+    """The nodes that passed, by their position in `names`: their list is made for who asks."""
+
+    @property
+    def feasible(self) -> tuple[str, ...]:
+        """Return the nodes that passed every filter, by name."""
+        return tuple(self.names[int(row)] for row in self.rows)
 
     def require(self, what: str) -> Placement:
         """Return the placement; raise UnschedulableError that says why `what` cannot be placed."""
@@ -106,6 +113,7 @@ class _Run:
         self.refusals: list[Refusal] = []
         self.rejected = ""
         self.skipped: set[str] = set()
+        self.filters = dict(profile.filters)
 
     def outcome(self) -> Outcome:
         rows = self._filter(self._pre_filter(self._start()))
@@ -122,8 +130,9 @@ class _Run:
             placement,
             self._diagnosis(rows) if self.explain else Diagnosis(len(names), tuple(self.refusals)),
             self.counts,
-            feasible=tuple(names[int(row)] for row in rows),
-            scores=self._scores(rows, scores, total) if self.explain else {},
+            self._scores(rows, scores, total) if self.explain else {},
+            names,
+            rows,
         )
 
     def _start(self) -> IntColumn:
@@ -186,7 +195,7 @@ class _Run:
         return rows
 
     def _verdict(self, name: str, rows: IntColumn) -> tuple[Verdict, int]:
-        plugin = dict(self.profile.filters)[name]
+        plugin = self.filters[name]
         key = (plugin, plugin.filter_key(self.cycle))
         return self.memo.verdict(key, plugin.filter_dirt, rows, lambda stale: plugin.filter(self.cycle, stale))
 
@@ -211,9 +220,8 @@ class _Run:
         column, computed = self.memo.scores(key, plugin.score_dirt, rows, lambda stale: plugin.score(self.cycle, stale))
         self.counts.score[scorer.name] += len(rows)
         self.counts.computed[scorer.name] += computed
-        normalize = normalized(plugin)
-        if normalize is not None:
-            column = normalize.normalize(self.cycle, rows, column)
+        if scorer.normalize is not None:
+            column = scorer.normalize.normalize(self.cycle, rows, column)
         if len(column) and (column.min() < 0 or column.max() > MAX_SCORE):
             raise BerthError(
                 f"plugin {scorer.name} scored outside 0 to {MAX_SCORE} ({column.min()} to {column.max()}): "

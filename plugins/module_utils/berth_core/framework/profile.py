@@ -22,6 +22,12 @@ class Scorer:
     plugin: Score
     name: str
     weight: int
+    normalize: Normalize | None
+
+    @classmethod
+    def of(cls, plugin: Score, name: str, weight: int) -> Scorer:
+        """Look once whether the plugin normalizes: asking a protocol costs more than scoring."""
+        return cls(plugin, name, weight, normalized(plugin))
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Profile:
             filters=tuple((one.name, one) for one in plugins if isinstance(one, Filter)),
             pre_scores=tuple((one.name, one) for one in plugins if isinstance(one, PreScore)),
             scorers=tuple(
-                Scorer(one, one.name, weight) for one, weight in listed if weight > 0 and isinstance(one, Score)
+                Scorer.of(one, one.name, weight) for one, weight in listed if weight > 0 and isinstance(one, Score)
             ),
             reserves=tuple(one for one in plugins if isinstance(one, Reserve)),
             explains=tuple(one for one in plugins if isinstance(one, Explain)),
@@ -78,7 +84,7 @@ class Profile:
             pre_filters=tuple((one.name, one) for one in at["preFilter"] if isinstance(one, PreFilter)),
             filters=tuple((one.name, one) for one in at["filter"] if isinstance(one, Filter)),
             pre_scores=tuple((one.name, one) for one in at["preScore"] if isinstance(one, PreScore)),
-            scorers=tuple(Scorer(one, one.name, weights[one.name]) for one in at["score"] if isinstance(one, Score)),
+            scorers=tuple(Scorer.of(one, one.name, weights[one.name]) for one in at["score"] if isinstance(one, Score)),
             reserves=tuple(one for one in at["reserve"] if isinstance(one, Reserve)),
             explains=tuple(one for one in whole if isinstance(one, Explain)),
             fixes=tuple((one.name, one) for one in whole if isinstance(one, Fixes)),
