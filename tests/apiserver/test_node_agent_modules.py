@@ -74,6 +74,29 @@ def test_what_agents_need_is_installed_once(agent: Run, world: World) -> None:
     assert world() == after
 
 
+def test_the_agents_as_a_daemonset(agent: Run, api: ApiClient) -> None:
+    asked = {
+        "image": "registry.example.com/berth:1",
+        "default_configuration": "{}\n",
+        "configurations": {"n1": "node: n1\n"},
+        "node_selector": {"disks": "local"},
+        "tolerations": None,
+    }
+    assert agent(daemonset=asked)["changed"]
+    pod = api.get(kinds.DAEMON_SET, "berth-agent", "berth-system")["spec"]["template"]["spec"]
+    assert [each["image"] for each in pod["containers"]] == [asked["image"]]
+    assert pod["nodeSelector"] == {"disks": "local"}
+    files = api.get(kinds.CONFIG_MAP, "berth-agent", "berth-system")["data"]
+    assert files == {"n1.yaml": "node: n1\n", "default.yaml": "{}\n"}
+    assert not agent(daemonset=asked)["changed"]
+    assert not agent()["changed"]  # what is not asked for is left alone
+    changed = agent(daemonset={**asked, "image": "registry.example.com/berth:2"})
+    assert [each["after_header"] for each in changed["diff"]] == ["DaemonSet berth-system/berth-agent"]
+    assert agent(state="absent")["changed"]
+    for kind in (kinds.DAEMON_SET, kinds.CONFIG_MAP, kinds.SERVICE_ACCOUNT):
+        assert api.find(kind, "berth-agent", "berth-system") is None
+
+
 def test_an_agent_is_not_taken_away_from_held_disks(agent: Run, api: ApiClient, node: str, world: World) -> None:
     agent()
     api.create(kinds.LOCAL_DISK, disk(node))
