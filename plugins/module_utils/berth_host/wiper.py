@@ -40,6 +40,8 @@ def main() -> int:
             _say(line)
             if _is_alone():
                 return 1
+    except BrokenPipeError:  # whoever asked has been killed
+        return 1
     except (BerthError, OSError) as exc:
         _say({"failed": str(exc)})
         return 1
@@ -137,8 +139,7 @@ def _verify_blank(machine: Machine, order: Mapping[str, Any], method: str) -> No
 
 
 def _say(line: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), json.dumps(line).encode() + b"\n")
 
 
 def _is_alone() -> bool:

@@ -124,13 +124,13 @@ def test_killed_around_the_unmount(ground: Ground, script: str) -> None:
 
 
 def test_killed_in_the_middle_of_a_wipe(ground: Ground) -> None:
-    mine = ground.plug("2Gi")
+    mine = ground.plug("768Mi")
     ground.declare()
-    ground.agent.here(f"head -c 8M /dev/urandom | dd of={ground.device(mine)} bs=1M seek=2000 status=none; sync")
+    ground.agent.here(f"head -c 8M /dev/urandom | dd of={ground.device(mine)} bs=1M seek=700 status=none; sync")
     ground.agent.start()
     ground.wait_phase(mine, "Available")
     request = ground.ask_wipe(mine, "random")
-    ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 64 << 20)
+    ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
     ground.agent.signal("KILL")
     journal = ground.object(mine)["status"]["wipe"]
     assert (journal["requestID"], journal["step"], journal["method"]) == (request, "Overwriting", "random")
@@ -138,7 +138,7 @@ def test_killed_in_the_middle_of_a_wipe(ground: Ground) -> None:
     assert conditions_of(ground.object(mine))["Wiped"] == ("False", "Wiping")
     ground.agent.start(log="second")
     disk = ground.wait(mine, "cleared", lambda disk: "wipe" not in disk["spec"])
-    assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 2 << 30)
+    assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 768 << 20)
     assert disk["status"]["lastWipe"]["startTime"] == journal["startTime"]
     started = next(line for line in ground.agent.log("second").splitlines() if "wiping /dev" in line)
     assert int(started.rsplit("byte ", 1)[1].strip('"')) >= journal["offset"]
