@@ -6,10 +6,14 @@ Kubernetes' own. Nodes are fake, disks are LocalDisks whose status the test writ
 
 from __future__ import annotations
 
+import socket
+import urllib.request
 from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+from ansible_collections.berth.stateful.plugins.module_utils._glue.resource_list import OPERATION as RESOURCE_LIST
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.world import GI, until
 
@@ -33,6 +37,32 @@ def test_a_static_claim_is_bound_to_the_smallest_disk_that_fits(world, start, no
     until(lambda: world.berths()[berth["metadata"]["name"]]["status"]["phase"] == "Bound", "no record of Bound")
     until(lambda: world.told("data", "DiskGiven", right), lambda: world.story("data"))
     world.check()
+
+
+def test_the_resource_list_shows_a_claim_as_it_shows_an_app_and_metrics_count_it(world, start, nodes, plane):
+    world.storage_class()
+    held, free = world.disk(nodes[0], 0), world.disk(nodes[0], 1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    start("--no-leader-elect", "--port", str(port))
+    world.claim("data")
+    claim = world.wait_bound("data")[0]
+    until(lambda: _metrics(port)["berth_controller_claim_bound_seconds_count"] == 1, lambda: str(_metrics(port)))
+    assert _metrics(port)["berth_leading"] == 1
+    assert _metrics(port)['berth_controller_writes_total{kind="PersistentVolume",verb="create"}'] == 1
+    defaults = {name: spec.get("default") for name, spec in RESOURCE_LIST.argument_spec().items()}
+    params = {**defaults, "kubeconfig": str(plane.kubeconfig)}
+    answer = execute(RESOURCE_LIST, Context(params, False, lambda _text: None, environ={}))
+    disks = {one["name"]: one for one in answer["resources"]["disks"]}
+    assert disks[held]["why_not_free"] == "held"
+    assert disks[held]["holder"]["berth"] == f"pvc-{claim['metadata']['uid']}"
+    assert disks[free]["free"]
+
+
+def _metrics(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
 def test_a_dynamic_claim_goes_where_the_stock_scheduler_finds_capacity(world, start, nodes):
