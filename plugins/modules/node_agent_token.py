@@ -14,7 +14,7 @@ author:
 description:
   - Asks the API server for a token of the agents' service account that is bound to one Node. With it the agent can
     write that node's objects and no other's. When the Node is deleted, the token is worth nothing.
-  - A token that is still good is handed back.
+  - Where the current token is still good, nothing is asked for.
   - Register the result with C(no_log).
 options:
   node_name:
@@ -55,7 +55,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 token:
-  description: The token; in check mode the current one.
+  description: A new token; empty where the current one is still good, and in check mode.
   returned: success
   type: str
   sample: eyJhbGciOi...

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The module node_agent_token: the token of the agent of one node, bound to that Node, and where to use it.
 
-Called by plugins/modules/node_agent_token.py and plugins/action/node_agent_token.py. A token that is still good is
-handed back as it is. I write no file.
+Called by plugins/modules/node_agent_token.py and plugins/action/node_agent_token.py. A token that is still good is not
+handed back: Ansible censors in a result whatever an option with no_log was given. I write no file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def run(context: Context) -> dict[str, Any]:
     account = context.client.find(SERVICE_ACCOUNT, ACCOUNT, NAMESPACE)
     current = str(params["current"] or "").strip()
     if account is None and context.check_mode:
-        return {"changed": True, "token": current, **_place(context)}
+        return {"changed": True, "token": "", **_place(context)}
     if account is None:
         raise StateError(
             f"ServiceAccount {NAMESPACE}/{ACCOUNT} is not there; install what the agents need first (module node_agent)"
@@ -37,9 +37,9 @@ def run(context: Context) -> dict[str, Any]:
             "host to the name that kubectl get nodes shows"
         ) from exc
     if token_is_good(current, node, uid, account["metadata"]["uid"], time.time()):
-        return {"changed": False, "token": current, **_place(context)}
+        return {"changed": False, "token": "", **_place(context)}
     if context.check_mode:
-        return {"changed": True, "token": current, **_place(context)}
+        return {"changed": True, "token": "", **_place(context)}
     bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
     body = {
         "metadata": {"name": ACCOUNT, "namespace": NAMESPACE},
