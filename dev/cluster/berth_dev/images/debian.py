@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import compileall
 import hashlib
+import importlib.util
+import io
+import py_compile
 import re
 import shutil
 import subprocess
@@ -28,6 +31,8 @@ from ..errors import BuildError
 from . import archive
 
 PROJECT = Path(__file__).resolve().parents[4]
+#: Raised when `finish` does something else with the same contents.
+MANNER = "compiled by hash"
 DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "var/cache/apt", "var/lib/apt/lists")
 
 
@@ -46,7 +51,7 @@ class DebianImage:
 
     def key(self) -> bytes:
         """What asks for a new image when it changes: all that we add, not the packages' versions of the day."""
-        return "\0".join((self.suite, *self.packages, *DROPPED)).encode() + b"\0" + self.ours()
+        return "\0".join((MANNER, self.suite, *self.packages, *DROPPED)).encode() + b"\0" + self.ours()
 
     def fill(self, layer: tarfile.TarFile, scratch: Path) -> None:
         """Build the tree in the scratch folder and pack it."""
@@ -84,18 +89,35 @@ def images() -> dict[str, DebianImage]:
     disks = ("e2fsprogs", "xfsprogs", "util-linux", "mount", "udev", "smartmontools")
     return {
         "postgresql": DebianImage(postgresql, "bookworm", ("postgresql-15",), POSTGRES.encode, _postgresql),
-        "berth": DebianImage(berth, "bookworm", ("python3", *disks), agent_archive, _agent),
+        "berth": DebianImage(berth, "bookworm", ("python3", *disks), daemons_archive, _daemons),
     }
 
 
-def _agent(root: Path, zipapp: bytes) -> None:
-    """The node agent, unpacked and compiled: /opt/berth/agent is what the DaemonSet runs."""
+def _daemons(root: Path, zipapp: bytes) -> None:
+    """Unpacked and compiled: /opt/berth/agent is what the DaemonSet runs, and where the Deployment's package is."""
     folder = root / "opt/berth/agent"
     with tempfile.TemporaryFile() as file:
         file.write(zipapp)
         with zipfile.ZipFile(file) as packed:
             packed.extractall(folder)  # noqa: S202 - made by us
-    compileall.compile_dir(folder, quiet=2, stripdir=str(root))
+    # By hash: an archive of ours has no times, and files that are compiled for another time are not used.
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    compileall.compile_dir(folder, quiet=2, stripdir=str(root), invalidation_mode=mode)
+
+
+def daemons_archive() -> bytes:
+    """The agent's zipapp and, beside what both stand on, the controller's package and the library of its metrics."""
+    found = importlib.util.find_spec("prometheus_client")
+    if found is None or found.origin is None:
+        raise BuildError("prometheus-client is not installed: the image takes it from this environment")
+    content = io.BytesIO(agent_archive())
+    with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as packed:
+        for package in (PROJECT / "src/berth_controller", Path(found.origin).parent):
+            for path in sorted(package.rglob("*.py")):
+                # A fixed time: the same sources give the same image.
+                name = zipfile.ZipInfo(str(path.relative_to(package.parent)), (1980, 1, 1, 0, 0, 0))
+                packed.writestr(name, path.read_bytes())
+    return content.getvalue()
 
 
 def agent_archive() -> bytes:
