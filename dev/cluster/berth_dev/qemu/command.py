@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command line of QEMU. `vm` calls me. Pure.
 
-Software emulation only, so that the same machine comes up everywhere; one guest, two cores. The guest's network is
-QEMU's own: it reaches this machine's loopback as 10.0.2.2, and is reached by ssh alone, from this machine alone.
+Software emulation only, so that the same machine comes up everywhere. One core: two wait for each other, for very long
+where this machine is busy. The guest's network is QEMU's own: it reaches this machine's loopback as 10.0.2.2, and is
+reached by ssh alone, from this machine alone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def command(program: str, kernel: Path, memory_mib: int, ssh_port: int, disks: I
     plugged = [disk for disk in disks if disk.plugged]
     return [
         *(program, "-name", "berth", "-nodefaults", "-no-user-config", "-display", "none"),
-        *("-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2", "-m", str(memory_mib)),
+        *("-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "1", "-m", str(memory_mib)),
         *("-kernel", str(kernel), "-initrd", INITRD, "-append", KERNEL_LINE),
         *("-serial", f"file:{CONSOLE}", "-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"),
         *("-netdev", f"user,id=net,hostfwd=tcp:{LOOPBACK}:{ssh_port}-:22"),
