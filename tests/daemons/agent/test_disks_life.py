@@ -143,3 +143,26 @@ def test_killed_in_the_middle_of_a_wipe(ground: Ground) -> None:
     started = next(line for line in ground.agent.log("second").splitlines() if "wiping /dev" in line)
     assert int(started.rsplit("byte ", 1)[1].strip('"')) >= journal["offset"]
     ground.wait_phase(mine, "Available")
+
+
+def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground) -> None:
+    mine = ground.plug("1Gi")
+    ground.declare()
+    ground.agent.start()
+    ground.wait_phase(mine, "Available")
+    request = ground.ask_wipe(mine, "random")
+    ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
+    ground.patch(mine, wipe=None)
+    assert "was taken back" in ground.wait_condition(mine, "Wiped", "False", "Failed")
+    status = ground.object(mine)["status"]
+    assert (status["lastWipe"]["requestID"], status["lastWipe"]["result"]) == (request, "Failed")
+    assert "wipe" not in status
+
+    lock = ground.lock(mine)
+    ground.wait_mounted(mine, lock)
+    ground.agent.stop()
+    ground.agent.here(f"umount {ground.point(mine)}; wipefs -aq {ground.device(mine)}")
+    before = ground.checksum(mine)
+    ground.agent.start(log="second")
+    assert "for this very lock" in ground.wait_condition(mine, "Prepared", "False", "Refused")
+    assert ground.checksum(mine) == before
