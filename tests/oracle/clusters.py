@@ -5,10 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.oracle import storage
+
 ZONES = ["a", "b", "c"]
 APPS = ["web", "db"]
 NAMESPACES = ["default", "other", "third"]
-HOST = "kubernetes.io/hostname"
+HOST = storage.HOST
 Object = dict[str, Any]
 
 
@@ -18,10 +20,10 @@ def case(seed: int) -> Object:
     nodes = [_node(rng, f"n{index}") for index in range(rng.randint(1, 8))]
     names = [node["metadata"]["name"] for node in nodes]
     pods = [_pod(rng, f"p{index}", names) for index in range(rng.randint(0, 20))]
-    volumes, claims, wanted = _storage(rng, names)
+    volumes, claims, wanted = storage.storage(rng, names)
     for one in pods:
-        one["spec"]["volumes"] = _users(rng, claims) + _inline(rng, 0.06)
-    pod = _pod(rng, "new", [], wanted + _inline(rng, 0.1))
+        one["spec"]["volumes"] = storage.users(rng, claims) + storage.inline(rng, 0.06)
+    pod = _pod(rng, "new", [], wanted + storage.inline(rng, 0.1))
     pod["spec"].pop("nodeName", None)
     if rng.random() < 0.05:
         pod["spec"]["nodeName"] = rng.choice(names)
@@ -32,8 +34,8 @@ def case(seed: int) -> Object:
         "pvs": volumes,
         "pvcs": claims,
         "storageClasses": _CLASSES,
-        "csiNodes": [_csi_node(rng, name) for name in names if rng.random() < 0.7],
-        "volumeAttachments": _attachments(rng, names, volumes),
+        "csiNodes": [storage.csi_node(rng, name) for name in names if rng.random() < 0.7],
+        "volumeAttachments": storage.attachments(rng, names, volumes),
         **_workloads(rng, pod),
         "pod": pod,
         "pluginConfig": _plugin_config(rng),
@@ -41,7 +43,7 @@ def case(seed: int) -> Object:
 
 
 def _namespace(rng: Random, name: str) -> Object:
-    return {"metadata": {"name": name, "labels": _maybe(rng, 0.7, {"team": rng.choice(["blue", "red"])}, {})}}
+    return {"metadata": {"name": name, "labels": storage.maybe(rng, 0.7, {"team": rng.choice(["blue", "red"])}, {})}}
 
 
 def _workloads(rng: Random, pod: Object) -> Object:
@@ -49,7 +51,7 @@ def _workloads(rng: Random, pod: Object) -> Object:
     found: Object = {"services": [], "replicationControllers": [], "replicaSets": [], "statefulSets": []}
     for index in range(rng.choice([0, 0, 1, 2])):
         selector = rng.choice([{"app": rng.choice(APPS)}, {"app": rng.choice(APPS), "rev": "1"}, {}, None])
-        metadata = {"name": f"s{index}", "namespace": _maybe(rng, 0.9, "default", "other")}
+        metadata = {"name": f"s{index}", "namespace": storage.maybe(rng, 0.9, "default", "other")}
         found["services"].append({"metadata": metadata, "spec": {"selector": selector} if selector is not None else {}})
     if rng.random() < 0.5:
         kinds = {
@@ -82,10 +84,6 @@ _CLASSES = [
         "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}],
     },
 ]
-
-
-def _maybe(rng: Random, chance: float, value: Any, otherwise: Any = None) -> Any:
-    return value if rng.random() < chance else otherwise
 
 
 def _node(rng: Random, name: str) -> Object:
@@ -185,7 +183,7 @@ def _pod(rng: Random, name: str, nodes: list[str], volumes: list[Object] | None 
     spec["tolerations"] = _tolerations(rng)
     metadata: Object = {
         "name": name,
-        "namespace": _maybe(rng, 0.85, "default", "other"),
+        "namespace": storage.maybe(rng, 0.85, "default", "other"),
         "uid": f"uid-{name}",
         "labels": labels,
     }
@@ -347,128 +345,6 @@ def _spread(rng: Random) -> Object:
     if "labelSelector" in found and rng.random() < 0.2:
         found["matchLabelKeys"] = rng.choice([["rev"], ["none"], ["rev", "none"]])
     return found
-
-
-def _storage(rng: Random, names: list[str]) -> tuple[list[Object], list[Object], list[Object]]:
-    """Return volumes, claims, and the pod's volumes."""
-    if rng.random() < 0.65:
-        return [], [], []
-    volumes = [_volume(rng, f"pv{index}", names) for index in range(rng.randint(0, 6))]
-    claims, wanted = [], []
-    for index in range(rng.choice([1, 1, 2, 3])):
-        name = f"claim{index}"
-        if rng.random() < 0.95:
-            claims.append(_claim(rng, name, volumes))
-        wanted.append({"name": f"v{index}", "persistentVolumeClaim": {"claimName": name}})
-    if rng.random() < 0.05:
-        wanted.append({"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
-    return volumes, claims, wanted
-
-
-def _users(rng: Random, claims: list[Object]) -> list[Object]:
-    """Now and then a running pod that uses one of the claims."""
-    if not claims or rng.random() < 0.8:
-        return []
-    name = rng.choice(claims)["metadata"]["name"]
-    return [{"name": "used", "persistentVolumeClaim": {"claimName": name}}]
-
-
-def _inline(rng: Random, chance: float) -> list[Object]:
-    """Volumes that a pod names itself."""
-    if rng.random() > chance:
-        return []
-    read_only = {"readOnly": rng.random() < 0.6}
-    monitors = rng.sample(["m1", "m2", "m3"], rng.randint(1, 2))
-    sources: list[Object] = [
-        {"gcePersistentDisk": {"pdName": rng.choice("ab"), **read_only}},
-        {"awsElasticBlockStore": {"volumeID": rng.choice(["vol-1", "vol-2"]), **read_only}},
-        {"iscsi": {"targetPortal": "x", "iqn": rng.choice(["iqn.a", "iqn.b"]), "lun": 0, **read_only}},
-        {"rbd": {"monitors": monitors, "image": rng.choice("ab"), **read_only}},
-        {"emptyDir": {}},
-    ]
-    return [{"name": f"i{index}", **one} for index, one in enumerate(rng.sample(sources, rng.randint(1, 2)))]
-
-
-def _csi_node(rng: Random, name: str) -> Object:
-    drivers: list[Object] = [{"name": "csi.example.com", "nodeID": name}, {"name": "ebs.csi.aws.com", "nodeID": name}]
-    for one in drivers:
-        if rng.random() < 0.8:
-            one["allocatable"] = {"count": rng.choice([0, 1, 1, 2, 5])}
-    return {"metadata": {"name": name}, "spec": {"drivers": drivers[: rng.randint(0, 2)]}}
-
-
-def _attachments(rng: Random, names: list[str], volumes: list[Object]) -> list[Object]:
-    found = []
-    for index in range(rng.choice([0, 0, 0, 1, 3])):
-        volume = rng.choice([one["metadata"]["name"] for one in volumes] or ["gone"])
-        spec = {
-            "nodeName": rng.choice(names),
-            "attacher": rng.choice(["csi.example.com", "csi.example.com", "ebs.csi.aws.com"]),
-            "source": {"persistentVolumeName": volume},
-        }
-        found.append({"metadata": {"name": f"va{index}"}, "spec": spec})
-    return found
-
-
-_ZONE_LABELS: list[Object] = [
-    {"topology.kubernetes.io/zone": "a"},
-    {"topology.kubernetes.io/zone": "a__b"},
-    {"failure-domain.beta.kubernetes.io/zone": "b", "topology.kubernetes.io/region": "r"},
-    {"topology.kubernetes.io/zone": "a__"},
-]
-
-
-def _volume(rng: Random, name: str, names: list[str]) -> Object:
-    spec: Object = {
-        "capacity": {"storage": rng.choice(["1Gi", "2Gi", "10Gi"])},
-        "accessModes": rng.choice(
-            [["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteMany", "ReadWriteOnce"], ["ReadOnlyMany"]]
-        ),
-        "storageClassName": rng.choice(["local", "local", "local", "made", ""]),
-    }
-    if rng.random() < 0.9:
-        values = rng.sample(names, min(len(names), rng.choice([1, 1, 2])))
-        terms = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": values}]}]
-        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
-    if rng.random() < 0.15:
-        spec["claimRef"] = {"namespace": "default", "name": rng.choice(["claim0", "claim1", "stranger"])}
-    if rng.random() < 0.1:
-        spec["volumeMode"] = "Block"
-    labels = {"tier": rng.choice(["hot", "cold"])}
-    if rng.random() < 0.3:
-        labels.update(rng.choice(_ZONE_LABELS))
-    if rng.random() < 0.5:
-        spec["csi"] = {"driver": "csi.example.com", "volumeHandle": rng.choice(["h1", "h2", name])}
-    elif rng.random() < 0.3:
-        spec["awsElasticBlockStore"] = {"volumeID": rng.choice(["aws://a/vol-1", "vol-2"])}
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "spec": spec,
-        "status": {"phase": _maybe(rng, 0.85, "Available", "Bound")},
-    }
-
-
-def _claim(rng: Random, name: str, volumes: list[Object]) -> Object:
-    spec: Object = {
-        "resources": {"requests": {"storage": rng.choice(["500Mi", "1Gi", "2Gi", "5Gi"])}},
-        "accessModes": [_maybe(rng, 0.85, "ReadWriteOnce", "ReadWriteOncePod")],
-        "storageClassName": rng.choice(["local", "local", "local", "local", "made", "now", "unknown"]),
-    }
-    annotations = {}
-    if rng.random() < 0.2:
-        spec["selector"] = {"matchLabels": {"tier": "hot"}}
-    kind = rng.random()
-    if kind < 0.3:
-        spec["volumeName"] = rng.choice([one["metadata"]["name"] for one in volumes] or ["gone"])
-        annotations["pv.kubernetes.io/bind-completed"] = "yes"
-    elif kind < 0.35:
-        spec["volumeName"] = "pv0"
-    elif kind < 0.45:
-        annotations["volume.kubernetes.io/selected-node"] = f"n{rng.randint(0, 3)}"
-    metadata: Object = {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations}
-    if rng.random() < 0.03:
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    return {"metadata": metadata, "spec": spec, "status": {"phase": _maybe(rng, 0.03, "Lost", "Pending")}}
 
 
 _DEFAULT_SPREADS: list[Object] = [
