@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from .machine import Machine
@@ -115,21 +116,53 @@ def system_devices(machine: Machine, mounts: list[Mount]) -> set[str]:
 def users_elsewhere(machine: Machine, device: str) -> list[str]:
     """Mounts of a device in other mount namespaces that we can see: ``POINT of process PID``, one per namespace.
 
-    A container keeps its volume mounted after the kubelet's own mount is gone.
+    A container keeps its volume mounted after the kubelet's own mount is gone. What goes when our mount goes uses
+    nothing: services with a namespace of their own (systemd-udevd is one on every host) have a copy of each mount.
     """
     seen = {_namespace(machine, "self")}
+    ours = _propagation(machine.read("/proc/self/mountinfo"), device)
     found = []
     for pid in (name for name in machine.names("/proc") if name.isdigit()):
         namespace = _namespace(machine, pid)
         if not namespace or namespace in seen:
             continue
         seen.add(namespace)
-        for line in machine.read(f"/proc/{pid}/mountinfo").splitlines():
-            fields = line.split()
-            if len(fields) > 4 and fields[2] == device:
-                found.append(f"{_unescape(fields[4])} of process {pid}")
-                break
+        theirs = _propagation(machine.read(f"/proc/{pid}/mountinfo"), device)
+        stays = next((copy.point for copy in theirs if not any(_goes_with(copy, own) for own in ours)), None)
+        if stays is not None:
+            found.append(f"{stays} of process {pid}")
     return found
+
+
+class _Copy(NamedTuple):
+    """A mount of a device: where, of which folder of it, and in which peer groups it and its parent mount are."""
+
+    point: str
+    root: str
+    groups: frozenset[str]
+    parent_groups: frozenset[str]
+
+
+def _propagation(mountinfo: str, device: str) -> list[_Copy]:
+    rows = [fields for fields in (line.split() for line in mountinfo.splitlines()) if len(fields) > 6]
+    groups = {fields[0]: _groups(fields) for fields in rows}
+    return [
+        _Copy(_unescape(fields[4]), fields[3], groups[fields[0]], groups.get(fields[1], frozenset()))
+        for fields in rows
+        if fields[2] == device
+    ]
+
+
+def _groups(fields: Sequence[str]) -> frozenset[str]:
+    """The peer groups that a mount hears of changes from: its own (shared), its master's; see mount_namespaces(7)."""
+    optional = takewhile(lambda word: word != "-", fields[6:])
+    return frozenset(word.partition(":")[2] for word in optional if word.startswith(("shared:", "master:")))
+
+
+def _goes_with(copy: _Copy, own: _Copy) -> bool:
+    """Unmounting ``own`` unmounts ``copy``: it is the same mount at the same place of a parent that follows ours."""
+    follows = bool(copy.groups & own.groups) and bool(copy.parent_groups & own.parent_groups)
+    return follows and (copy.root, copy.point) == (own.root, own.point)
 
 
 def _namespace(machine: Machine, pid: str) -> str:
