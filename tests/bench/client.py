@@ -88,7 +88,7 @@ def _figure(name: str, sides: dict[str, list[list[float]]], index: int, unit: st
 def _measured(ground: Ground) -> dict[str, list[list[float]]]:
     """Ours and the peer's rounds, taking turns."""
     sides: dict[str, list[list[float]]] = {_OURS: [], _PEER: []}
-    for _ in range(ROUNDS):
+    for _round in range(ROUNDS):
         for work, results in sides.items():
             results.append(_run(ground, work))
     return sides

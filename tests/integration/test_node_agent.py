@@ -67,7 +67,7 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
     install_crds(dev_cluster.kubeconfig)
     disk = f"n{uuid4().hex[:5]}"
     dev_cluster.hosts.disk_add(ONE, disk, "320Mi")
-    serial = next(each["serial"] for each in dev_cluster.hosts.disks(ONE) if each["name"] == disk)
+    (serial,) = [each["serial"] for each in dev_cluster.hosts.disks(ONE) if each["name"] == disk]
 
     def play(*args: str, hosts: str = ":".join(HOSTS), **values: Any) -> Run:
         # The probe of a test's minute: what an operator would leave at its default is shorter.

@@ -97,7 +97,7 @@ def _remove_signatures(machine: Machine, surface: Surface, order: Mapping[str, A
     if answer.status != 0:
         raise StateError(f"LocalDisk {order['name']}: wipefs failed on {order['device']}: {answer.why()}")
     length = min(_END, surface.size)
-    for offset in {0, surface.size - length}:
+    for offset in sorted({0, surface.size - length}):
         surface.write(offset, bytes(length))
         if any(surface.read(offset, length)):
             raise StateError(f"LocalDisk {order['name']}: {order['device']} kept its old data at byte {offset}")
@@ -148,4 +148,4 @@ def _is_alone() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -59,10 +59,8 @@ class Preparer:
             cdi.path_of("", asked["uid"])  # before it becomes part of anything
             async with self._busy.setdefault(asked["uid"], asyncio.Lock()):
                 return await act(asked)
-        except BerthError as exc:
-            error = exc.message
-        except (OSError, ValueError) as exc:
-            error = str(exc)
+        except (BerthError, OSError, ValueError) as exc:
+            error = exc.message if isinstance(exc, BerthError) else str(exc)
         log.warning("claim %s/%s: %s", asked["namespace"], asked["name"], error)
         return {"error": error}
 

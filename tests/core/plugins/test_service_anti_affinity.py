@@ -20,8 +20,11 @@ NODES = [
 ]
 
 
-def cluster(*where, selector=WEB, namespace="default"):
-    service = {"metadata": {"name": "web", "namespace": namespace}, "spec": {"selector": selector}}
+def cluster(*where, selector=None, namespace="default"):
+    service = {
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"selector": WEB if selector is None else selector},
+    }
     pods = [pod(f"p{index}", node_name=name, labels=WEB) for index, name in enumerate(where)]
     return Snapshot.from_objects(nodes=NODES, pods=pods, services=[service])
 

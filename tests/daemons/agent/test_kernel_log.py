@@ -43,6 +43,6 @@ def test_another_disk_under_the_same_name_is_not_blamed(tmp_path: Path) -> None:
 def test_a_flood_is_kept_short(tmp_path: Path) -> None:
     attach(tmp_path, "sda", "7")
     log = KernelLog(Machine(str(tmp_path)))
-    for _ in range(1000):
+    for _index in range(1000):
         log.note(RECORD.format(name="sda"))
     assert len(log.take("sda")) == 16

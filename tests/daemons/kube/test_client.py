@@ -264,14 +264,14 @@ def test_warnings_of_the_server_are_told_once(
 def test_many_at_once_use_few_connections(run: Run, far: Connect, proxy: Proxy) -> None:
     async def story() -> None:
         async with far(connections=3) as client:
-            await asyncio.gather(*(client.get(NAMESPACE, "default") for _ in range(60)))
+            await asyncio.gather(*(client.get(NAMESPACE, "default") for _index in range(60)))
             assert proxy.accepted <= 3
-            cancelled = [asyncio.ensure_future(client.get(NAMESPACE, "default")) for _ in range(20)]
+            cancelled = [asyncio.ensure_future(client.get(NAMESPACE, "default")) for _index in range(20)]
             await asyncio.sleep(0)
             for task in cancelled[::2]:
                 task.cancel()
             await asyncio.gather(*cancelled, return_exceptions=True)
-            await asyncio.gather(*(client.get(NAMESPACE, "default") for _ in range(20)))
+            await asyncio.gather(*(client.get(NAMESPACE, "default") for _index in range(20)))
 
     run(story())
 
@@ -319,7 +319,7 @@ def test_closing_ends_what_is_under_way(run: Run, far: Connect, proxy: Proxy) ->
         client = far()
         await client.get(NAMESPACE, "default")
         proxy.hold()
-        asked = [asyncio.ensure_future(client.get(NAMESPACE, "default")) for _ in range(20)]
+        asked = [asyncio.ensure_future(client.get(NAMESPACE, "default")) for _index in range(20)]
         await asyncio.sleep(0.2)
         await client.close()
         for error in await asyncio.gather(*asked, return_exceptions=True):

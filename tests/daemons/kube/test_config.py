@@ -159,7 +159,7 @@ def test_a_plugin_s_token(
 
     async def story() -> None:
         async with KubeClient(config.load(path)) as client:
-            names = await asyncio.gather(*(who(client) for _ in range(10)))
+            names = await asyncio.gather(*(who(client) for _index in range(10)))
             assert set(names) == {f"system:serviceaccount:{namespace}:default"}
             assert len((tmp_path / "runs").read_text().split()) == 1
             plugin(tmp_path, printed({"token": "wrong", "expirationTimestamp": "2020-01-01T00:00:00Z"}))

@@ -53,7 +53,7 @@ def test_a_fact_and_its_repetitions(run: Run, connect: Connect, namespace: str) 
             recorder = Recorder(client, "berth.dev/test", "node-1", refresh=0.2)
             async with running(recorder):
                 node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
-                for _ in range(50):
+                for _index in range(50):
                     recorder.event(item, "Warning", "Drift", "serial differs", action="Match", related=node)
                     await asyncio.sleep(0.02)
                 (event,) = await seen(client, namespace, lambda events: _counts(events) == [50])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -214,10 +215,10 @@ def test_the_api_server_is_killed_again_and_again(run: Run, connect: Connect, na
             async with running(informer):
                 await informer.wait_synced()
                 writing = asyncio.ensure_future(write(writer, stop))
-                for _ in range(2):
+                for _index in range(2):
                     await asyncio.sleep(1)
-                    restart = lambda: ours.restart_apiserver(kill=True)  # noqa: E731
-                    await asyncio.get_running_loop().run_in_executor(None, restart)
+                    again = functools.partial(ours.restart_apiserver, kill=True)
+                    await asyncio.get_running_loop().run_in_executor(None, again)
                 stop.set()
                 await writing
                 await client.create(CONFIG_MAP, config_map(namespace, "last", x="1"))

@@ -175,7 +175,7 @@ def test_annotations_of_ours_and_of_others(run: Run, connect: Connect, namespace
             election.touch()
             await until(lambda: client.writes > writes)
             wanted = {"berth.dev/hash": "2", "theirs": "x"}
-            for _ in range(600):
+            for _index in range(600):
                 seen = await other.get(LEASE, "a", namespace)
                 if seen["metadata"]["annotations"] == wanted:
                     break

@@ -50,7 +50,7 @@ def test_failures_come_back_later_each_time(run: Run) -> None:
     async def story() -> None:
         queue: WorkQueue[str] = WorkQueue(base=1.0, cap=60.0)
         pauses = []
-        for _ in range(10):
+        for _index in range(10):
             queue.add_limited("a")
             pauses.append(round(queue._later.pop("a").when() - asyncio.get_running_loop().time()))
         assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
@@ -63,7 +63,7 @@ def test_failures_come_back_later_each_time(run: Run) -> None:
 
 def test_a_bucket_lends() -> None:
     bucket = Bucket(rate=10.0, burst=2, now=0.0)
-    assert [round(bucket.take(0.0), 3) for _ in range(4)] == [0.0, 0.0, 0.1, 0.2]
+    assert [round(bucket.take(0.0), 3) for _index in range(4)] == [0.0, 0.0, 0.1, 0.2]
     assert round(bucket.take(0.3), 3) == 0.0
     assert round(bucket.take(100.0), 3) == 0.0
 

@@ -87,7 +87,7 @@ def test_who_is_slow_takes_nobody_s_place(run: Run, monkeypatch: pytest.MonkeyPa
     async def story() -> None:
         server = Server(0)
         await server.start()
-        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(CONNECTIONS + 5)]
+        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _index in range(CONNECTIONS + 5)]
         for reader, _writer in silent:
             assert await reader.read() == b"", "cut off"
         assert "200" in await ask(server, "GET /healthz")

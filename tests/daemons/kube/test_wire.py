@@ -88,9 +88,8 @@ def test_later_says_when(run: Run) -> None:
 
 def test_an_eviction_is_asked_once(run: Run) -> None:
     script = Script(answer(429, {"message": "disruption budget"}, retry_after="1"), OK)
-    evict = lambda client: client.create(POD, {}, name="p", namespace="n", subresource="eviction")  # noqa: E731
     with pytest.raises(UnavailableError, match="disruption budget"):
-        play(run, script, evict)
+        play(run, script, lambda client: client.create(POD, {}, name="p", namespace="n", subresource="eviction"))
     assert script.requests[0][0].startswith("POST /api/v1/namespaces/n/pods/p/eviction?")
 
 
@@ -138,7 +137,7 @@ def test_a_server_that_closes_after_each_answer(run: Run) -> None:
     script = Script(*[answer(200, {}, connection="close")] * 3)
 
     async def story(client: KubeClient) -> None:
-        for _ in range(3):
+        for _index in range(3):
             await client.get(NAMESPACE, "x")
 
     play(run, script, story)

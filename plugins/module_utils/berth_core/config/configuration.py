@@ -68,7 +68,7 @@ class SchedulerConfiguration:
         cls,
         source: Mapping[str, Any],
         table: Registry = TABLE,
-        extends: Mapping[str, tuple[str, ...]] = EXTENDS,
+        extends: Mapping[str, tuple[str, ...]] | None = None,
     ) -> SchedulerConfiguration:
         """Read a decoded file. Raises InputError with the path of the first field that is wrong.
 
@@ -84,7 +84,7 @@ class SchedulerConfiguration:
         only(client, _CLIENT, "clientConnection")
         initial = within(integer(source, "podInitialBackoffSeconds", "", 1), 1, None, "podInitialBackoffSeconds")
         return cls(
-            profiles=_profiles(source, table, extends),
+            profiles=_profiles(source, table, EXTENDS if extends is None else extends),
             leader_election=LeaderElection.parse(mapping(source, "leaderElection", "leaderElection")),
             extenders=parse_extenders(objects(source, "extenders", "extenders")),
             parallelism=within(integer(source, "parallelism", "parallelism", 16), 1, None, "parallelism"),

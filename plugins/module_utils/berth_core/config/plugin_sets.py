@@ -46,16 +46,17 @@ class Arrangement:
         return tuple(sorted({name for listed in self.points.values() for name in listed}))
 
 
-def arrange(source: Mapping[str, Any], path: str, extends: Mapping[str, tuple[str, ...]] = EXTENDS) -> Arrangement:
+def arrange(source: Mapping[str, Any], path: str, extends: Mapping[str, tuple[str, ...]] | None = None) -> Arrangement:
     """Read `plugins` of a profile. `extends`: the extension points of every plugin there is. Raises InputError."""
     only(source, (*POINTS, *PLACEMENT_POINTS, "multiPoint"), path)
+    known = EXTENDS if extends is None else extends
     aliased: dict[str, dict[str, Any]] = {}
     sets = {
-        point: _plugin_set(mapping(source, point, f"{path}.{point}"), f"{path}.{point}", extends, aliased)
+        point: _plugin_set(mapping(source, point, f"{path}.{point}"), f"{path}.{point}", known, aliased)
         for point in (*POINTS, "multiPoint")
     }
     multi = _merged(DEFAULT, sets["multiPoint"])
-    points = {point: _expanded(point, sets[point], multi, path, extends) for point in POINTS}
+    points = {point: _expanded(point, sets[point], multi, path, known) for point in POINTS}
     for point, expected in (("queueSort", "exactly one plugin"), ("bind", "at least one plugin")):
         if not points[point] or (point == "queueSort" and len(points[point]) > 1):
             raise wrong(f"{path}.{point}", expected, ", ".join(points[point]) or "none")
