@@ -29,14 +29,15 @@ _ATTEMPTS = 5
 
 
 def read_definitions(folder: str | None = None) -> list[dict[str, Any]]:
-    """The collection's own manifests (deploy/crds), sorted by file name."""
+    """The collection's own manifests (deploy/crds), sorted by file name; a file holds one object or a List."""
     here = os.path.dirname(os.path.abspath(__file__))
     folder = folder or os.path.join(here, "..", "..", "..", "deploy", "crds")
-    found = []
+    found: list[dict[str, Any]] = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".yaml"):
             with open(os.path.join(folder, name), encoding="utf-8") as stream:
-                found += [body for body in yaml.load_all(stream, Loader=_loader()) if body]
+                body = yaml.load(stream, Loader=_loader())
+            found += body["items"] if body["kind"] == "List" else [body]
     return found
 
 

@@ -60,9 +60,9 @@ class Preparer:
             async with self._busy.setdefault(asked["uid"], asyncio.Lock()):
                 return await act(asked)
         except (BerthError, OSError, ValueError) as exc:
-            error = exc.message if isinstance(exc, BerthError) else str(exc)
-        log.warning("claim %s/%s: %s", asked["namespace"], asked["name"], error)
-        return {"error": error}
+            why = exc.message if isinstance(exc, BerthError) else str(exc)
+            log.warning("claim %s/%s: %s", asked["namespace"], asked["name"], why)
+            return {"error": why}
 
     async def _prepare(self, asked: Asked) -> Answer:
         self._tools.check()
