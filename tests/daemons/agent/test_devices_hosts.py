@@ -132,7 +132,12 @@ class Ground:
 
     def seen(self, pod):
         """What the container says: the numbers of its device, and its environment."""
-        lines = eventually(lambda: self.cluster.kubectl("logs", pod).split(), 30, f"output of {pod}")
+
+        def whole():  # the environment comes after the numbers, in one piece
+            lines = self.cluster.kubectl("logs", pod).split()
+            return lines if len(lines) > 1 else None
+
+        lines = eventually(whole, 60, f"output of {pod}")
         return lines[0], dict(line.split("=", 1) for line in lines[1:])
 
     def check(self, pod, shares="1000"):
