@@ -192,6 +192,8 @@ class Binder:
             other = self._asked(claim)
             if other is None or not other.storage_class.waits or other.claim.volume_name or other.claim.terminating:
                 continue
+            if ClaimKey(other.claim.namespace, other.claim.uid) in self._chosen:
+                continue  # has its disk, though the Berth that says so may not have come back yet
             berth = claims.berth_name(other.claim.uid)
             if other.node in (None, asked.node) and self._caches.berth(berth, other.claim.namespace) is None:
                 found.append(replace(other, claim=replace(other.claim, selected_node=asked.node)))

@@ -226,6 +226,8 @@ def test_an_agent_that_was_killed_knows_what_it_gave(ground):
     assert ground.devices()[uuid]["spec"]["claimRefs"][0]["name"] == "one-0"
     ground.run("one", state="absent")
     eventually(lambda: out(ground.cluster, HOST, "ls /run/cdi/ 2>/dev/null") == "", 60, "no CDI file")
+    ready = "every device is published to the kubelet again"
+    eventually(lambda: all(each["status"]["observed"].get("driver") for each in ground.devices().values()), 90, ready)
     ground.run("two", replicas=2)
     assert {ground.check("two-0"), ground.check("two-1")} == {"acc-null", "acc-zero"}
 
@@ -303,7 +305,8 @@ def test_a_claim_on_a_device_without_its_lock_is_refused_in_the_pods_events(grou
     assert "is held by default/owner-1" in said
     assert "not by default/owner-0" in said
     assert get(ground.cluster, "pod", "owner-0")["status"]["phase"] == "Pending"
-    assert out(ground.cluster, HOST, "ls /run/cdi/ 2>/dev/null") == ""
+    # the kubelet gives up what the owners had when it gets to it
+    eventually(lambda: out(ground.cluster, HOST, "ls /run/cdi/ 2>/dev/null") == "", 60, "no CDI file")
     ground.cluster.kubectl("delete", "pod,resourceclaim", "--all", "--wait=true")
     ground.run("owner", replicas=2)  # the run after puts right what was taken away
     assert ground.check("owner-0") == mine
