@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.dev.hosts_help import eventually
 from tests.support.hosts import run_plays
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
@@ -119,7 +120,8 @@ def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
         "command": [
             "sh",
             "-c",
-            "head -c 4 /dev/data; echo; printf raw1 | dd of=/dev/data conv=fsync,notrunc; exec sleep 1000000",
+            "head -c 4 /dev/data; echo; printf raw1 | dd of=/dev/data conv=fsync,notrunc 2>/dev/null; "
+            "exec sleep 1000000",
         ],
         "volumeDevices": [{"name": "data", "devicePath": "/dev/data"}],
     }
@@ -138,5 +140,6 @@ def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
     run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
     second = last(run_plays(dev_cluster, [app_play(kubeconfig, **app)], tmp_path).ok())
     assert second["berths"][0]["disks"] == first["berths"][0]["disks"]
-    assert dev_cluster.kubectl("logs", "raw-0").startswith("raw1"), "the successor read what the first pod wrote"
+    read = eventually(lambda: dev_cluster.kubectl("logs", "raw-0").strip(), what="the successor's output")
+    assert read == "raw1", "the successor read what the first pod wrote"
     run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
