@@ -120,8 +120,7 @@ def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
         "command": [
             "sh",
             "-c",
-            "head -c 4 /dev/data; echo; printf raw1 | dd of=/dev/data conv=fsync,notrunc 2>/dev/null; "
-            "exec sleep 1000000",
+            "head -c 4 /dev/data; echo; printf raw1 | dd of=/dev/data conv=fsync 2>/dev/null; exec sleep 1000000",
         ],
         "volumeDevices": [{"name": "data", "devicePath": "/dev/data"}],
     }
