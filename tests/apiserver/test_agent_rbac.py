@@ -102,7 +102,9 @@ def nodes(api: ApiClient, control_plane: Any, name: str) -> Iterator[list[str]]:
         for kind in (kinds.LOCAL_DISK, kinds.LOCAL_DEVICE):
             for each in api.list(kind, fields=f"spec.nodeName={node}"):
                 api.delete(kind, each["metadata"]["name"])
-        api.delete(kinds.POD, f"agent-{node}", NAMESPACE)
+        # no kubelet is there to say that it has ended
+        pod = ("pod", f"agent-{node}", "--namespace", NAMESPACE, "--ignore-not-found")
+        control_plane.kubectl("delete", *pod, "--grace-period=0", "--force", "--wait=true")
         api.delete(kinds.LEASE, f"berth-agent-{node}", NAMESPACE)
         api.delete(kinds.NODE, node)
 
