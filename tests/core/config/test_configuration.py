@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from berth_core.config.configuration import SchedulerConfiguration
-from berth_core.config.names import ALIASES, DEFAULT, EXTENDS
+from berth_core.config.names import ALIASES, EXTENDS
 from berth_core.config.reading import seconds
 from berth_core.errors import InputError
 from berth_core.framework.cycle import place
 from berth_core.plugins.node_ports import NodePorts
 from berth_core.plugins.node_volume_limits import NodeVolumeLimits
-from berth_core.plugins.table import TABLE
+from berth_core.plugins.table import DEFAULT, TABLE
 from tests.core.cluster.objects import node, request
 from tests.core.framework.test_cycle import cluster
 

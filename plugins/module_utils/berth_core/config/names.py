@@ -45,32 +45,6 @@ EXTENDS: Mapping[str, tuple[str, ...]] = {
     "VolumeZone": ("preFilter", "filter"),
 }
 
-DEFAULT: tuple[tuple[str, int], ...] = (
-    ("SchedulingGates", 0),
-    ("PrioritySort", 0),
-    ("NodeUnschedulable", 0),
-    ("NodeName", 0),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", 0),
-    ("NodeResourcesFit", 1),
-    ("VolumeRestrictions", 0),
-    ("NodeVolumeLimits", 0),
-    ("VolumeBinding", 0),
-    ("VolumeZone", 0),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DynamicResources", 2),
-    ("DefaultPreemption", 0),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", 0),
-    ("NodeDeclaredFeatures", 0),
-    ("LocalDiskFit", 3),
-    ("LocalDeviceFit", 3),
-)
-"""kube-scheduler's plugins in its order and with its weights, then ours; they stand at multiPoint."""
-
 NOT_COVERED = ("DynamicResources", "NodeDeclaredFeatures")
 """Plugins of kube-scheduler's default profile whose verdicts the engine does not give."""
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..model.fields import integer, mapping, objects, string
-from .names import ALIASES, DEFAULT, EXTENDS, PLACEMENT_POINTS, POINTS, REMOVED
+from ..plugins.table import DEFAULT
+from .names import ALIASES, EXTENDS, PLACEMENT_POINTS, POINTS, REMOVED
 from .reading import only, wrong
 
 MAX_WEIGHT = (2**63 - 1) // 100

@@ -79,7 +79,9 @@ TABLE = Registry(
     )
 )
 
-DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = (
+DEFAULT: tuple[tuple[str, int], ...] = (
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
     ("NodeUnschedulable", 0),
     ("NodeName", 0),
     ("TaintToleration", 3),
@@ -92,13 +94,25 @@ DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = (
     ("VolumeZone", 0),
     ("PodTopologySpread", 2),
     ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
     ("NodeResourcesBalancedAllocation", 1),
     ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
     # A disk that is too large for its replica is lost to others for good, a full node is not: hence the weight.
     ("LocalDiskFit", 3),
     ("LocalDeviceFit", 3),
 )
-"""kube-scheduler's plugins in its order and with its weights, then ours."""
+"""kube-scheduler's plugins in its order and with its weights, then ours; they stand at multiPoint."""
+
+QUEUE_PLUGINS = ("SchedulingGates", "PrioritySort")
+"""Plugins of `TABLE` that order the queue and place nothing."""
+
+DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = tuple(
+    (name, weight) for name, weight in DEFAULT if name in TABLE.names and name not in QUEUE_PLUGINS
+)
+"""Those of `DEFAULT` that place pods, and that there is a plugin for."""
 
 
 def make_profile(
