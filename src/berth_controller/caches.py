@@ -6,6 +6,7 @@ Everybody in this room reads here. Nothing that is given out is ever changed. I 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -35,6 +36,8 @@ from berth_kube.informer import Informer
 from berth_kube.store import Key, key_of
 
 Obj = dict[str, Any]
+#: More objects than can end while one answer is under way.
+BURIED = 10_000
 _MANAGED = f"{MANAGED_LABEL}=berth"
 
 
@@ -90,7 +93,7 @@ class Caches:
         self.written = Written()
         self._parsed: dict[str, tuple[str, LocalDisk]] = {}
         for informer in (self.disks, self.berths, self.volumes, self.claims):
-            informer.on(delete=partial(self._gone, informer.resource))
+            informer.on(delete=partial(self._gone, informer))
 
     def all(self) -> list[Informer]:
         """Every informer, to be run."""
@@ -100,8 +103,8 @@ class Caches:
         """Until cancelled."""
         await asyncio.gather(*(informer.run() for informer in self.all()))
 
-    def _gone(self, resource: Resource, item: Obj) -> None:
-        self.written.forget(resource, key_of(item))
+    def _gone(self, informer: Informer, item: Obj) -> None:
+        self.written.bury(informer.resource, item, informer.version)
 
     async def wait_synced(self) -> None:
         """Until every kind was listed once."""
@@ -179,9 +182,13 @@ class Written:
     def __init__(self) -> None:
         self._objects: dict[tuple[Resource, Key], Obj] = {}
         self._gone: dict[tuple[Resource, Key], str] = {}
+        #: uid of what the watch has told to be gone: the version that the watch had come to by then
+        self._buried: OrderedDict[str, int] = OrderedDict()
 
     def put(self, resource: Resource, item: Obj) -> None:
-        """The object as it was answered."""
+        """The object as it was answered. An answer that the watch has overtaken with the object's end is no news."""
+        if _version(item) < self._buried.get(item["metadata"]["uid"], -1):
+            return
         self._gone.pop((resource, key_of(item)), None)
         self._objects[resource, key_of(item)] = item
 
@@ -191,8 +198,15 @@ class Written:
         if uid:
             self._gone[resource, key] = uid
 
+    def bury(self, resource: Resource, item: Obj, version: str) -> None:
+        """The watch, which has come to that version, has told that the object is gone."""
+        self.forget(resource, key_of(item))
+        self._buried[item["metadata"]["uid"]] = max(_version(item), int(version or 0))
+        while len(self._buried) > BURIED:
+            self._buried.popitem(last=False)
+
     def forget(self, resource: Resource, key: Key) -> None:
-        """The watch has told that it is gone."""
+        """The cache knows as much."""
         self._objects.pop((resource, key), None)
         self._gone.pop((resource, key), None)
 

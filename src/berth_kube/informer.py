@@ -100,6 +100,11 @@ class Informer:
         """True once the first list is in the cache, and all its handlers have been called."""
         return self._synced.is_set()
 
+    @property
+    def version(self) -> str:
+        """The resource version that list and watch have come to; a handler sees that of the event it is told."""
+        return self._version
+
     async def wait_synced(self) -> None:
         """Until `synced`."""
         await self._synced.wait()
@@ -170,8 +175,8 @@ class Informer:
                 version = page.version
             self._keep(page.items, seen)
         self.lists += 1
-        self._replace(seen)
         self._version = version
+        self._replace(seen)
         self._worked()
         self._synced.set()
 
@@ -199,6 +204,8 @@ class Informer:
             await self._failed()
 
     def _take(self, event: Event) -> None:
+        if event.version:
+            self._version = event.version
         if event.type in ("ADDED", "MODIFIED", "DELETED"):
             event.object.setdefault("apiVersion", self.resource.api_version)
             event.object.setdefault("kind", self.resource.kind)
@@ -208,8 +215,6 @@ class Informer:
                 self._forget(key)
             else:
                 self._put(key, kept)
-        if event.version:
-            self._version = event.version
 
     def _reduced(self, item: Obj) -> Obj | None:
         item["metadata"].pop("managedFields", None)

@@ -1,0 +1,66 @@
+"""What the controller holds true between its own answers and the watches, whichever comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth_controller import caches
+from berth_controller.caches import Written
+from berth_core.model.resources import PV
+from berth_kube.store import Key, key_of
+
+KEY = Key("", "pv-1")
+
+
+def volume(version: int, uid: str = "u1") -> dict[str, Any]:
+    return {"metadata": {"name": "pv-1", "uid": uid, "resourceVersion": str(version)}}
+
+
+def test_an_answer_that_comes_after_the_watch_told_the_end_brings_nothing_back() -> None:
+    written = Written()
+    written.bury(PV, volume(4), "7")  # told while our GET, which saw version 6, was under way
+    written.put(PV, volume(6))
+    assert written.newest(PV, KEY, None) is None
+
+
+def test_what_was_answered_is_forgotten_when_the_watch_tells_its_end() -> None:
+    written = Written()
+    written.put(PV, volume(4))
+    assert written.newest(PV, KEY, None) == volume(4)
+    written.bury(PV, volume(4), "5")
+    assert written.newest(PV, KEY, None) is None
+
+
+def test_a_new_object_of_that_name_is_another() -> None:
+    written = Written()
+    written.bury(PV, volume(4), "7")
+    written.put(PV, volume(6, "u2"))
+    assert written.newest(PV, KEY, None) == volume(6, "u2")
+
+
+def test_an_object_that_only_left_the_watch_is_still_there() -> None:
+    """A label taken off ends an object for a watch by labels; the version of that event is the object's own."""
+    written = Written()
+    written.bury(PV, volume(4), "5")
+    written.put(PV, volume(5))
+    assert written.newest(PV, KEY, None) == volume(5)
+
+
+def test_of_two_answers_and_the_watch_the_newest_counts() -> None:
+    written = Written()
+    written.put(PV, volume(6))
+    assert written.newest(PV, key_of(volume(5)), volume(5)) == volume(6)
+    assert written.newest(PV, KEY, volume(7)) == volume(7)
+    written.gone(PV, KEY, "u1")
+    assert written.newest(PV, KEY, volume(7)) is None
+
+
+def test_what_is_remembered_of_ended_objects_has_a_bound(monkeypatch: Any) -> None:
+    monkeypatch.setattr(caches, "BURIED", 2)
+    written = Written()
+    for number in range(3):
+        written.bury(PV, volume(4, f"u{number}"), "7")
+    written.put(PV, volume(6, "u2"))
+    assert written.newest(PV, KEY, None) is None
+    written.put(PV, volume(6, "u0"))  # so long ago that no answer of then can still come
+    assert written.newest(PV, KEY, None) == volume(6, "u0")
