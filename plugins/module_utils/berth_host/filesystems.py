@@ -101,6 +101,7 @@ def _carry_out(machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, 
         plan = plan_prepared(disk, look(machine, disk), os.path.dirname(plan.point))
         old, new = _tables(machine, plan, boot)
         if plan.format:
+            mkfs.check_blank(machine, plan)  # a refusal is no step: the journal does not say "making" at each new try
             journal("Formatting", plan)
             mkfs.make(machine, plan, lock)
             journal("Formatted", plan)

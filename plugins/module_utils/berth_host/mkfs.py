@@ -25,7 +25,7 @@ def make(machine: Machine, plan: FilesystemPlan, lock: int) -> None:
 
     mkfs inherits it: one that outlives us (we may be killed) keeps the next run waiting instead of meeting it.
     """
-    _check_blank(machine, plan)
+    check_blank(machine, plan)
     argv = _command(plan)
     answer = machine.run(argv, _SECONDS, keep=(lock,))
     if answer.status != 0:
@@ -48,7 +48,8 @@ def _command(plan: FilesystemPlan) -> list[str]:
     return ["mkfs.ext4", "-q", "-m", "0", "-U", plan.uuid, plan.device]
 
 
-def _check_blank(machine: Machine, plan: FilesystemPlan) -> None:
+def check_blank(machine: Machine, plan: FilesystemPlan) -> None:
+    """Nobody has the device open for himself, and nothing is on it but what the plan expects. Raises DataError."""
     try:
         handle = os.open(plan.device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as exc:

@@ -49,6 +49,15 @@ class Ground:
     def device(self, name: str) -> str:
         return str(self.plugged[name]["device"])
 
+    def hold(self, name: str) -> str:
+        """A process that has the disk open for itself from now on; its pid."""
+        said = f"{self.agent.folder}/held-{name}"
+        alone = f"os.open('{self.device(name)}', os.O_RDONLY | os.O_EXCL)"
+        code = f"import os, time; {alone}; open('{said}', 'w'); time.sleep(600)"
+        pid = self.agent.here(f'nohup python3 -c "{code}" >/dev/null 2>&1 & echo $!')
+        eventually(lambda: self.agent.here(f"ls {said}", check=False), SECONDS, f"{name} held by a process")
+        return pid
+
     def checksum(self, *names: str) -> list[str]:
         return [self.agent.here(f"sha256sum < {self.device(name)}") for name in names]
 
@@ -117,13 +126,17 @@ class Ground:
         return filesystem_uuid(lock["dataUID"], self.object_name(name))
 
     def wait(self, name: str, what: str, test: Any) -> dict[str, Any]:
-        """Until the LocalDisk's object is so; with its status and the agent's log in the failure."""
+        """The LocalDisk's object that is so; with its status and the agent's log in the failure."""
+
+        def look() -> dict[str, Any] | None:
+            disk = self.object(name)
+            return disk if test(disk) else None
+
         try:
-            eventually(lambda: test(self.object(name)), SECONDS, what)
+            return dict(eventually(look, SECONDS, what))
         except AssertionError as exc:
             status = json.dumps(self.object(name).get("status"), indent=1)
             raise AssertionError(f"{exc}\n{status}\n{self.agent.log()[-6000:]}") from None
-        return self.object(name)
 
     def wait_phase(self, name: str, phase: str) -> dict[str, Any]:
         return self.wait(name, f"phase {phase}", lambda disk: (disk.get("status") or {}).get("phase") == phase)

@@ -283,14 +283,17 @@ def claim_for(ground, pod, uuid, uid):
     return slice_device_name(device["spec"])
 
 
-def refusal(ground, pod):
-    """What the pod's events say of devices that could not be prepared."""
+def refused(ground, pod, words):
+    """Wait until the pod's events say that of devices that could not be prepared.
+
+    The kubelet may have other reasons before: it has not yet let go of an older claim of that name.
+    """
 
     def said():
         events = get(ground.cluster, "events", "--field-selector", f"involvedObject.name={pod}")["items"]
         return [each["message"] for each in events if each["reason"] == "FailedPrepareDynamicResources"]
 
-    return " ".join(eventually(said, 60, f"a refusal in the events of {pod}"))
+    eventually(lambda: any(words in message for message in said()), 120, f"{words!r} in the events of {pod}")
 
 
 def test_a_claim_on_a_device_without_its_lock_is_refused_in_the_pods_events(ground):
@@ -299,11 +302,10 @@ def test_a_claim_on_a_device_without_its_lock_is_refused_in_the_pods_events(grou
     mine, other = ground.holder("owner-0"), ground.holder("owner-1")
     ground.cluster.kubectl("delete", "pod,resourceclaim", "--all", "--wait=true")  # the locks stay
     claim_for(ground, "thief", mine, uid)
-    assert "pod default/thief has no Berth of its name" in refusal(ground, "thief")
+    refused(ground, "thief", "pod default/thief has no Berth of its name")
     claim_for(ground, "owner-0", other, uid)  # the right berth and the wrong device
-    said = refusal(ground, "owner-0")
-    assert "is held by default/owner-1" in said
-    assert "not by default/owner-0" in said
+    refused(ground, "owner-0", "is held by default/owner-1")
+    refused(ground, "owner-0", "not by default/owner-0")
     assert get(ground.cluster, "pod", "owner-0")["status"]["phase"] == "Pending"
     # the kubelet gives up what the owners had when it gets to it
     eventually(lambda: out(ground.cluster, HOST, "ls /run/cdi/ 2>/dev/null") == "", 60, "no CDI file")

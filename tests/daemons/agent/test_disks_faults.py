@@ -33,10 +33,7 @@ def test_what_belongs_to_somebody_is_not_touched(ground: Ground) -> None:
         ground.wait_phase(name, "Available")
     ground.agent.stop()
     ground.agent.here(f"mkfs.ext4 -q {ground.device(signed)}")
-    hold = (
-        f"python3 -c \"import os, time; os.open('{ground.device(opened)}', os.O_RDONLY | os.O_EXCL); time.sleep(600)\""
-    )
-    holder = ground.agent.here(f"nohup {hold} >/dev/null 2>&1 & echo $!")
+    holder = ground.hold(opened)
     ground.agent.here(f"mkfs.ext4 -q {ground.device(mounted)}; mkdir -p /srv/theirs")
     ground.agent.here(f"mount -o ro {ground.device(mounted)} /srv/theirs")
     before = ground.checksum(signed, opened, mounted)
