@@ -13,6 +13,9 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
 # `make unit ARGS=-x`: more arguments for pytest. Each target leaves its results for the closing count of `make test`.
 PYTEST = $(BIN)/pytest --junitxml=build/junit/$@.xml $(ARGS)
+# Tests on clusters wait more than they compute: several files at a time, each worker with clusters of its own.
+WORKERS ?= 3
+SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile
 
 .PHONY: help
 help: ## this list
@@ -109,13 +112,13 @@ dev: venv ## tests of the development cluster itself
 	$(PYTEST) tests/dev
 
 apiserver: venv ## tests against the real control plane
-	$(PYTEST) tests/apiserver
+	$(PYTEST) $(SIDE_BY_SIDE) tests/apiserver
 
 daemons: venv ## tests of the agent and the controller, on the real control plane and on real hosts (as root)
-	$(PYTEST) tests/daemons
+	$(PYTEST) $(SIDE_BY_SIDE) tests/daemons
 
 integration: venv ## tests on real hosts with real disks (as root)
-	$(PYTEST) tests/integration
+	$(PYTEST) $(SIDE_BY_SIDE) tests/integration
 
 molecule: venv venv-lint ## molecule's default scenario on the development cluster
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
