@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 
 
 class Notifier:
-    """One service manager, or none."""
+    """One service manager, or none.
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    What it has put into the environment is taken out: it is meant for us, and a program that we start (systemd's own
+    among them do) would speak to it in our name.
+    """
+
+    def __init__(self, environ: MutableMapping[str, str] | None = None) -> None:
         environ = os.environ if environ is None else environ
-        self.address = environ.get("NOTIFY_SOCKET", "")
-        microseconds = environ.get("WATCHDOG_USEC", "")
-        pid = environ.get("WATCHDOG_PID", "")
+        self.address = environ.pop("NOTIFY_SOCKET", "")
+        microseconds = environ.pop("WATCHDOG_USEC", "")
+        pid = environ.pop("WATCHDOG_PID", "")
         ours = not pid or pid == str(os.getpid())
         #: seconds between signs of life; 0 where nobody waits for them
         self.watchdog = int(microseconds) / 2e6 if microseconds.isdigit() and ours else 0.0

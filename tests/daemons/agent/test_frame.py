@@ -32,10 +32,10 @@ def test_systemd_hears_that_we_are_ready(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
         manager.settimeout(10)
-        notifier = Notifier(
-            {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": str(os.getpid())}
-        )
+        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": str(os.getpid())}
+        notifier = Notifier(environment)
         assert notifier.watchdog == 1.5
+        assert environment == {}  # no program that we start speaks in our name
         notifier.tell("READY=1", "STATUS=fine")
         assert manager.recv(100) == b"READY=1\nSTATUS=fine"
     notifier.tell("WATCHDOG=1")  # nobody listens any more: no reason to fail
