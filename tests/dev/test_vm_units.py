@@ -45,6 +45,8 @@ def test_identities_are_a_machines_own_unless_they_are_wished_for() -> None:
     assert {one.serial, one.wwn}.isdisjoint({other.serial, other.wwn})
     wished = model.new_disk("a", "s0", "scsi", MIB, 0, {"serial": "S-1", "wwn": "0x5000000000000001"})
     assert (wished.serial, wished.wwn) == ("S-1", "0x5000000000000001")
+    nobody = model.new_disk("a", "s0", "scsi", MIB, 0, {"serial": "", "wwn": ""})
+    assert {"serial", "wwn"}.isdisjoint(model.devices(nobody)[1])
     assert model.new_disk("a", "n0", "nvme", MIB, 0, {}).wwn == ""
 
 
@@ -56,6 +58,7 @@ def test_identities_are_a_machines_own_unless_they_are_wished_for() -> None:
         ("n0", "sata", {}, "bus 'sata': expected nvme or scsi"),
         ("n0", "nvme", {"serial": "a,drive=root"}, "serial 'a,drive=root': expected"),
         ("n0", "nvme", {"serial": "x" * 21}, "expected 1 to 20"),
+        ("n0", "nvme", {"serial": ""}, "expected 1 to 20"),
         ("n0", "nvme", {"wwn": "0x5000000000000001"}, "made of its serial number"),
         ("s0", "scsi", {"wwn": "5000"}, "WWN '5000': expected 0x and 16"),
     ],

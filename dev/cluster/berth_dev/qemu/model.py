@@ -80,17 +80,18 @@ def port_address(bay: int) -> str:
 def new_disk(token: str, name: str, bus: str, size: int, bay: int, wished: Mapping[str, Any]) -> VmDisk:
     """A disk with an identity of its own, or with the `serial`, `wwn` and `rotational` that are wished for.
 
-    Two disks may be given the same serial and WWN: that is what some cheap drives do. HostError for anything that QEMU
-    or the drive would not take.
+    Two disks may be given the same serial and WWN, and a SCSI disk none ("" for both): that is what some cheap drives
+    do. HostError for anything that QEMU or the drive would not take.
     """
     digest = hashlib.sha256(f"{token}/{name}".encode()).hexdigest()
-    serial = wished.get("serial") or f"BERTH{digest[:6].upper()}{name}"[:20]
-    wwn = wished.get("wwn") or (f"0x5{digest[:15]}" if bus == "scsi" else "")
+    given = {key: value for key, value in wished.items() if value is not None}
+    serial = given.get("serial", f"BERTH{digest[:6].upper()}{name}"[:20])
+    wwn = given.get("wwn", f"0x5{digest[:15]}" if bus == "scsi" else "")
     if not _NAME.fullmatch(name):
         raise HostError(f"disk name {name!r}: expected lower-case letters and digits, at most 15")
     if bus not in get_args(Bus):
         raise HostError(f"disk {name}: bus {bus!r}: expected nvme or scsi")
-    if not _SERIAL.fullmatch(serial):
+    if not _SERIAL.fullmatch(serial) and (serial or bus == "nvme"):
         raise HostError(f"disk {name}: serial {serial!r}: expected 1 to 20 letters, digits, '.', '_' or '-'")
     if wwn and bus == "nvme":
         raise HostError(f"disk {name}: an NVMe drive's WWN is made of its serial number; leave it out")
@@ -166,8 +167,8 @@ def devices(disk: VmDisk) -> list[dict[str, Any]]:
         "id": disk.device,
         "bus": f"{disk.controller}.0",
         "drive": disk.node,
-        "serial": disk.serial,
-        "wwn": int(disk.wwn, 16),
+        **({"serial": disk.serial} if disk.serial else {}),
+        **({"wwn": int(disk.wwn, 16)} if disk.wwn else {}),
         "rotation_rate": 7200 if disk.rotational else 1,
         "vendor": "BERTH",
         "product": "VIRTUAL HDD" if disk.rotational else "VIRTUAL SSD",
