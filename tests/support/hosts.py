@@ -14,13 +14,25 @@ from tests.support.playbook import Run, _Dumper, _read, environment
 
 def run_plays(cluster: Any, plays: list[dict[str, Any]], folder: Path, *args: str, timeout: float = 300) -> Run:
     """Write the plays and the cluster's inventory to ``folder``, and run them."""
+    return run_on(cluster.hosts.inventory(), plays, folder, *args, timeout=timeout)
+
+
+def run_on(
+    inventory: dict[str, Any],
+    plays: list[dict[str, Any]],
+    folder: Path,
+    *args: str,
+    timeout: float = 300,
+    env: dict[str, str] | None = None,
+) -> Run:
+    """The same with an inventory, and with ``env`` added to the environment."""
     record, playbook, hosts = folder / "record.jsonl", folder / "plays.yml", folder / "hosts.yml"
     record.unlink(missing_ok=True)
     playbook.write_text(yaml.dump(plays, Dumper=_Dumper, sort_keys=False))
-    hosts.write_text(yaml.dump(cluster.hosts.inventory()))
+    hosts.write_text(yaml.dump(inventory))
     done = subprocess.run(
         [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(hosts), str(playbook), *args],
-        env=environment(record),
+        env=environment(record, env),
         cwd=folder,
         text=True,
         stdout=subprocess.PIPE,
