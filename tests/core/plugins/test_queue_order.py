@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from berth_core.framework.contract import Code
+from berth_core.framework.queue import backoff
 from berth_core.model.pod import PodInfo
-from berth_core.plugins.queue_order import PrioritySort, SchedulingGates, backoff
+from berth_core.plugins.queue_order import PrioritySort, SchedulingGates
 from tests.core.cluster.objects import pod
 
 

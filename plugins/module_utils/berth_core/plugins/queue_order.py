@@ -34,12 +34,3 @@ class PrioritySort:
     def queue_key(self, pod: PodInfo, queued_at: float) -> tuple[int, float]:
         """Return what pods are sorted by, the smallest first. `queued_at`: when the pod came into the queue."""
         return (-pod.priority, queued_at)
-
-
-def backoff(attempts: int, initial: float = 1.0, maximum: float = 10.0) -> float:
-    """Return the seconds for which a pod is held back after so many attempts: doubled each time, up to the maximum."""
-    if attempts < 1:
-        return 0.0
-    # Beyond 32 doublings the maximum has long been reached, and a float would overflow.
-    doublings = min(attempts - 1, 32)
-    return min(initial * float(1 << doublings), maximum)
