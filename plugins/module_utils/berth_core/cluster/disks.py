@@ -149,9 +149,9 @@ class DiskTable:
         if slot is not None and disk is not None:
             self._write_owner(slot, disk)
 
-    def own(self, holder: Holder, claim: str) -> list[LocalDisk]:
+    def own(self, owner: Owner) -> list[LocalDisk]:
         """Return the disks that a replica's claim holds or left data on, sorted by name."""
-        slots = self.owned.get(owner_of(holder, claim), set())
+        slots = self.owned.get(owner, set())
         disks = [self.disks[slot] for slot in slots]
         return sorted((disk for disk in disks if disk is not None), key=lambda disk: disk.name)
 

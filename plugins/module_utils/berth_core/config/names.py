@@ -20,13 +20,14 @@ PLACEMENT_POINTS = ("placementGenerate", "placementScore")
 """Points at which kube-scheduler places groups of pods (alpha): read, and not looked at."""
 
 EXTENDS: Mapping[str, tuple[str, ...]] = {
+    "Coscheduling": ("preEnqueue", "permit"),
     "DefaultBinder": ("bind",),
     "DefaultPreemption": ("preEnqueue", "postFilter"),
     "DynamicResources": ("preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"),
     "ImageLocality": ("score",),
     "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
     "LocalDeviceFit": ("preFilter", "filter", "preScore", "score", "reserve"),
-    "LocalDiskFit": ("preFilter", "filter", "preScore", "score", "reserve"),
+    "LocalDiskFit": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),
     "NodeAffinity": ("preFilter", "filter", "preScore", "score"),
     "NodeDeclaredFeatures": ("preFilter", "filter"),
     "NodeName": ("filter",),

@@ -38,7 +38,11 @@ class Holder:
 
 @dataclass(frozen=True)
 class DiskClaim:
-    """One local disk that is asked for, whole. `size_bytes` is the least size; None and () mean: any."""
+    """One local disk that is asked for, whole. `size_bytes` is the least size; None and () mean: any.
+
+    `owner`: (namespace, app, ordinal, claim) that the lock will name, where that is not the request's holder and the
+    claim's name; it is no part of what is asked for, so claims that differ in it alone share verdicts.
+    """
 
     name: str
     size_bytes: int = 0
@@ -47,6 +51,7 @@ class DiskClaim:
     fs_type: str | None = None
     selector: LabelSelector | None = None
     disk_names: tuple[str, ...] = ()
+    owner: tuple[str, str, int, str] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         """Return what is asked for, in the words of a hint."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, ints, np
-from ..cluster.disks import NOBODY, DiskTable, Hold
+from ..cluster.disks import NOBODY, DiskTable, Hold, owner_of
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import ObjectVerdict
 from ..model.disk import Condition, LocalDisk
@@ -37,9 +37,10 @@ _CONDITIONS = {
 
 def own_disks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim) -> list[LocalDisk]:
     """Return the disks that this replica's claim has; a lock counts before data left behind."""
-    if holder is None:
+    owner = claim.owner or (owner_of(holder, claim.name) if holder is not None else None)
+    if owner is None:
         return []
-    owned = snapshot.disks.own(holder, claim.name)
+    owned = snapshot.disks.own(owner)
     slots, hold = snapshot.disks.slot_of, snapshot.disks.hold
     locked = [disk for disk in owned if hold[slots[disk.name]] == Hold.LOCKED]
     return locked or owned

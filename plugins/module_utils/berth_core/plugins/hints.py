@@ -1,0 +1,211 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may make a pod fit that a plugin has refused: for each built-in plugin the changes it listens to.
+
+One table, read by who builds the queue's rules. Kinds and hints follow EventsToRegister of kube-scheduler v1.36; where
+a hint here knows less than the real one it says yes, which costs an attempt and never a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..framework.contract import Plugin, Requeues
+from ..framework.events import ANY, ASSIGNED_POD, NODE, POD, UNSCHEDULED_POD, Action, Change, ClusterEvent, Wish, Wishes
+from ..model.node import NodeInfo
+from ..model.pod import PodInfo
+from ..model.requests import PODS
+from ..model.taint import Taint, untolerated
+
+CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
+CSI_NODE, ATTACHMENT, DISK, DEVICE, BERTH = "CSINode", "VolumeAttachment", "LocalDisk", "LocalDevice", "Berth"
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_ADD, _DELETE, _CHANGED = Action.ADD, Action.DELETE, Action.ADD | Action.UPDATE
+
+
+def _same(pod: PodInfo, change: Change) -> bool:
+    """The pod itself changed."""
+    return isinstance(change.new, PodInfo) and change.new.uid == pod.uid
+
+
+def _node(change: Change) -> NodeInfo | None:
+    return change.new if isinstance(change.new, NodeInfo) else None
+
+
+def _before(change: Change) -> NodeInfo | None:
+    return change.old if isinstance(change.old, NodeInfo) else None
+
+
+def _has_room(pod: PodInfo, node: NodeInfo) -> bool:
+    """Whether the pod would fit there if nothing else ran on it."""
+    offered = dict(node.allocatable)
+    return offered.get(PODS, 0) >= 1 and all(amount <= offered.get(name, 0) for name, amount in pod.requests if amount)
+
+
+def _room(pod: PodInfo, change: Change) -> bool:
+    """Fit: a node came or grew; with more of something that the pod asks for, and enough of everything."""
+    node, before = _node(change), _before(change)
+    if node is None or not _has_room(pod, node):
+        return False
+    if before is None:
+        return True
+    old, new = dict(before.allocatable), dict(node.allocatable)
+    asked = [name for name, amount in pod.requests if amount]
+    return any(new.get(name, 0) > old.get(name, 0) for name in (*asked, PODS))
+
+
+def _left(pod: PodInfo, change: Change) -> bool:
+    """Fit: a pod has left a node, or one takes less; or the pod itself does."""
+    if change.new is None:
+        return isinstance(change.old, PodInfo) and bool(change.old.node_name)
+    return bool(isinstance(change.new, PodInfo) and change.new.node_name) or _same(pod, change)
+
+
+def _tolerable(pod: PodInfo, change: Change) -> bool:
+    node, before = _node(change), _before(change)
+    if node is None or untolerated(node.taints, pod.tolerations):
+        return False
+    return before is None or untolerated(before.taints, pod.tolerations)
+
+
+def _uncordoned(pod: PodInfo, change: Change) -> bool:
+    node, before = _node(change), _before(change)
+    if node is None or _cordoned(pod, node):
+        return False
+    return before is None or _cordoned(pod, before)
+
+
+def _cordoned(pod: PodInfo, node: NodeInfo) -> bool:
+    return node.unschedulable and untolerated((CORDON,), pod.tolerations)
+
+
+def _wanted(pod: PodInfo, change: Change) -> bool:
+    node, before = _node(change), _before(change)
+    if node is None or not _matches(pod, node):
+        return False
+    return before is None or not _matches(pod, before)
+
+
+def _matches(pod: PodInfo, node: NodeInfo) -> bool:
+    labels = dict(node.labels)
+    if pod.node_selector is not None and not pod.node_selector.matches(labels):
+        return False
+    return pod.required_affinity is None or pod.required_affinity.matches(labels, node.name)
+
+
+def _named(pod: PodInfo, change: Change) -> bool:
+    """NodeName: only the node of that name helps."""
+    node = _node(change)
+    return node is not None and node.name == pod.node_name
+
+
+def _freed_port(pod: PodInfo, change: Change) -> bool:
+    gone = change.old
+    if not isinstance(gone, PodInfo) or not gone.node_name:
+        return False
+    return any(one.conflicts(other) for one in pod.host_ports for other in gone.host_ports)
+
+
+def _own_claim(pod: PodInfo, change: Change) -> bool:
+    """A claim of this pod."""
+    source = change.new if isinstance(change.new, Mapping) else None
+    meta: Mapping[str, Any] = (source or {}).get("metadata") or {}
+    mine = {one.claim for one in pod.volumes}
+    return meta.get("namespace") == pod.namespace and meta.get("name") in mine
+
+
+def _spread(pod: PodInfo, change: Change) -> bool:
+    """PodTopologySpread: a pod that one of its constraints counts came, went, or changed; or it changed itself."""
+    if _same(pod, change):
+        return True
+    other = change.new if isinstance(change.new, PodInfo) else change.old
+    if not isinstance(other, PodInfo) or other.namespace != pod.namespace or not other.node_name:
+        return False
+    facts = [one for one in (change.old, change.new) if isinstance(one, PodInfo)]
+    selectors = [one.selector for one in pod.spread if one.hard and one.selector is not None]
+    return any(selector.matches(dict(one.labels)) for selector in selectors for one in facts)
+
+
+def _assigned(pod: PodInfo, change: Change) -> bool:
+    other = change.new if isinstance(change.new, PodInfo) else change.old
+    return _same(pod, change) or (isinstance(other, PodInfo) and bool(other.node_name))
+
+
+def _wish(resource: str, action: Action, hint: Any = None) -> Wish:
+    return Wish(ClusterEvent(resource, action), hint)
+
+
+BUILT_IN: Mapping[str, Sequence[Wish]] = {
+    "InterPodAffinity": (
+        _wish(POD, _ADD | _DELETE | Action.POD_LABEL, _assigned),
+        _wish(NODE, _ADD | Action.NODE_LABEL),
+    ),
+    "LocalDeviceFit": (_wish(DEVICE, _CHANGED), _wish(NODE, _ADD), _wish(BERTH, _DELETE)),
+    "LocalDiskFit": (
+        _wish(DISK, _CHANGED),
+        _wish(NODE, _ADD),
+        _wish(BERTH, _DELETE),
+        _wish(CLAIM, _CHANGED, _own_claim),
+        _wish(CLASS, _ADD),
+    ),
+    "NodeAffinity": (_wish(NODE, _ADD | Action.NODE_LABEL, _wanted),),
+    "NodeName": (_wish(NODE, _ADD, _named),),
+    "NodePorts": (_wish(ASSIGNED_POD, _DELETE, _freed_port), _wish(NODE, _ADD)),
+    "NodeResourcesFit": (
+        _wish(POD, _DELETE | Action.POD_SCALE_DOWN, _left),
+        _wish(NODE, _ADD | Action.NODE_ALLOCATABLE, _room),
+        _wish(BERTH, _DELETE),
+    ),
+    "NodeUnschedulable": (
+        _wish(NODE, _ADD | Action.NODE_TAINT, _uncordoned),
+        _wish(UNSCHEDULED_POD, Action.POD_TOLERATION, _same),
+    ),
+    "NodeVolumeLimits": (
+        _wish(CSI_NODE, _CHANGED),
+        _wish(ASSIGNED_POD, _DELETE),
+        _wish(CLAIM, _ADD, _own_claim),
+        _wish(ATTACHMENT, _DELETE),
+    ),
+    "PodTopologySpread": (
+        _wish(POD, _ADD | _DELETE | Action.POD_LABEL | Action.POD_TOLERATION, _spread),
+        _wish(NODE, _ADD | _DELETE | Action.NODE_LABEL | Action.NODE_TAINT),
+    ),
+    "SchedulingGates": (_wish(UNSCHEDULED_POD, Action.POD_GATES_ELIMINATED, _same),),
+    "TaintToleration": (
+        _wish(NODE, _ADD | Action.NODE_TAINT, _tolerable),
+        _wish(UNSCHEDULED_POD, Action.POD_TOLERATION, _same),
+    ),
+    "VolumeBinding": (
+        _wish(CLASS, _CHANGED),
+        _wish(CLAIM, _CHANGED, _own_claim),
+        _wish(VOLUME, _CHANGED),
+        _wish(NODE, _ADD | Action.NODE_LABEL),
+        _wish(CSI_NODE, _CHANGED),
+    ),
+    "VolumeRestrictions": (
+        _wish(ASSIGNED_POD, _DELETE),
+        _wish(NODE, _ADD),
+        _wish(CLAIM, _ADD, _own_claim),
+    ),
+    "VolumeZone": (
+        _wish(CLASS, _ADD),
+        _wish(NODE, _ADD | Action.NODE_LABEL),
+        _wish(CLAIM, _CHANGED, _own_claim),
+        _wish(VOLUME, _CHANGED),
+    ),
+}
+
+_UNKNOWN = (_wish(ANY, Action.ALL), *(_wish(kind, Action.ALL) for kind in (POD, NODE, CLAIM, VOLUME, CLASS)))
+
+
+def wishes_of(plugins: Iterable[Plugin]) -> Wishes:
+    """Return what each plugin listens to: its own word, else the table's; who says nothing is told everything."""
+    found: dict[str, Sequence[Wish]] = {}
+    for plugin in plugins:
+        if isinstance(plugin, Requeues):
+            found[plugin.name] = tuple(plugin.requeue_on())
+        else:
+            found[plugin.name] = BUILT_IN.get(plugin.name, _UNKNOWN)
+    return found
