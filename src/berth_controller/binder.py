@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from berth_core.app import claim_steps, claims, states
+from berth_core.app import capacity, claim_steps, claims, states
 from berth_core.app.claim_disks import choose, own_disks
 from berth_core.app.claim_steps import CREATE, DONE, REMOVE, STATUS, Choose, View, Wait, Write
 from berth_core.app.claims import Asked
@@ -50,7 +50,7 @@ class Binder:
         self._loop = asyncio.get_running_loop()
         #: disks that were chosen in this process and are not locked yet
         self._chosen: dict[ClaimKey, str] = {}
-        self.held_back = HeldBack(self._settled)
+        self.held_back = HeldBack(self._settled, self._loop.time)
         #: claims that wait for a disk to become free
         self.waiting: set[ClaimKey] = set()
         self._since: dict[ClaimKey, float] = {}
@@ -80,7 +80,7 @@ class Binder:
 
     async def _rest(self, key: ClaimKey, view: View, step: Wait) -> float | None:
         record = dict(view.berth) if view.berth is not None else None
-        await self._reports.waits(self._about(view), record, step)
+        await self._reports.waits(self._about(key, view), record, step)
         if step != DONE:
             return self._resync
         since = self._since.pop(key, None)
@@ -111,10 +111,13 @@ class Binder:
         if claim is None and record is None:
             return None, gone
         asked = self._asked(claim) if claim is not None else None
+        lost = ""
         if claim is not None and asked is None:
-            return None, gone
+            lost = claims.lost_class(claim, self._caches.classes.get(claims.class_of(claim)), record is not None)
+            if not lost:
+                return None, gone
         name = claim["metadata"]["name"] if claim is not None else (of_claim or ("", "", ""))[1]
-        view = View(f"{key.namespace}/{name}", asked, record, mount_root=self._mount_root)
+        view = View(f"{key.namespace}/{name}", asked, record, lost=lost, mount_root=self._mount_root)
         return self._with_disk(view), gone
 
     def _with_disk(self, view: View) -> View:
@@ -142,11 +145,10 @@ class Binder:
         found = await self._client.find(PVC, name, namespace)
         return found if found is not None and found["metadata"]["uid"] == uid else None
 
-    def _about(self, view: View) -> Obj | None:
+    def _about(self, key: ClaimKey, view: View) -> Obj | None:
         """The object that events are about: the claim while it is there, else its berth."""
-        if view.asked is not None:
-            claim = view.asked.claim
-            return self._caches.claim_by_uid(claim.namespace, claim.uid)
+        if view.asked is not None or view.lost:
+            return self._caches.claim_by_uid(key.namespace, key.uid)
         return dict(view.berth) if view.berth is not None else None
 
     # -- choosing --------------------------------------------------------------------------------------------------
@@ -168,13 +170,7 @@ class Binder:
     def _best(self, key: ClaimKey, asked: Asked) -> LocalDisk:
         """Disks that an app's berth names, and has not locked yet, are left to it while there are others."""
         disks, places = self._caches.parsed_disks(), self._caches.places()
-        here = {name for other, name in self._chosen.items() if other != key}
-        written = {
-            disk["name"]
-            for record in self._caches.berths.all()
-            if recorded(record) == states.SELECTED and record["metadata"]["name"] != claims.berth_name(key.uid)
-            for disk in record["spec"].get("disks") or ()
-        }
+        here, written = self._taken(key)
         siblings = self._siblings(asked)
         if written - here:
             try:
@@ -182,6 +178,17 @@ class Binder:
             except UnschedulableError:
                 pass
         return choose(asked, disks, places, here, siblings)
+
+    def _taken(self, key: ClaimKey) -> tuple[set[str], set[str]]:
+        """Disks that were chosen here for other claims, and those that berths have written down; not locked yet."""
+        here = {name for other, name in self._chosen.items() if other != key}
+        written = {
+            disk["name"]
+            for record in self._caches.berths.all()
+            if recorded(record) == states.SELECTED and record["metadata"]["name"] != claims.berth_name(key.uid)
+            for disk in record["spec"].get("disks") or ()
+        }
+        return here, written
 
     def _siblings(self, asked: Asked) -> list[Asked]:
         """The other claims of its pod that will be asked of the same node."""
@@ -206,9 +213,12 @@ class Binder:
 
     async def _give_node_back(self, key: ClaimKey, asked: Asked, node: str) -> None:
         """Take the scheduler's choice off the claim: it chooses anew, with what is free then, and another node."""
-        claim = asked.claim
-        beside = [ClaimKey(one.claim.namespace, one.claim.uid) for one in self._siblings(asked)]
-        self.held_back.put(node, claim.storage_class, [key, *beside])
+        claim, siblings = asked.claim, self._siblings(asked)
+        here, written = self._taken(key)
+        disks = self._caches.parsed_disks()
+        if all(capacity.seems_to_fit(one, disks, here | written) for one in (asked, *siblings)):
+            beside = [ClaimKey(one.claim.namespace, one.claim.uid) for one in siblings]
+            self.held_back.put(node, claim.storage_class, [key, *beside])
         live = self._caches.claim_by_uid(claim.namespace, claim.uid)
         if live is None:
             return
@@ -246,7 +256,7 @@ class Binder:
             return
         if step.resource == LOCAL_DISK:
             self._chosen.pop(key, None)
-        self._reports.wrote(view.key, step, self._about(view))
+        self._reports.wrote(view.key, step, self._about(key, view))
 
     def _wrote(self, resource: Resource, answer: Obj) -> None:
         """Keep the answer, unless it was the last that was heard of the object."""

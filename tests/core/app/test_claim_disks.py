@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth_core.app.capacity import canonical, changes, wanted
+from berth_core.app.capacity import canonical, changes, seems_to_fit, wanted
 from berth_core.app.claim_disks import choose
 from berth_core.errors import UnschedulableError
 from tests.core.app.claim_world import GI, asked, disk, node, parsed, places
@@ -87,6 +87,15 @@ def test_a_node_that_is_held_back_gives_nothing():
         "n1": "0",
         "n2": "2Gi",
     }
+
+
+def test_a_node_seems_to_fit_while_its_largest_free_disk_does():
+    """What a scheduler that reads the capacity alone would think of the node that it chose in vain."""
+    here = asked(waits=True, node="n1", size="2Gi")
+    assert seems_to_fit(here, parsed(disk("a"), disk("b", size=1 * GI)), set())
+    assert not seems_to_fit(here, parsed(disk("a")), {"a"})
+    assert not seems_to_fit(here, parsed(disk("a", claimRef=LOCK), disk("b", "n2"), disk("c", size=1 * GI)), set())
+    assert not seems_to_fit(here, parsed(disk("a", storageClassName="slow")), set())
 
 
 def test_nothing_is_written_where_nothing_has_changed():

@@ -214,3 +214,31 @@ def test_the_name_of_a_long_claim_is_shortened_and_meets_no_other():
     assert len(claims.app_name(long)) == len(claims.volume_label(long)) == 63
     assert claims.app_name(long) != claims.app_name(other)
     assert claims.app_name("data") == "pvc.data"
+
+
+HANDED = {"volume.kubernetes.io/storage-provisioner": claims.PROVISIONER}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "there", "begun", "words"),
+    [
+        ({}, None, True, "StorageClass fast is gone"),
+        (HANDED, None, False, "StorageClass fast is gone"),
+        (HANDED, storage_class(provisioner="other.example.com"), False, "of provisioner other.example.com now"),
+        ({}, None, False, ""),  # anybody's claim
+        (HANDED, storage_class(), True, ""),
+    ],
+)
+def test_a_claim_of_ours_whose_class_is_gone_is_told_so(annotations, there, begun, words):
+    lost = claim()
+    lost["metadata"]["annotations"] = annotations
+    found = claims.lost_class(lost, there, begun)
+    assert words in found
+    assert bool(found) == bool(words)
+    bound = {**lost, "spec": {**lost["spec"], "volumeName": "pv-1"}}
+    assert claims.lost_class(bound, None, begun=True) == "", "a bound claim needs its class no more"
+
+
+def test_nothing_is_given_up_while_the_class_is_gone():
+    view = claim_steps.View("default/data", None, lost="StorageClass fast is gone")
+    assert claim_steps.next_step(view) == claim_steps.Wait("ClassGone", "StorageClass fast is gone", True)

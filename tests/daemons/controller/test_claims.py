@@ -132,6 +132,21 @@ def test_the_claims_of_one_pod_are_bound_on_one_node_or_not_at_all(world, start,
     assert {world.disks()[name]["spec"]["nodeName"] for name in world.locks()} == {nodes[1]}
 
 
+def test_a_claim_whose_class_is_gone_says_what_it_waits_for_and_is_bound_when_the_class_is_back(world, start, nodes):
+    """Kubernetes hands the claim over to us, then the class goes before a disk is there."""
+    world.storage_class()
+    start("--no-leader-elect")
+    world.claim("data")
+    until(lambda: world.told("data", "NoDisk"), lambda: world.story("data"))
+    key = "volume.kubernetes.io/storage-provisioner"
+    until(lambda: key in (world.get_claim("data")["metadata"].get("annotations") or {}), lambda: world.story("data"))
+    world.delete(kinds.STORAGE_CLASS, world.name)
+    until(lambda: world.told("data", "ClassGone", f"StorageClass {world.name} is gone"), lambda: world.story("data"))
+    world.disk(nodes[0], 0)
+    world.storage_class()
+    world.wait_bound("data")
+
+
 @pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
 def test_retain_keeps_the_data_for_a_claim_of_the_same_name(world, start, nodes, mode):
     world.storage_class(waits=mode != "Immediate")

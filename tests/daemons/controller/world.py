@@ -25,7 +25,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy" / "controller"
 NAMESPACE, ACCOUNT = "berth-system", "berth-controller"
-#: longer than a node is held back for a pod that it could not take (held_back.SECONDS)
+#: several times as long as a node is held back for a pod that it could not take (held_back.SECONDS)
 PATIENCE = 300.0
 GI = 1 << 30
 OBSERVED = {"devicePath": "/dev/sdx", "health": "Healthy"}

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ..model.disk import LocalDisk
 from ..model.resources import CSI_STORAGE_CAPACITY
 from .claim_disks import Place, not_free
+from .claims import Asked
 from .manifests import HOSTNAME_LABEL
 from .wanted import MANAGED_LABEL
 
@@ -54,6 +55,16 @@ def wanted(
                 sizes.append(disk.size)
     made = [_capacity(namespace, places[node].hostname, node, name, sizes) for (node, name), sizes in free.items()]
     return {one["metadata"]["name"]: one for one in made}
+
+
+def seems_to_fit(asked: Asked, disks: Iterable[LocalDisk], taken: Collection[str]) -> bool:
+    """Whether the capacity of the claim's node would have a scheduler choose that node for it (once more)."""
+    claim = asked.claim
+    return any(
+        disk.size >= claim.request and not not_free(disk) and disk.name not in taken
+        for disk in disks
+        if disk.node_name == asked.node and disk.storage_class == claim.storage_class
+    )
 
 
 def changes(desired: Mapping[str, Mapping[str, Any]], live: Iterable[Object]) -> Changes:

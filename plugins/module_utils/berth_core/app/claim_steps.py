@@ -64,7 +64,7 @@ class View:
 
     ``disk`` and ``volume`` are those that the berth names; None: not there. ``hostname`` is that of the berth's node;
     None: the node is gone. ``own``: an earlier claim of this name has left its data, so no scheduler needs to be waited
-    for. ``chosen``: the LocalDisk that was chosen.
+    for. ``chosen``: the LocalDisk that was chosen. ``lost``: why the claim, which is there, cannot be read (no class).
     """
 
     key: str
@@ -75,11 +75,14 @@ class View:
     hostname: str | None = None
     own: bool = False
     chosen: LocalDisk | None = None
+    lost: str = ""
     mount_root: str = DEFAULT_MOUNT_ROOT
 
 
 def next_step(view: View) -> Step:
     """What has to be done next for this claim."""
+    if view.lost:
+        return Wait("ClassGone", view.lost, True)
     if view.asked is None:
         return _release(view, view.berth) if view.berth is not None else DONE
     if view.berth is None:

@@ -24,6 +24,8 @@ Object = Mapping[str, Any]
 PROVISIONER = "local.berth.dev"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+#: On a claim: whose work its volume is, written by Kubernetes when it hands the claim over; the second is the old name.
+HANDED_TO = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
 #: On a Berth that was made for a claim: the claim's name, which may be longer than any field of a Berth.
 CLAIM_NAME = "berth.dev/claim-name"
 #: Holds a Berth until its locks are given up, even while its namespace is being deleted.
@@ -70,6 +72,20 @@ def parse(claim: Object, storage_class: Object) -> Asked:
 def ours(storage_class: Object | None) -> bool:
     """Whether claims of this class are bound by berth's controller."""
     return storage_class is not None and storage_class.get("provisioner") == PROVISIONER
+
+
+def lost_class(claim: Object, storage_class: Object | None, begun: bool) -> str:
+    """Why a claim of ours cannot be bound any more: its class is gone, or another one has its name. Else empty.
+
+    ``begun``: there is a Berth for the claim. Without one, Kubernetes' word that the claim was handed to us counts.
+    """
+    annotations = mapping(mapping(claim, "metadata"), "annotations")
+    mine = begun or any(annotations.get(key) == PROVISIONER for key in HANDED_TO)
+    if not mine or ours(storage_class) or mapping(claim, "spec").get("volumeName"):
+        return ""
+    what = "is gone" if storage_class is None else f"is of provisioner {storage_class.get('provisioner')} now"
+    advice = f"make it again as it was (provisioner {PROVISIONER}), or delete the claim"
+    return f"StorageClass {class_of(claim)} {what}: {advice}"
 
 
 def class_of(claim: Object) -> str:
