@@ -220,6 +220,36 @@ def test_an_agent_touches_no_lock_and_nothing_that_is_declared(agents: Agents) -
     agents.agent.patch(kinds.LOCAL_DISK, name, None, {"metadata": {"annotations": {"seen": "yes"}}})
 
 
+def test_a_wipe_and_whose_data_it_was_go_together_once_that_wipe_is_recorded_as_done(agents: Agents) -> None:
+    """An agent that is wrong, or somebody else's, frees no disk whose data nobody has wiped."""
+    mine, theirs = (f"{node}-d0" for node in (agents.mine, agents.other))
+    for node in (agents.mine, agents.other):
+        made = agents.admin.create(kinds.LOCAL_DISK, disk(node, retainedFor=kept()))
+        request = {"requestID": "r-1", "identity": made["spec"]["identity"], "requestedBy": "an administrator"}
+        agents.admin.patch(kinds.LOCAL_DISK, made["metadata"]["name"], None, {"spec": {"wipe": request}})
+
+    def take_off(name: str, *fields: str) -> None:
+        agents.agent.patch(kinds.LOCAL_DISK, name, None, {"spec": dict.fromkeys(fields)})
+
+    def record(client: ApiClient, name: str, **last: str) -> None:
+        status = {"metadata": {"name": name}, "status": {"lastWipe": {"requestedBy": "an administrator", **last}}}
+        client.apply(kinds.LOCAL_DISK, status, "status", manager="berth-agent-disks")
+
+    for last in ({}, {"requestID": "r-1", "result": "Failed"}, {"requestID": "r-0", "result": "Succeeded"}):
+        if last:
+            record(agents.agent, mine, **last)
+        for fields in (("wipe",), ("retainedFor",), ("wipe", "retainedFor")):
+            with pytest.raises(ForbiddenError, match="removes nothing of what is declared"):
+                take_off(mine, *fields)
+    record(agents.agent, mine, requestID="r-1", result="Succeeded")
+    with pytest.raises(ForbiddenError, match="removes nothing of what is declared"):
+        take_off(mine, "retainedFor")  # the request would stay, of a disk that looks as if it held nothing
+    take_off(mine, "wipe", "retainedFor")
+    assert agents.admin.get(kinds.LOCAL_DISK, mine)["spec"].keys() & {"wipe", "retainedFor"} == set()
+    record(agents.admin, theirs, requestID="r-1", result="Succeeded")
+    refused(lambda: take_off(theirs, "wipe", "retainedFor"), agents.mine)
+
+
 def test_only_its_own_conditions_of_pods_on_its_node(agents: Agents) -> None:
     for node in (agents.mine, agents.other):
         pod = {"metadata": {"name": f"db-{node}", "namespace": "default"}}
