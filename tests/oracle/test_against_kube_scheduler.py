@@ -25,13 +25,13 @@ from tests.oracle.clusters import case
 from tests.oracle.conftest import ask
 
 OURS = ("LocalDiskFit", "LocalDeviceFit")
-THEIRS = [(name, weight) for name, weight in DEFAULT_WEIGHTS if name not in OURS]
+THEIRS = [(name, weight) for name, weight in DEFAULT_WEIGHTS if name not in (*OURS, "DefaultPreemption")]
 VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits")
 SKIP = {"code": 3, "reasons": []}
 FIRST, LAST = (int(part) for part in os.environ.get("BERTH_ORACLE_SEEDS", "0-599").split("-"))
 
 
-def read(found: dict[str, Any]):
+def read(found: dict[str, Any], listed: list[tuple[str, int]] = THEIRS):
     """Return the case as the engine sees it: profile, snapshot, request."""
     snapshot = Snapshot.from_objects(
         nodes=found["nodes"],
@@ -48,7 +48,7 @@ def read(found: dict[str, Any]):
         stateful_sets=found["statefulSets"],
     )
     args = {one["name"]: one["args"] for one in found["pluginConfig"]}
-    return make_profile("oracle", args, THEIRS), snapshot, PlacementRequest(PodInfo.from_manifest(found["pod"]))
+    return make_profile("oracle", args, listed), snapshot, PlacementRequest(PodInfo.from_manifest(found["pod"]))
 
 
 def status(code: int, reasons: Any) -> dict[str, Any]:
@@ -131,6 +131,10 @@ def test_all_together(cases):
     for seed, (profile, snapshot, request), answer in cases:
         outcome = place(profile, snapshot, request, explain=True)
         assert {name: score.total for name, score in outcome.scores.items()} == answer["totals"], f"seed {seed}"
+        kept = place(profile, snapshot, request)  # the way that pods are placed, from what earlier requests left
+        assert kept.placement == outcome.placement, f"seed {seed}"
+        if len(kept.feasible) > 1:
+            assert dict(zip(kept.feasible, map(int, kept.totals), strict=True)) == answer["totals"], f"seed {seed}"
         if outcome.placement is None:
             assert outcome.diagnosis.summary() == answer["message"], f"seed {seed}"
         else:

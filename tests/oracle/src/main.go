@@ -36,6 +36,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -61,6 +62,8 @@ type answer struct {
 	Message string             `json:"message"`
 	Plugins map[string]opinion `json:"plugins"`
 	Totals  map[string]int64   `json:"totals"`
+
+	Preemption *preemption `json:"preemption,omitempty"`
 }
 
 func main() {
@@ -111,7 +114,15 @@ func judge(c *cluster) (*answer, error) {
 		return nil, err
 	}
 	found := &answer{Plugins: map[string]opinion{}, Totals: map[string]int64{}}
-	feasible := together(ctx, handle, c.Pod, all, found)
+	state := framework.NewCycleState()
+	diagnosis := framework.NewDefaultNodeToStatus()
+	feasible := together(ctx, handle, c.Pod, all, found, state, diagnosis)
+	if plugin, asked := pluginsByName[defaultpreemption.Name].(*defaultpreemption.DefaultPreemption); asked {
+		if len(feasible) == 0 {
+			found.Preemption, err = preempt(ctx, plugin, handle, state, c.Pod, c.Budgets, diagnosis)
+		}
+		return found, err
+	}
 	for _, one := range c.Plugins {
 		found.Plugins[one.Name] = alone(ctx, pluginsByName[one.Name], c.Pod, all, feasible)
 	}
@@ -146,7 +157,11 @@ func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk
 			return plugin, err
 		}
 	}
-	handle, err := newFramework(ctx, registry, profile, c, running, factory, client)
+	waiting, err := nominated(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	handle, err := newFramework(ctx, registry, profile, c, running, factory, client, frameworkruntime.WithPodNominator(waiting))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -193,12 +208,12 @@ func readProfile(c *cluster) (*config.KubeSchedulerProfile, error) {
 }
 
 // together runs the cycle as schedule_one.go does, without sampling: the feasible nodes with their totals, or the message.
-func together(ctx context.Context, handle framework.Framework, pod *v1.Pod, all []fwk.NodeInfo, found *answer) []fwk.NodeInfo {
-	diagnosis := framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
-	state := framework.NewCycleState()
+func together(ctx context.Context, handle framework.Framework, pod *v1.Pod, all []fwk.NodeInfo, found *answer, state fwk.CycleState, statuses *framework.NodeToStatus) []fwk.NodeInfo {
+	diagnosis := framework.Diagnosis{NodeToStatus: statuses}
 	fitError := &framework.FitError{Pod: pod, NumAllNodes: len(all), Diagnosis: diagnosis}
 	narrowed, rejected, by := handle.RunPreFilterPlugins(ctx, state, pod)
 	if !rejected.IsSuccess() {
+		statuses.SetAbsentNodesStatus(rejected)
 		fitError.Diagnosis.PreFilterMsg = rejected.Message()
 		found.Message = fitError.Error()
 		return nil
@@ -212,7 +227,7 @@ func together(ctx context.Context, handle framework.Framework, pod *v1.Pod, all 
 		if !narrowed.AllNodes() && !narrowed.NodeNames.Has(node.Node().Name) {
 			continue
 		}
-		if verdict := handle.RunFilterPlugins(ctx, state, pod, node); verdict.IsSuccess() {
+		if verdict := handle.RunFilterPluginsWithNominatedPods(ctx, state, pod, node); verdict.IsSuccess() {
 			feasible = append(feasible, node)
 		} else {
 			diagnosis.NodeToStatus.Set(node.Node().Name, verdict)

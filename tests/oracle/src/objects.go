@@ -42,6 +42,7 @@ type cluster struct {
 	ReplicaSets            []*appsv1.ReplicaSet            `json:"replicaSets"`
 	StatefulSets           []*appsv1.StatefulSet           `json:"statefulSets"`
 	Budgets                []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
+	Nominated              []*v1.Pod                       `json:"nominated"`
 	Pod                    *v1.Pod                         `json:"pod"`
 	Plugins                []plugin                        `json:"plugins"`
 	PluginConfig           []json.RawMessage               `json:"pluginConfig"`
@@ -50,7 +51,7 @@ type cluster struct {
 
 // setDefaults does to the objects what the API server does before it stores them.
 func (c *cluster) setDefaults() error {
-	for _, one := range append(append([]*v1.Pod{}, c.Pods...), c.Pod) {
+	for _, one := range append(append(append([]*v1.Pod{}, c.Pods...), c.Nominated...), c.Pod) {
 		corev1.SetObjectDefaults_Pod(one)
 		if err := mergeLabelKeys(one); err != nil {
 			return err

@@ -92,6 +92,22 @@ class Occupants:
         """Return what one source says of a replica."""
         return self._sources[key][source] if key in self._sources else None
 
+    def keys_on(self, name: str) -> list[Key]:
+        """Return the keys of all that count on a node."""
+        return list(self._on_node.get(name, ()))
+
+    def counts(self, key: Key) -> bool:
+        """Tell whether a replica counts anywhere, by any source."""
+        return key in self._sources and _strongest(self._sources[key]) is not None
+
+    def hide(self, key: Key, node_name: str) -> Occupant:
+        """Let what counts for a replica not count, for as long as a trial lasts; return it."""
+        return self._on_node[node_name].pop(key)
+
+    def show(self, key: Key, occupant: Occupant) -> None:
+        """Let it count (again)."""
+        self._on_node.setdefault(occupant.node_name, {})[key] = occupant
+
     def on_node(self, name: str) -> list[Occupant]:
         """Return all that count on a node, known to the node table or not."""
         return list(self._on_node.get(name, {}).values())

@@ -23,6 +23,7 @@ from ..model.node import NodeInfo
 from ..model.placement import Holder, Placement, PlacementRequest
 from ..model.pod import PodInfo
 from ..model.pod_affinity import PodMatch
+from ..model.preemption import DisruptionBudget, VictimFacts
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
 from .columns import IntColumn, require_numpy
 from .devices import DeviceTable
@@ -32,6 +33,7 @@ from .nodes import NodeTable
 from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod
 from .pod_terms import PodTerms
 from .tally import Tally
+from .trial import Trial
 from .volume_uses import VolumeUses
 from .volumes import VolumeTable
 from .workloads import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, WorkloadTable
@@ -57,6 +59,7 @@ class Snapshot:
         """Services and controllers: they move nothing, so they are written directly."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.berths: dict[Key, BerthRecord] = {}
+        self.budgets: dict[Key, DisruptionBudget] = {}
         self.generation = 1
         self.layout_generation = 1
         self.topology_generation = 1
@@ -66,6 +69,7 @@ class Snapshot:
         self._occupants = Occupants()
         self._tally = Tally(self.nodes)
         self._berth_pods: dict[Key, Key] = {}
+        self._victims: dict[Key, VictimFacts] = {}
         self._assumed: dict[Holder, tuple[Key, Placement]] = {}
 
     @classmethod
@@ -86,6 +90,7 @@ class Snapshot:
         replication_controllers: Objects = (),
         replica_sets: Objects = (),
         stateful_sets: Objects = (),
+        budgets: Objects = (),
     ) -> Snapshot:
         """Build a snapshot from objects as the API gives them."""
         snapshot = cls()
@@ -102,6 +107,7 @@ class Snapshot:
             (snapshot.upsert_csi_node, csi_nodes),
             (snapshot.upsert_attachment, attachments),
             (snapshot.workloads.upsert_service, services),
+            (snapshot.upsert_budget, budgets),
         )
         for upsert, listed in changes:
             for one in listed:
@@ -161,10 +167,12 @@ class Snapshot:
     def upsert_pod(self, pod: Object) -> None:
         """Add a pod, or write its new facts."""
         info = PodInfo.from_manifest(pod)
+        self._victims[info.namespace, info.name] = info.victim_facts
         self._put((info.namespace, info.name), POD, of_pod(info))
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """Take a pod out."""
+        self._victims.pop((namespace, name), None)
         self._put((namespace, name), POD, None)
 
     def upsert_berth(self, berth: Object) -> None:
@@ -192,6 +200,15 @@ class Snapshot:
                 self._tally.add(one, sign)
                 self._dirty(one.node_name)
         self.topology_generation += 1
+
+    def upsert_budget(self, budget: Object) -> None:
+        """Add a PodDisruptionBudget, or write its new facts."""
+        found = DisruptionBudget.from_object(budget)
+        self.budgets[found.namespace, found.name] = found
+
+    def remove_budget(self, namespace: str, name: str) -> None:
+        """Take a PodDisruptionBudget out."""
+        self.budgets.pop((namespace, name), None)
 
     # -- disks and devices
 
@@ -372,6 +389,21 @@ class Snapshot:
     def count_matching(self, wanted: tuple[PodMatch, ...]) -> IntColumn:
         """Return per node how many pods all of `wanted` accept, those that are going away too."""
         return self._tally.count_matching(wanted, self._occupants.everywhere())
+
+    def evictable_on(self, node_name: str) -> list[VictimFacts]:
+        """Return the pods on a node whose end would free room: those without a berth, which keeps what it holds.
+
+        A placement that is not written yet has no pod to end: it is not among them.
+        """
+        found = (self._victims.get(key) for key in self._occupants.keys_on(node_name) if not self._held(key))
+        return [one for one in found if one is not None]
+
+    def _held(self, key: Key) -> bool:
+        return self._occupants.get(key, BERTH) is not None or self._occupants.get(key, POD) is None
+
+    def trial(self) -> Trial:
+        """Return a way to ask what would be."""
+        return Trial(self._occupants, self._tally)
 
     @property
     def pod_terms(self) -> PodTerms:

@@ -11,6 +11,7 @@ protocols; a plugin has those it needs, and the profile finds them once, when it
     QueueSort   which of the waiting pods is next
     PreFilter   once per request: reject it, skip the plugin's filter, or narrow the nodes
     Filter      per row: may the pod go there, and if not, why
+    PostFilter  when no row is left: whose room could be had
     PreScore    once per request, with the rows that passed: skip the plugin's score
     Score       per row: how good is it (0 to 100 after Normalize)
     Normalize   all scores of the rows that passed, brought to 0 to 100
@@ -34,10 +35,12 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..model.placement import PlacementRequest
+from ..model.preemption import VictimFacts
 
 if TYPE_CHECKING:
     from ..cluster.columns import IntColumn
     from ..model.pod import PodInfo
+    from .dry_run import DryRun
     from .state import Cycle
 
 MAX_SCORE = 100
@@ -121,6 +124,18 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Nomination:
+    """What PostFilter found. `node`: to be nominated, "" if there is none, None to leave the pod's as it is.
+
+    `victims` have to go first, the most important one stands first. `message`: why there is no node.
+    """
+
+    node: str | None = None
+    victims: tuple[VictimFacts, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True)
 class ObjectVerdict:
     """What was said of one disk or device for one claim.
 
@@ -182,6 +197,14 @@ class Filter(Protocol):
 
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
         """Judge these rows."""
+
+
+@runtime_checkable
+class PostFilter(Protocol):
+    """Finds a way where there is none: pods that would have to go."""
+
+    def post_filter(self, run: DryRun, offset: int) -> Nomination:
+        """Choose a node and its victims. `offset`: where among the nodes the search starts."""
 
 
 @runtime_checkable

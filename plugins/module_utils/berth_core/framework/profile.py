@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
-from .contract import Explain, Filter, Fixes, Normalize, Plugin, PreFilter, PreScore, Reserve, Score
+from .contract import Explain, Filter, Fixes, Normalize, Plugin, PostFilter, PreFilter, PreScore, Reserve, Score
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Profile:
     plugins: tuple[Plugin, ...]
     pre_filters: tuple[tuple[str, PreFilter], ...]
     filters: tuple[tuple[str, Filter], ...]
+    post_filters: tuple[PostFilter, ...]
     pre_scores: tuple[tuple[str, PreScore], ...]
     scorers: tuple[Scorer, ...]
     reserves: tuple[Reserve, ...]
@@ -58,6 +59,7 @@ class Profile:
             plugins=plugins,
             pre_filters=tuple((one.name, one) for one in plugins if isinstance(one, PreFilter)),
             filters=tuple((one.name, one) for one in plugins if isinstance(one, Filter)),
+            post_filters=tuple(one for one in plugins if isinstance(one, PostFilter)),
             pre_scores=tuple((one.name, one) for one in plugins if isinstance(one, PreScore)),
             scorers=tuple(
                 Scorer.of(one, one.name, weight) for one, weight in listed if weight > 0 and isinstance(one, Score)
@@ -83,6 +85,7 @@ class Profile:
             plugins=whole,
             pre_filters=tuple((one.name, one) for one in at["preFilter"] if isinstance(one, PreFilter)),
             filters=tuple((one.name, one) for one in at["filter"] if isinstance(one, Filter)),
+            post_filters=tuple(one for one in at["postFilter"] if isinstance(one, PostFilter)),
             pre_scores=tuple((one.name, one) for one in at["preScore"] if isinstance(one, PreScore)),
             scorers=tuple(Scorer.of(one, one.name, weights[one.name]) for one in at["score"] if isinstance(one, Score)),
             reserves=tuple(one for one in at["reserve"] if isinstance(one, Reserve)),

@@ -19,6 +19,7 @@ from .fields import Object, boolean, integer, mapping, objects, string, string_m
 from .image import pod_images
 from .labels import LabelSelector, NodeSelector, PreferredTerm, Requirement, parse_preferred
 from .pod_affinity import NO_AFFINITY, Owner, PodAffinity, parse_pod_affinity
+from .preemption import NO_FACTS, PreemptionFacts, VictimFacts, read_facts
 from .requests import CPU, MEMORY, amount, nonzero_defaults, read_pod_resources
 from .taint import Toleration, parse_tolerations
 
@@ -106,6 +107,16 @@ class PodInfo:
     controller: tuple[str, str, str] | None = None
     """apiVersion, kind and name of the object that the pod is made by."""
     gates: tuple[str, ...] = ()
+    preemption: PreemptionFacts = NO_FACTS
+    """No part of the shape: it does not decide where the pod may go."""
+
+    @property
+    def victim_facts(self) -> VictimFacts:
+        """Return what preemption has to know of the pod once it is on a node."""
+        facts = self.preemption
+        return VictimFacts(
+            self.namespace, self.name, self.uid, self.priority, self.labels, facts.started, facts.preempted
+        )
 
     @property
     def finished(self) -> bool:
@@ -143,6 +154,7 @@ class PodInfo:
         namespace = string(meta, "namespace", "pod.metadata.namespace") or "default"
         owner = Owner(namespace, labels, stored=bool(meta.get("resourceVersion")))
         images, containers = pod_images(spec, where)
+        terminating = meta.get("deletionTimestamp") is not None
         return cls(
             namespace=namespace,
             name=name,
@@ -167,7 +179,7 @@ class PodInfo:
             ),
             volumes=_volumes(spec, where, name),
             priority=integer(spec, "priority", f"{where}.priority"),
-            terminating=meta.get("deletionTimestamp") is not None,
+            terminating=terminating,
             phase=string(status, "phase", f"pod {name}: status.phase"),
             affinity=parse_pod_affinity(affinities, f"{where}.affinity", owner),
             inline=_inline(spec, where),
@@ -175,6 +187,7 @@ class PodInfo:
             containers=containers,
             gates=tuple(string(one, "name") for one in objects(spec, "schedulingGates", f"{where}.schedulingGates")),
             controller=_controller(meta, f"pod {name}: metadata.ownerReferences"),
+            preemption=read_facts(spec, status, terminating, f"pod {name}"),
         )
 
 

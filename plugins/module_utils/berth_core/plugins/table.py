@@ -19,6 +19,7 @@ from ..framework.registry import Factory, Registry
 from ..model.fields import integer
 from .args import known_only
 from .balanced_allocation import NodeResourcesBalancedAllocation
+from .default_preemption import DefaultPreemption
 from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
 from .local_device_fit import LocalDeviceFit
@@ -57,6 +58,7 @@ def _volume_binding(args: Mapping[str, Any], path: str) -> Plugin:
 
 TABLE = Registry(
     (
+        ("DefaultPreemption", DefaultPreemption.from_args),
         ("ImageLocality", _without_args(ImageLocality)),
         ("InterPodAffinity", InterPodAffinity.from_args),
         ("LocalDeviceFit", _without_args(LocalDeviceFit)),

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""DefaultPreemption: when a pod fits nowhere, find the node on which it would fit without pods of lower priority.
+
+It chooses; who called ends the victims and nominates the node. A pod that has a berth is never a victim: its end would
+free nothing, for the berth keeps the node, the disks and the devices until it is deleted by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..cluster.columns import IntColumn, np
+from ..errors import InputError
+from ..framework.contract import Code, Nomination, unresolvable
+from ..framework.diagnosis import Diagnosis, Refusal
+from ..framework.dry_run import DryRun, Refused
+from ..model.fields import integer
+from .args import known_only
+from .victims import Candidate, best, select_victims
+
+NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
+
+
+@dataclass(frozen=True)
+class DefaultPreemption:
+    """Find victims. The search stops when enough candidates are found: a share of the nodes, at least a number."""
+
+    min_percentage: int = 10
+    min_absolute: int = 100
+    name: str = "DefaultPreemption"
+
+    @classmethod
+    def from_args(cls, args: Mapping[str, Any], path: str) -> DefaultPreemption:
+        """Read minCandidateNodesPercentage and minCandidateNodesAbsolute. Raises InputError with the path."""
+        known_only(args, ("minCandidateNodesPercentage", "minCandidateNodesAbsolute"), path)
+        where = f"{path}.minCandidateNodesPercentage"
+        share = integer(args, "minCandidateNodesPercentage", where, 10)
+        if not 0 <= share <= 100:
+            raise InputError(f"{where}: expected 0 to 100, got {share}", field=where)
+        where = f"{path}.minCandidateNodesAbsolute"
+        least = integer(args, "minCandidateNodesAbsolute", where, 100)
+        if least < 0 or share == least == 0:
+            raise InputError(
+                f"{where}: expected at least 0, and more than 0 where minCandidateNodesPercentage is 0; got {least}",
+                field=where,
+            )
+        return cls(share, least)
+
+    def post_filter(self, run: DryRun, offset: int) -> Nomination:
+        """Choose the node that is disturbed least; of equal ones the one with the smallest name."""
+        problem = ineligible(run)
+        if problem:
+            return Nomination(message=f"preemption: {problem}")
+        found, refused = self.candidates(run, offset)
+        if not found:
+            return Nomination("", message=f"preemption: {_diagnosis(run, refused).summary()}")
+        chosen = min(best(found), key=lambda one: one.node)
+        return Nomination(chosen.node, chosen.victims)
+
+    def wanted(self, nodes: int) -> int:
+        """Return how many candidates are enough."""
+        return min(max(nodes * self.min_percentage // 100, self.min_absolute), nodes)
+
+    def candidates(self, run: DryRun, offset: int) -> tuple[list[Candidate], Refused]:
+        """Return the candidates, those that violate no budget first, and what is said of the other nodes.
+
+        Enough means: as many as wanted, one of which violates no budget.
+        """
+        rows = run.resolvable_rows()
+        wanted = self.wanted(len(rows))
+        rows = np.roll(rows, -(offset % len(rows))) if len(rows) else rows
+        size = 1 if run.alone else wanted
+        harmless: list[Candidate] = []
+        violating: list[Candidate] = []
+        refused: Refused = []
+        for chunk in _chunks(rows, size):
+            found, out = select_victims(run, chunk)
+            refused += out
+            for row in chunk:
+                if int(row) in found:
+                    one = found[int(row)]
+                    (violating if one.violations else harmless).append(one)
+                    if harmless and len(harmless) + len(violating) >= wanted:
+                        return harmless + violating, refused
+        return harmless + violating, refused
+
+
+def ineligible(run: DryRun) -> str:
+    """Return what keeps the pod from preempting; "" for nothing."""
+    pod, nodes = run.request.pod, run.snapshot.nodes
+    if pod.preemption.never:
+        return "not eligible due to preemptionPolicy=Never."
+    nominated = pod.preemption.nominated
+    if nominated not in nodes.row_of or run.status_of(nominated) == Code.UNRESOLVABLE:
+        return ""
+    # Room is being made for it there already: more victims would be too many.
+    if any(one.preempted and one.priority < pod.priority for one in run.snapshot.evictable_on(nominated)):
+        return "not eligible due to a terminating pod on the nominated node."
+    return ""
+
+
+def _chunks(rows: IntColumn, size: int) -> list[IntColumn]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)] if len(rows) else []
+
+
+def _diagnosis(run: DryRun, refused: Refused) -> Diagnosis:
+    """Return what is said of all nodes: of those that were not tried that it would not help."""
+    names = run.snapshot.nodes.names
+    said = [Refusal(plugin, status, tuple(names[int(row)] for row in rows)) for plugin, status, rows in refused]
+    tried = {node for one in said for node in one.nodes}
+    others = tuple(name for name in names if name not in tried)
+    return Diagnosis(len(names), (*said, *([Refusal("DefaultPreemption", NOT_HELPFUL, others)] if others else ())))
