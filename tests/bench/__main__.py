@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     prepare()
-    from . import agent, claims, client, requests, scale, tasks
+    from . import agent, claims, client, decide, requests, scale, tasks
     from .figures import table
     from .ground import Ground, say
 
@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
         "client/read": client.read,
         "agent/publish": agent.publish,
         "agent/idle": agent.idle,
+        "sched/decide": decide.decide,
         "cluster/up": scale.cluster_up,
     }
     only = next((text.removeprefix("ONLY=") for text in arguments if text.startswith("ONLY=")), "")

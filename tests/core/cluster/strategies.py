@@ -31,6 +31,20 @@ ports = st.lists(
 
 
 @st.composite
+def _affinities(draw) -> dict[str, Any]:
+    app, key = draw(apps), draw(st.sampled_from(["zone", "kubernetes.io/hostname"]))
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    kind = draw(st.sampled_from(["podAffinity", "podAntiAffinity"]))
+    if draw(st.booleans()):
+        return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    weighted = {"weight": draw(st.sampled_from([1, 50])), "podAffinityTerm": term}
+    return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
+
+
+affinities = _affinities()
+
+
+@st.composite
 def nodes(draw) -> dict[str, Any]:
     zone = draw(zones)
     labels = {"zone": zone} if zone else {}
@@ -46,6 +60,8 @@ def pods(draw) -> dict[str, Any]:
     one = draw(requests)
     one["ports"] = draw(ports)
     found = make.pod(f"{app}-{draw(ordinals)}", [one], node_name=where, labels={"app": app})
+    if draw(st.integers(0, 3)) == 0:
+        found["spec"]["affinity"] = draw(affinities)
     if draw(st.integers(0, 5)) == 0:
         found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     if draw(st.integers(0, 5)) == 0:
@@ -184,6 +200,8 @@ def wanted(draw):
                 "nodeTaintsPolicy": draw(st.sampled_from(["Honor", "Ignore"])),
             }
         ]
+    if draw(st.integers(0, 3)) == 0:
+        more["affinity"] = draw(affinities)
     if draw(st.integers(0, 3)) == 0:
         more["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data-web-0"}}]
     asked = [draw(disk_claims)] if draw(st.booleans()) else []

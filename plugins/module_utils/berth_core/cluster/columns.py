@@ -52,12 +52,12 @@ def require_numpy() -> None:
 
 def ints(length: int, fill: int = 0) -> IntColumn:
     """Return a new integer column."""
-    return np.full(length, fill, dtype=np.int64)
+    return np.full(length, fill, dtype=np.int64) if fill else np.zeros(length, dtype=np.int64)
 
 
 def bools(length: int, fill: bool = False) -> BoolColumn:
     """Return a new boolean column."""
-    return np.full(length, fill, dtype=np.bool_)
+    return np.ones(length, dtype=np.bool_) if fill else np.zeros(length, dtype=np.bool_)
 
 
 def every_row(length: int) -> IntColumn:

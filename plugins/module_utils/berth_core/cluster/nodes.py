@@ -36,9 +36,12 @@ class NodeTable:
         self.unschedulable: BoolColumn = bools(0)
         self.images = ImageSets()
         self.generation: IntColumn = ints(0)
+        self.described: IntColumn = ints(0)
+        """Generations of the rows: of anything about them, and of the node object alone."""
         self.allocatable: dict[str, IntColumn] = {name: ints(0) for name in BASIC}
         self.requested: dict[str, IntColumn] = {name: ints(0) for name in BASIC}
         self.nonzero: dict[str, IntColumn] = {CPU: ints(0), MEMORY: ints(0)}
+        self._everywhere: dict[str, bool] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -52,12 +55,20 @@ class NodeTable:
             table[name] = ints(len(self))
         return table[name]
 
+    def everywhere(self, resource: str) -> bool:
+        """Tell whether every node has some of a resource."""
+        known = self._everywhere.get(resource)
+        if known is None:
+            known = self._everywhere[resource] = bool(self.column(self.allocatable, resource).all())
+        return known
+
     def fill(self, infos: Iterable[NodeInfo]) -> None:
         """Take all nodes at once, as from a list of the API."""
         self.infos = sorted(infos, key=lambda info: info.name)
         self._index()
         size = len(self.infos)
-        self.taint_set, self.unschedulable, self.generation = ints(size), bools(size), ints(size)
+        self.taint_set, self.unschedulable = ints(size), bools(size)
+        self.generation, self.described = ints(size), ints(size)
         for table in (self.allocatable, self.requested, self.nonzero):
             for name in table:
                 table[name] = ints(size)
@@ -83,6 +94,7 @@ class NodeTable:
     def delete(self, name: str) -> None:
         """Take a node out; all later rows move by one."""
         row = self.row_of[name]
+        self._everywhere.clear()
         self._relayout(lambda column: np.delete(column, row))
         self.images.give_back(self.infos[row].images)
         del self.infos[row]
@@ -97,7 +109,7 @@ class NodeTable:
 
     def _relayout(self, change: Callable[[Any], Any]) -> None:
         self.taint_set, self.unschedulable = change(self.taint_set), change(self.unschedulable)
-        self.generation = change(self.generation)
+        self.generation, self.described = change(self.generation), change(self.described)
         self.images.relayout(change)
         for table in (self.allocatable, self.requested, self.nonzero):
             for name in table:
@@ -109,6 +121,7 @@ class NodeTable:
             self.taint_sets.append(info.taints)
         self.taint_set[row] = self._taint_ids[info.taints]
         self.unschedulable[row] = info.unschedulable
+        self._everywhere.clear()
         for column in self.allocatable.values():
             column[row] = 0
         for name, value in info.allocatable:

@@ -79,6 +79,13 @@ class PodTerms:
             if not listed:
                 del self._by_label[key[0]][label]
 
+    def __bool__(self) -> bool:
+        return bool(self._counted)
+
+    def any(self, kind: int) -> bool:
+        """Tell whether a pod has a term of a kind at all."""
+        return bool(self._by_label[kind])
+
     def about(
         self, kind: int, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> list[CountedTerm]:

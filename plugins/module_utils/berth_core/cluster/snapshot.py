@@ -45,8 +45,8 @@ class Snapshot:
     """The tables. Everything public is for reading; change it through the methods only.
 
     `generation` grows with every change; `layout_generation` when rows move; `topology_generation` when something
-    changes that may matter to other nodes' verdicts (replicas, labels, taints); `volume_generation` with every change
-    of storage objects.
+    changes that may matter to other nodes' verdicts (replicas, labels, taints); `node_generation` with a change of a
+    node object; `volume_generation` with every change of storage objects.
     """
 
     def __init__(self) -> None:
@@ -63,6 +63,7 @@ class Snapshot:
         self.generation = 1
         self.layout_generation = 1
         self.topology_generation = 1
+        self.node_generation = 1
         self.volume_generation = 1
         self.memo: dict[Hashable, Any] = {}
         """Verdicts that the framework keeps from one request to the next. The snapshot never looks inside."""
@@ -140,6 +141,8 @@ class Snapshot:
             if (old.labels, old.taints) != (info.labels, info.taints):
                 self.topology_generation += 1
         self._dirty(info.name)
+        self.node_generation = self.generation
+        self.nodes.described[row] = self.generation
 
     def remove_node(self, name: str) -> None:
         """Take a node out. What runs on it is remembered, in case the node comes back."""

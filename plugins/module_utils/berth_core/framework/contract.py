@@ -90,7 +90,9 @@ class Dirt(Enum):
     """When a kept column is stale."""
 
     ROW = "row"
-    """A row's entry, when that row changed; nothing else matters to it."""
+    """A row's entry, when that row changed: its node, or what is on it; nothing else matters to it."""
+    NODE = "node"
+    """A row's entry, when the node object itself changed: replicas on it do not matter."""
     TOPOLOGY = "topology"
     """All of it, when a replica came or went or a node's labels or taints changed, anywhere."""
     ALL = "all"
@@ -121,6 +123,11 @@ class Choice:
     disks: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
+
+
+ALL_NODES = Narrowing()
+NOTHING_TO_FILTER = Narrowing(SKIPPED)
+"""The two answers that nearly every pod gets, made once."""
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,30 @@
 Called by stateful_app's plan and by the daemon with a profile, a snapshot and a request. Pure: the same inputs give
 the same choice. All nodes are looked at (kube-scheduler looks at a sample). Ties: the highest total score, then the
 smallest node name.
+
+Where somebody wants to know every verdict, or few nodes are looked at, the plugins themselves are asked; else
+framework/kept.py answers, from what it knows of earlier requests. Both give the same answer.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
+from ..cluster.columns import IntColumn, bools, every_row, ints
 from ..cluster.snapshot import Snapshot
-from ..errors import BerthError, UnschedulableError
+from ..errors import UnschedulableError
 from ..model.placement import Placement, PlacementRequest
-from .contract import MAX_SCORE, Code, Status, Verdict
+from .contract import Code, Status
 from .diagnosis import Diagnosis, Fix, Refusal
-from .memo import ColumnMemo
-from .profile import Profile, Scorer
+from .kept import Kept, Result, kept_for
+from .layers import Numbers, normalized, passes
+from .profile import Profile
 from .state import Cycle
 
+FEW = 8
+"""Nodes that are named in the counts; with more nobody wants to read them."""
 MAX_EXPLAINED = 200
 """Refused nodes for which ways out are sought: with more, the message would not name them anyway."""
 
@@ -35,9 +41,9 @@ class Counts:
     `filter` and `score`: rows asked per plugin; `computed`: those not answered from kept columns.
     """
 
-    filter: Counter[str] = field(default_factory=Counter)
-    score: Counter[str] = field(default_factory=Counter)
-    computed: Counter[str] = field(default_factory=Counter)
+    filter: Numbers = field(default_factory=lambda: defaultdict(int))
+    score: Numbers = field(default_factory=lambda: defaultdict(int))
+    computed: Numbers = field(default_factory=lambda: defaultdict(int))
     nodes: tuple[str, ...] = ()
     """The nodes on which any filter was asked, when they are few (at most 8); else ()."""
 
@@ -64,7 +70,8 @@ class NodeScore:
 class Outcome:
     """The answer.
 
-    `placement` None: nothing fits, and `diagnosis` says why. `scores` is filled when they were asked for.
+    `placement` None: nothing fits, and `diagnosis` says why. On success that and `scores` are filled when they were
+    asked for. `totals`: the weighted sum of the scores per entry of `rows`, all 0 where there was no choice.
     """
 
     placement: Placement | None
@@ -74,6 +81,7 @@ class Outcome:
     names: Sequence[str] = ()
     rows: Sequence[int] | IntColumn = ()
     """The nodes that passed, by their position in `names`: their list is made for who asks."""
+    totals: Sequence[int] | IntColumn = ()
 
     @property
     def feasible(self) -> tuple[str, ...]:
@@ -90,79 +98,122 @@ class Outcome:
 
 
 def place(
-    profile: Profile, snapshot: Snapshot, request: PlacementRequest, explain: bool = False, only_node: str | None = None
+    profile: Profile,
+    snapshot: Snapshot,
+    request: PlacementRequest,
+    explain: bool = False,
+    only_node: str | None = None,
+    hints: bool = True,
 ) -> Outcome:
     """Choose a node, disks and devices for a request.
 
-    `explain`: give every verdict and score on success too. `only_node`: look at that node alone, as for a replica
-    that has its berth.
+    `explain`: ask the plugins themselves, and give every verdict and score on success too. `only_node`: look at that
+    node alone, as for a replica that has its berth. `hints` False: do not look for verdicts on disks and devices, nor
+    for ways out, when nothing fits: kube-scheduler's sentence is all that is wanted.
     """
-    return _Run(profile, snapshot, request, explain, only_node).outcome()
+    return _Run(profile, snapshot, request, explain, only_node, hints).outcome()
 
 
 class _Run:
     """One walk through the extension points."""
 
     def __init__(
-        self, profile: Profile, snapshot: Snapshot, request: PlacementRequest, explain: bool, only_node: str | None
+        self,
+        profile: Profile,
+        snapshot: Snapshot,
+        request: PlacementRequest,
+        explain: bool,
+        only_node: str | None,
+        hints: bool,
     ) -> None:
         self.profile, self.snapshot, self.explain, self.only_node = profile, snapshot, explain, only_node
+        self.hints = hints
         self.cycle = Cycle(snapshot, request)
-        self.memo = ColumnMemo(snapshot)
         self.counts = Counts()
         self.refusals: list[Refusal] = []
-        self.rejected = ""
-        self.skipped: set[str] = set()
-        self.filters = dict(profile.filters)
+        self.rejected = self.rejected_by = ""
+        self.skipped: list[str] = []
 
     def outcome(self) -> Outcome:
-        rows = self._filter(self._pre_filter(self._start()))
+        if self.only_node is not None and self.only_node not in self.snapshot.nodes.row_of:
+            self.rejected = f'node "{self.only_node}" not found'
+            return self._nowhere()
+        narrowed = self._pre_filter()
+        if self.rejected:
+            return self._nowhere()
+        if self.explain or narrowed or self.only_node is not None:
+            return self._asked(narrowed)
+        return self._known()
+
+    def _pre_filter(self) -> list[tuple[str, frozenset[str], str]]:
+        """Ask the PreFilters; return what nodes they want: (plugin, nodes, what to say of the others)."""
+        narrowed: list[tuple[str, frozenset[str], str]] = []
+        for name, plugin in self.profile.pre_filters:
+            found = plugin.pre_filter(self.cycle)
+            if found.status.code is Code.SKIP:
+                self.skipped.append(name)
+            elif not found.status.ok:
+                self.rejected, self.rejected_by = ", ".join(found.status.reasons), name
+                return []
+            elif found.nodes is not None:
+                elsewhere = found.elsewhere or f"node(s) didn't satisfy plugin(s) [{name}]"
+                narrowed.append((name, found.nodes, elsewhere))
+        return narrowed
+
+    def _skipped_scores(self, rows: IntColumn) -> tuple[str, ...]:
+        asked = self.profile.pre_scores
+        return tuple([name for name, plugin in asked if plugin.pre_score(self.cycle, rows).code is Code.SKIP])
+
+    def _done(self, rows: IntColumn, total: IntColumn, scores: Mapping[str, NodeScore]) -> Outcome:
+        placement = self._reserve(int(rows[int(total.argmax())]))
         names = self.snapshot.nodes.names
+        diagnosis = self._diagnosis() if self.explain else Diagnosis(len(names))
+        return Outcome(placement, diagnosis, self.counts, scores, names, rows, total)
+
+    # -- from what is known
+
+    def _known(self) -> Outcome:
+        kept, counts = kept_for(self.profile, self.snapshot), self.counts
+        size, skipped = len(self.snapshot.nodes), tuple(self.skipped)
+        self._looked_at(every_row(size) if size <= FEW else ())
+        result = kept.filter(self.cycle, skipped, counts.computed)
+        counts.filter.update(dict.fromkeys(result.asked, size))
+        rows = result.rows
         if not len(rows):
-            return Outcome(None, self._diagnosis(rows), self.counts)
+            self._refuse_all(kept, result)
+            return self._nowhere()
+        if len(rows) == 1:
+            return self._done(rows, ints(1), {})
+        unscored = self._skipped_scores(rows)
+        counts.score.update({one.name: len(rows) for one in self.profile.scorers if one.name not in unscored})
+        return self._done(rows, kept.totals(self.cycle, unscored, result, counts.computed), {})
+
+    def _refuse_all(self, kept: Kept, result: Result) -> None:
+        for plugin, status, refused in kept.refusals(result):
+            self._refuse(plugin, status, refused)
+
+    # -- by asking
+
+    def _asked(self, narrowed: list[tuple[str, frozenset[str], str]]) -> Outcome:
+        rows = every_row(len(self.snapshot.nodes))
+        if self.only_node is not None:
+            row = self.snapshot.nodes.row_of[self.only_node]
+            rows = rows[row : row + 1]
+        for name, nodes, reason in narrowed:
+            rows = self._narrow(rows, name, nodes, reason)
+        self._looked_at(rows)
+        rows = self._filter(rows)
+        if not len(rows):
+            return self._nowhere()
         scores: dict[str, IntColumn] = {}
         total = ints(len(rows))
         if len(rows) > 1 or (self.explain and self.only_node is None):
             scores, total = self._score(rows)
-        chosen = int(rows[int(np.argmax(total))])
-        placement = self._reserve(chosen)
-        return Outcome(
-            placement,
-            self._diagnosis(rows) if self.explain else Diagnosis(len(names), tuple(self.refusals)),
-            self.counts,
-            self._scores(rows, scores, total) if self.explain else {},
-            names,
-            rows,
-        )
+        return self._done(rows, total, self._scores(rows, scores, total) if self.explain else {})
 
-    def _start(self) -> IntColumn:
-        rows = every_row(len(self.snapshot.nodes))
-        if self.only_node is None:
-            return rows
-        row = self.snapshot.nodes.row_of.get(self.only_node)
-        if row is None:
-            self.rejected = f'node "{self.only_node}" not found'
-            return rows[:0]
-        return rows[row : row + 1]
-
-    # -- filters
-
-    def _pre_filter(self, rows: IntColumn) -> IntColumn:
-        if self.rejected:
-            return rows
-        narrowed: list[tuple[str, frozenset[str], str]] = []
-        for name, plugin in self.profile.pre_filters:
-            found = plugin.pre_filter(self.cycle)
-            if found.status.code == Code.SKIP:
-                self.skipped.add(name)
-            elif not found.status.ok:
-                self.rejected = ", ".join(found.status.reasons)
-                return rows[:0]
-            elif found.nodes is not None:
-                narrowed.append((name, found.nodes, found.elsewhere))
-        for name, nodes, elsewhere in narrowed:
-            rows = self._narrow(rows, name, nodes, elsewhere or f"node(s) didn't satisfy plugin(s) [{name}]")
-        return rows
+    def _looked_at(self, rows: Sequence[int] | IntColumn) -> None:
+        if len(rows) <= FEW:
+            self.counts.nodes = tuple(self.snapshot.nodes.names[int(row)] for row in rows)
 
     def _narrow(self, rows: IntColumn, plugin: str, nodes: frozenset[str], reason: str) -> IntColumn:
         inside = bools(len(self.snapshot.nodes))
@@ -175,59 +226,34 @@ class _Run:
     def _refuse(self, plugin: str, status: Status, rows: IntColumn, narrowed: bool = False) -> None:
         if len(rows):
             names = self.snapshot.nodes.names
-            self.refusals.append(Refusal(plugin, status, tuple(names[int(row)] for row in rows), narrowed))
+            self.refusals.append(Refusal(plugin, status, tuple([names[row] for row in rows.tolist()]), narrowed))
 
     def _filter(self, rows: IntColumn) -> IntColumn:
-        if self.rejected:
-            return rows[:0]
-        if len(rows) <= 8:
-            self.counts.nodes = tuple(self.snapshot.nodes.names[int(row)] for row in rows)
-        for name, _plugin in self.profile.filters:
+        for name, plugin in self.profile.filters:
             if name in self.skipped or not len(rows):
                 continue
-            verdict, computed = self._verdict(name, rows)
+            verdict = plugin.filter(self.cycle, rows)
             self.counts.filter[name] += len(rows)
-            self.counts.computed[name] += computed
+            self.counts.computed[name] += len(rows)
             for code, status in enumerate(verdict.table):
                 if not status.ok:
                     self._refuse(name, status, rows[verdict.codes == code])
-            rows = rows[_passed(verdict)]
+            rows = rows[passes(verdict)]
         return rows
 
-    def _verdict(self, name: str, rows: IntColumn) -> tuple[Verdict, int]:
-        plugin = self.filters[name]
-        key = (plugin, plugin.filter_key(self.cycle))
-        return self.memo.verdict(key, plugin.filter_dirt, rows, lambda stale: plugin.filter(self.cycle, stale))
-
-    # -- scores
-
     def _score(self, rows: IntColumn) -> tuple[dict[str, IntColumn], IntColumn]:
-        skipped = {
-            name for name, plugin in self.profile.pre_scores if plugin.pre_score(self.cycle, rows).code == Code.SKIP
-        }
+        skipped = self._skipped_scores(rows)
         total = ints(len(rows))
         scores: dict[str, IntColumn] = {}
         for scorer in self.profile.scorers:
             if scorer.name in skipped:
                 continue
-            scores[scorer.name] = self._score_one(scorer, rows)
+            raw = scorer.plugin.score(self.cycle, rows)
+            self.counts.score[scorer.name] += len(rows)
+            self.counts.computed[scorer.name] += len(rows)
+            scores[scorer.name] = normalized(scorer, self.cycle, rows, raw)
             total += scorer.weight * scores[scorer.name]
         return scores, total
-
-    def _score_one(self, scorer: Scorer, rows: IntColumn) -> IntColumn:
-        plugin = scorer.plugin
-        key = (plugin, plugin.score_key(self.cycle))
-        column, computed = self.memo.scores(key, plugin.score_dirt, rows, lambda stale: plugin.score(self.cycle, stale))
-        self.counts.score[scorer.name] += len(rows)
-        self.counts.computed[scorer.name] += computed
-        if scorer.normalize is not None:
-            column = scorer.normalize.normalize(self.cycle, rows, column)
-        if len(column) and (column.min() < 0 or column.max() > MAX_SCORE):
-            raise BerthError(
-                f"plugin {scorer.name} scored outside 0 to {MAX_SCORE} ({column.min()} to {column.max()}): "
-                "this is a fault of the plugin; take it out of the profile and report it"
-            )
-        return column
 
     def _scores(self, rows: IntColumn, scores: Mapping[str, IntColumn], total: IntColumn) -> Mapping[str, NodeScore]:
         names = self.snapshot.nodes.names
@@ -251,12 +277,17 @@ class _Run:
             volumes.update(choice.volumes)
         return Placement(self.snapshot.nodes.names[row], disks, devices, volumes)
 
-    def _diagnosis(self, feasible: IntColumn) -> Diagnosis:
-        objects = tuple(one for plugin in self.profile.explains for one in plugin.verdicts(self.cycle))
+    def _nowhere(self) -> Outcome:
         fixes: tuple[Fix, ...] = ()
-        if not len(feasible) and not self.rejected:
+        if self.hints and not self.rejected:
             fixes = tuple(fix for fix in (self._fix(node) for node in self._fixable()) if fix is not None)
-        return Diagnosis(len(self.snapshot.nodes), tuple(self.refusals), self.rejected, objects, fixes)
+        return Outcome(None, self._diagnosis(fixes), self.counts)
+
+    def _diagnosis(self, fixes: tuple[Fix, ...] = ()) -> Diagnosis:
+        asked = self.profile.explains if self.hints else ()
+        objects = tuple(one for plugin in asked for one in plugin.verdicts(self.cycle))
+        size = len(self.snapshot.nodes)
+        return Diagnosis(size, tuple(self.refusals), self.rejected, objects, fixes, self.rejected_by)
 
     def _fixable(self) -> list[str]:
         """Return the refused nodes that were not ruled out as a whole by a PreFilter."""
@@ -270,15 +301,10 @@ class _Run:
         fixes = dict(self.profile.fixes)
         phrases = []
         for name, plugin in self.profile.filters:
-            if name in self.skipped or bool(_passed(plugin.filter(self.cycle, rows))[0]):
+            if name in self.skipped or bool(passes(plugin.filter(self.cycle, rows))[0]):
                 continue
             phrase = fixes[name].fix(self.cycle, row) if name in fixes else ""
             if not phrase:
                 return None
             phrases.append(phrase)
         return Fix(node, tuple(phrases)) if phrases else None
-
-
-def _passed(verdict: Verdict) -> BoolColumn:
-    passed: BoolColumn = np.array([status.ok for status in verdict.table], dtype=np.bool_)[verdict.codes]
-    return passed

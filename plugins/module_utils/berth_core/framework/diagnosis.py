@@ -50,13 +50,17 @@ class Fix:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The whole answer to "why". `rejected`: what a PreFilter said of the request as a whole, "" if none did."""
+    """The whole answer to "why".
+
+    `rejected`: what a PreFilter said of the request as a whole, "" if none did; `rejected_by`: its plugin's name.
+    """
 
     total: int
     refusals: tuple[Refusal, ...] = ()
     rejected: str = ""
     objects: tuple[ObjectVerdict, ...] = ()
     fixes: tuple[Fix, ...] = ()
+    rejected_by: str = ""
 
     @property
     def nodes(self) -> Mapping[str, NodeVerdict]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..cluster.columns import IntColumn
 from ..errors import InputError
-from ..framework.contract import SUCCESS, Code, Dirt, Status
+from ..framework.contract import SKIPPED, SUCCESS, Dirt, Status
 from ..framework.state import Cycle
 from ..model.requests import CPU, MEMORY
 from .args import known_only, weighted_resources
@@ -44,8 +44,10 @@ class NodeResourcesBalancedAllocation:
 
     def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
         """Skip a pod that requests nothing: it balances nothing, and would gather with its likes on one node."""
-        requests = dict(cycle.request.pod.requests)
-        return SUCCESS if any(requests.get(name, 0) for name in self.resources) else Status(Code.SKIP)
+        for name, value in cycle.request.pod.requests:
+            if value and name in self.resources:
+                return SUCCESS
+        return SKIPPED
 
     def score_key(self, cycle: Cycle) -> Hashable:
         """Return the requests."""

@@ -11,6 +11,8 @@ from ..model.pod import ClaimVolume
 
 def claim_volumes(request: PlacementRequest) -> list[ClaimVolume]:
     """Return the volumes with a claim, but for those that the request's local disks are going to fill."""
+    if not request.pod.volumes:
+        return []
     filled = {claim.name for claim in request.disks}
     return [one for one in request.pod.volumes if one.volume not in filled]
 

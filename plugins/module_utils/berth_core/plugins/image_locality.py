@@ -26,7 +26,7 @@ class ImageLocality:
     """Score on status.images."""
 
     name: str = "ImageLocality"
-    score_dirt: Dirt = Dirt.ROW
+    score_dirt: Dirt = Dirt.NODE
 
     def score_key(self, cycle: Cycle) -> Hashable:
         """Return the images, and the state of all nodes' images: how many have an image counts everywhere."""

@@ -19,10 +19,11 @@ from ..cluster.pod_terms import PREFERRED, PREFERRED_ANTI, REQUIRED, REQUIRED_AN
 from ..cluster.snapshot import Snapshot
 from ..errors import InputError
 from ..framework.contract import (
+    ALL_NODES,
     MAX_SCORE,
+    NOTHING_TO_FILTER,
     SKIPPED,
     SUCCESS,
-    Code,
     Dirt,
     Narrowing,
     Status,
@@ -66,8 +67,8 @@ class InterPodAffinity:
         """Skip a pod that requires nothing and that nobody avoids."""
         affinity = cycle.request.pod.affinity
         if affinity.required or affinity.required_anti or _avoided(cycle) is not None:
-            return Narrowing()
-        return Narrowing(SKIPPED)
+            return ALL_NODES
+        return NOTHING_TO_FILTER
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return who the pod is and what it requires."""
@@ -91,8 +92,8 @@ class InterPodAffinity:
         """Add up all wishes per domain; skip where there are none."""
         affinity, snapshot = cycle.request.pod.affinity, cycle.snapshot
         wishes = bool(affinity.preferred or affinity.preferred_anti)
-        if self.ignore_preferred_of_existing and not wishes:
-            return Status(Code.SKIP)
+        if not wishes and (self.ignore_preferred_of_existing or not snapshot.pod_terms):
+            return SKIPPED
         total, found = ints(len(snapshot.nodes)), False
         for sign, weighted in ((1, affinity.preferred), (-1, affinity.preferred_anti)):
             for one in weighted:
@@ -103,7 +104,7 @@ class InterPodAffinity:
                 counts = snapshot.pod_terms.column(counted)
                 found |= _add_domains(snapshot, counted.term, counts, sign * (counted.weight or 1), total)
         if not found:
-            return Status(Code.SKIP)
+            return SKIPPED
         cycle.data["InterPodAffinity/scores"] = total
         return SUCCESS
 
@@ -127,6 +128,8 @@ class InterPodAffinity:
 
 def _terms_about(cycle: Cycle, kind: int) -> list[CountedTerm]:
     pod, snapshot = cycle.request.pod, cycle.snapshot
+    if not snapshot.pod_terms.any(kind):
+        return []
     return snapshot.pod_terms.about(kind, pod.namespace, dict(pod.labels), snapshot.namespaces.get(pod.namespace, {}))
 
 
@@ -166,6 +169,8 @@ def _avoided(cycle: Cycle) -> BoolColumn | None:
     """Return the nodes in whose domain a pod is that avoids the new one; None where there is no such node."""
 
     def find() -> BoolColumn | None:
+        if not cycle.snapshot.pod_terms.any(REQUIRED_ANTI):
+            return None
         found = bools(len(cycle.snapshot.nodes))
         for counted in _terms_about(cycle, REQUIRED_ANTI):
             counts = cycle.snapshot.pod_terms.column(counted)

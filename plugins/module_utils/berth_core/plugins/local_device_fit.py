@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from ..cluster.columns import IntColumn, ints, np
 from ..cluster.devices import device_problem
 from ..framework.contract import (
+    ALL_NODES,
     MAX_SCORE,
+    NOTHING_TO_FILTER,
     SKIPPED,
     SUCCESS,
     Choice,
-    Code,
     Dirt,
     Narrowing,
     ObjectVerdict,
@@ -44,7 +45,7 @@ class LocalDeviceFit:
 
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without device claims."""
-        return Narrowing() if cycle.request.devices else Narrowing(SKIPPED)
+        return ALL_NODES if cycle.request.devices else NOTHING_TO_FILTER
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the claims, and the replica where it holds devices: its own locks are free to it alone."""
@@ -61,7 +62,7 @@ class LocalDeviceFit:
 
     def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
         """Skip a pod without device claims."""
-        return SUCCESS if cycle.request.devices else Status(Code.SKIP)
+        return SUCCESS if cycle.request.devices else SKIPPED
 
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate the row by the used share of the devices that the pod would be on."""
@@ -76,6 +77,8 @@ class LocalDeviceFit:
 
     def reserve(self, cycle: Cycle, row: int) -> Choice:
         """Choose the devices on the row."""
+        if not cycle.request.devices:
+            return Choice()
         given = _assign(cycle, row) or []
         return Choice(
             devices={

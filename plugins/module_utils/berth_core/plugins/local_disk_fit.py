@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from ..cluster.columns import BoolColumn, IntColumn, ints, np
 from ..framework.contract import (
+    ALL_NODES,
     MAX_SCORE,
+    NOTHING_TO_FILTER,
     SKIPPED,
     SUCCESS,
     Choice,
@@ -46,11 +48,11 @@ class LocalDiskFit:
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without disk claims; send a replica with data to the node of its data."""
         if not cycle.request.disks:
-            return Narrowing(SKIPPED)
+            return NOTHING_TO_FILTER
         own = {claim.name: own_disks(cycle.snapshot, cycle.request.holder, claim) for claim in cycle.request.disks}
         places = [{disk.node_name for disk in disks} for disks in own.values() if disks]
         if not places:
-            return Narrowing()
+            return ALL_NODES
         nodes = frozenset(set.intersection(*places))
         if nodes:
             return Narrowing(nodes=nodes, elsewhere=f"node(s) didn't hold the data of {cycle.request.owner}")
@@ -80,7 +82,7 @@ class LocalDiskFit:
 
     def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
         """Skip a pod without disk claims."""
-        return SUCCESS if cycle.request.disks else Status(Code.SKIP)
+        return SUCCESS if cycle.request.disks else SKIPPED
 
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate the row by the share of the taken bytes that was asked for."""
@@ -92,6 +94,8 @@ class LocalDiskFit:
 
     def reserve(self, cycle: Cycle, row: int) -> Choice:
         """Choose the disks on the row."""
+        if not cycle.request.disks:
+            return Choice()
         table = cycle.snapshot.disks
         rows = np.array([row], dtype=np.int64)
         slots = slots_of(cycle.snapshot, rows)

@@ -11,7 +11,17 @@ from typing import Any
 
 from ..cluster.columns import IntColumn, ints, np
 from ..errors import SelectorError
-from ..framework.contract import SKIPPED, SUCCESS, Code, Dirt, Narrowing, Status, Verdict, unresolvable
+from ..framework.contract import (
+    ALL_NODES,
+    NOTHING_TO_FILTER,
+    SKIPPED,
+    SUCCESS,
+    Dirt,
+    Narrowing,
+    Status,
+    Verdict,
+    unresolvable,
+)
 from ..framework.state import Cycle
 from ..model.fields import mapping
 from ..model.labels import EMPTY_TERM, IN, NodeSelector, NodeSelectorTerm, PreferredTerm, parse_preferred
@@ -30,8 +40,8 @@ class NodeAffinity:
     added_required: NodeSelector | None = None
     added_preferred: tuple[PreferredTerm, ...] = ()
     name: str = "NodeAffinity"
-    filter_dirt: Dirt = Dirt.ROW
-    score_dirt: Dirt = Dirt.ROW
+    filter_dirt: Dirt = Dirt.NODE
+    score_dirt: Dirt = Dirt.NODE
 
     @classmethod
     def from_args(cls, args: Mapping[str, Any], path: str) -> NodeAffinity:
@@ -52,14 +62,14 @@ class NodeAffinity:
         """Skip a pod without wishes; narrow to the nodes that its terms name."""
         pod = cycle.request.pod
         if pod.required_affinity is None and pod.node_selector is None and self.added_required is None:
-            return Narrowing(SKIPPED)
+            return NOTHING_TO_FILTER
         if pod.required_affinity is None or not pod.required_affinity.terms:
-            return Narrowing()
+            return ALL_NODES
         named: set[str] = set()
         for term in pod.required_affinity.terms:
             names = _named(term)
             if names is None:
-                return Narrowing()
+                return ALL_NODES
             named |= names
         return Narrowing(nodes=frozenset(named)) if named else Narrowing(CONFLICT)
 
@@ -83,7 +93,7 @@ class NodeAffinity:
 
     def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
         """Skip a pod without preferences."""
-        return SUCCESS if cycle.request.pod.preferred_affinity or self.added_preferred else Status(Code.SKIP)
+        return SUCCESS if cycle.request.pod.preferred_affinity or self.added_preferred else SKIPPED
 
     def score_key(self, cycle: Cycle) -> Hashable:
         """Return the pod's preferences."""

@@ -21,7 +21,7 @@ class NodeName:
     """Filter on spec.nodeName."""
 
     name: str = "NodeName"
-    filter_dirt: Dirt = Dirt.ROW
+    filter_dirt: Dirt = Dirt.NODE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the name that the pod asks for."""

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, bools
-from ..framework.contract import SKIPPED, Dirt, Narrowing, Verdict, unschedulable
+from ..framework.contract import ALL_NODES, NOTHING_TO_FILTER, Dirt, Narrowing, Verdict, unschedulable
 from ..framework.state import Cycle
 from .rows import one_reason
 
@@ -25,7 +25,7 @@ class NodePorts:
 
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without host ports."""
-        return Narrowing() if cycle.request.pod.host_ports else Narrowing(SKIPPED)
+        return ALL_NODES if cycle.request.pod.host_ports else NOTHING_TO_FILTER
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the ports."""

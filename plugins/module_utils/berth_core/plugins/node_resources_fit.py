@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cluster.columns import IntColumn, ints, np
+from ..cluster.nodes import NodeTable
 from ..errors import InputError
 from ..framework.contract import SUCCESS, Code, Dirt, Status, Verdict
 from ..framework.state import Cycle
@@ -86,17 +87,17 @@ class NodeResourcesFit:
 
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
         """Refuse rows where something is short; all that is short is named."""
-        nodes = cycle.snapshot.nodes
-        # Two bits per resource: short now, and short even on the empty node.
-        lacking = np.where(nodes.requested[PODS][rows] + 1 > nodes.allocatable[PODS][rows], 1, 0).astype(np.int64)
-        wanted = self._wanted(cycle.request.pod)
-        for bit, (name, value) in enumerate(wanted, 1):
-            allocatable = nodes.column(nodes.allocatable, name)[rows]
-            lacking |= np.where(value > allocatable - nodes.column(nodes.requested, name)[rows], 1 << 2 * bit, 0)
-            lacking |= np.where(value > allocatable, 2 << 2 * bit, 0)
-        kinds, codes = np.unique(lacking, return_inverse=True)
-        table = [_status(int(kind), wanted) for kind in kinds]
-        return Verdict(codes.astype(np.int64) + 1, (SUCCESS, *table))
+        nodes, wanted = cycle.snapshot.nodes, self._wanted(cycle.request.pod)
+        short = nodes.requested[PODS][rows] >= nodes.allocatable[PODS][rows]
+        for name, value in wanted:
+            short |= nodes.column(nodes.requested, name)[rows] > nodes.column(nodes.allocatable, name)[rows] - value
+        codes = ints(len(rows))
+        at = short.nonzero()[0]
+        if not len(at):
+            return Verdict(codes, (SUCCESS,))
+        kinds, inverse = np.unique(_lacking(nodes, wanted, rows[at]), return_inverse=True)
+        codes[at] = inverse + 1
+        return Verdict(codes, (SUCCESS, *(_status(int(kind), wanted) for kind in kinds)))
 
     def fix(self, cycle: Cycle, row: int) -> str:
         """Return the way out: what must be freed, or how large the node would have to be."""
@@ -129,6 +130,16 @@ class NodeResourcesFit:
         if self.strategy == "MostAllocated":
             return most_allocated(loads, self.resources, len(rows))
         return requested_to_capacity(loads, self.resources, self.shape, len(rows)) if loads else ints(len(rows))
+
+
+def _lacking(nodes: NodeTable, wanted: list[tuple[str, int]], rows: IntColumn) -> IntColumn:
+    """Return what is short as bits, two per resource: short now, and short even on the empty node."""
+    lacking: IntColumn = (nodes.requested[PODS][rows] >= nodes.allocatable[PODS][rows]).astype(np.int64)
+    for bit, (name, value) in enumerate(wanted, 1):
+        allocatable = nodes.column(nodes.allocatable, name)[rows]
+        lacking |= np.where(value > allocatable - nodes.column(nodes.requested, name)[rows], 1 << 2 * bit, 0)
+        lacking |= np.where(value > allocatable, 2 << 2 * bit, 0)
+    return lacking
 
 
 def _status(kind: int, wanted: list[tuple[str, int]]) -> Status:

@@ -23,7 +23,7 @@ class NodeUnschedulable:
     """Filter on spec.unschedulable."""
 
     name: str = "NodeUnschedulable"
-    filter_dirt: Dirt = Dirt.ROW
+    filter_dirt: Dirt = Dirt.NODE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return whether the pod tolerates a cordon: nothing else of it matters."""

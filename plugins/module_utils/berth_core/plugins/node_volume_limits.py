@@ -16,7 +16,7 @@ from typing import Any
 
 from ..cluster.columns import IntColumn, bools
 from ..cluster.snapshot import Snapshot
-from ..framework.contract import SKIPPED, Dirt, Narrowing, Verdict, unresolvable, unschedulable
+from ..framework.contract import ALL_NODES, NOTHING_TO_FILTER, Dirt, Narrowing, Verdict, unresolvable, unschedulable
 from ..framework.state import Cycle
 from ..model.attachable import DRIVER_OF, NOT_MIGRATED, Attachable, InlineVolume
 from ..model.fields import integer, mapping
@@ -49,7 +49,7 @@ class NodeVolumeLimits:
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without volumes that could be attached."""
         wanted = claim_volumes(cycle.request) or any(one.attachable for one in cycle.request.pod.inline)
-        return Narrowing() if wanted else Narrowing(SKIPPED)
+        return ALL_NODES if wanted else NOTHING_TO_FILTER
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the volumes and the state of storage."""

@@ -19,10 +19,11 @@ from ..cluster.labels import ABSENT
 from ..cluster.snapshot import Snapshot
 from ..errors import InputError
 from ..framework.contract import (
+    ALL_NODES,
     MAX_SCORE,
+    NOTHING_TO_FILTER,
     SKIPPED,
     SUCCESS,
-    Code,
     Dirt,
     Narrowing,
     Status,
@@ -95,7 +96,7 @@ class PodTopologySpread:
 
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without hard constraints."""
-        return Narrowing() if self._constraints(cycle, hard=True) else Narrowing(SKIPPED)
+        return ALL_NODES if self._constraints(cycle, hard=True) else NOTHING_TO_FILTER
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the constraints and what decides which nodes and pods count."""
@@ -134,7 +135,7 @@ class PodTopologySpread:
         """Skip a pod without soft constraints; else count pods per domain of the rows that passed."""
         constraints = self._constraints(cycle, hard=False)
         if not constraints:
-            return Status(Code.SKIP)
+            return SKIPPED
         need_all = bool(cycle.request.pod.spread) or not self.system
         complete = _has_all_labels(cycle.snapshot, constraints) if need_all else bools(len(cycle.snapshot.nodes), True)
         cycle.data["PodTopologySpread/complete"] = complete

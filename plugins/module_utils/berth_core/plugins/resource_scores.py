@@ -11,10 +11,9 @@ out for that node.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, NamedTuple
 
-from ..cluster.columns import BoolColumn, FloatColumn, IntColumn, ints, np
+from ..cluster.columns import BoolColumn, FloatColumn, IntColumn, bools, ints, np
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import MAX_SCORE
 from ..model.requests import CPU, EPHEMERAL, MEMORY, is_scalar
@@ -23,22 +22,21 @@ Weights = Sequence[tuple[str, int]]
 Shape = Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """One resource over the rows: `before` and `after` the pod, and what is allocatable.
 
-    Zeros where the resource is left out.
+    `counts`: the rows in which the resource counts, None for all of them. Zeros where it is left out.
     """
 
     before: IntColumn
     after: IntColumn
     allocatable: IntColumn
+    counts: BoolColumn | None
 
     @property
-    def counts(self) -> BoolColumn:
-        """Return the rows in which the resource counts."""
-        counted: BoolColumn = self.allocatable != 0
-        return counted
+    def rows(self) -> BoolColumn:
+        """Return `counts` as a column."""
+        return bools(len(self.after), True) if self.counts is None else self.counts
 
 
 def load(snapshot: Snapshot, resource: str, pod_request: int, rows: IntColumn, nonzero: bool) -> Load:
@@ -49,35 +47,54 @@ def load(snapshot: Snapshot, resource: str, pod_request: int, rows: IntColumn, n
     nodes = snapshot.nodes
     known = resource in (CPU, MEMORY, EPHEMERAL) or (is_scalar(resource) and pod_request != 0)
     if not known:
-        return Load(ints(len(rows)), ints(len(rows)), ints(len(rows)))
+        return Load(ints(len(rows)), ints(len(rows)), ints(len(rows)), bools(len(rows)))
     requested = nodes.nonzero if nonzero and resource in (CPU, MEMORY) else nodes.requested
-    allocatable = nodes.column(nodes.allocatable, resource)[rows]
+    allocatable: IntColumn = nodes.column(nodes.allocatable, resource)[rows]
+    before: IntColumn = nodes.column(requested, resource)[rows]
+    if nodes.everywhere(resource):
+        return Load(before, before + pod_request, allocatable, None)
     has = allocatable != 0
-    before: IntColumn = np.where(has, nodes.column(requested, resource)[rows], 0)
-    return Load(before, np.where(has, before + pod_request, 0), allocatable)
+    before = np.where(has, before, 0)
+    return Load(before, np.where(has, before + pod_request, 0), allocatable, has)
 
 
 def least_allocated(loads: Sequence[Load], weights: Weights, rows: int) -> IntColumn:
     """Return the weighted mean of the free share of each resource: emptier is better."""
-    return _weighted(loads, weights, rows, lambda one: _share(one.allocatable - one.after, one, beyond=0))
+    return _weighted(loads, weights, rows, _free_share)
+
+
+def _free_share(one: Load) -> IntColumn:
+    whole = one.allocatable if one.counts is None else np.maximum(one.allocatable, 1)
+    # More than there is leaves a share below 0, which is none.
+    share: IntColumn = np.maximum((one.allocatable - one.after) * MAX_SCORE // whole, 0)
+    return share
 
 
 def most_allocated(loads: Sequence[Load], weights: Weights, rows: int) -> IntColumn:
     """Return the weighted mean of the used share of each resource: fuller is better."""
-    return _weighted(loads, weights, rows, lambda one: _share(one.after, one, beyond=MAX_SCORE))
+    return _weighted(loads, weights, rows, _used_share)
 
 
-def _share(part: IntColumn, one: Load, beyond: int) -> IntColumn:
-    whole = np.maximum(one.allocatable, 1)
-    share: IntColumn = np.where(one.after > one.allocatable, beyond, part * MAX_SCORE // whole)
+def _used_share(one: Load) -> IntColumn:
+    whole = one.allocatable if one.counts is None else np.maximum(one.allocatable, 1)
+    share: IntColumn = np.minimum(one.after, one.allocatable) * MAX_SCORE // whole
     return share
 
 
 def _weighted(loads: Sequence[Load], weights: Weights, rows: int, rate: Callable[[Load], IntColumn]) -> IntColumn:
-    total, weight_sum = ints(rows), ints(rows)
+    total, scalar, varying = ints(rows), 0, None
     for one, (_name, weight) in zip(loads, weights):
-        total += np.where(one.counts, rate(one) * weight, 0)
-        weight_sum += np.where(one.counts, weight, 0)
+        rated = rate(one) * weight
+        if one.counts is None:
+            total += rated
+            scalar += weight
+        else:
+            total += np.where(one.counts, rated, 0)
+            mine = np.where(one.counts, weight, 0)
+            varying = mine if varying is None else varying + mine
+    if varying is None:
+        return total // scalar if scalar else total
+    weight_sum = varying + scalar
     score: IntColumn = np.where(weight_sum > 0, total // np.maximum(weight_sum, 1), 0)
     return score
 
@@ -91,7 +108,7 @@ def requested_to_capacity(loads: Sequence[Load], weights: Weights, shape: Shape,
     for one, (_name, weight) in zip(loads, weights):
         used = np.where(one.after > one.allocatable, MAX_SCORE, one.after * MAX_SCORE // np.maximum(one.allocatable, 1))
         rated = broken_line(shape, used)
-        counts = one.counts & (rated > 0)
+        counts = one.rows & (rated > 0)
         total += np.where(counts, rated * weight, 0)
         weight_sum += np.where(counts, weight, 0)
     mean = total / np.maximum(weight_sum, 1)
@@ -129,9 +146,18 @@ def balanced(loads: Sequence[Load], rows: int) -> IntColumn:
 
     75 no change, 100 at best, 50 at worst.
     """
-    with_pod = _balance([one.after for one in loads], loads, rows)
-    without = _balance([one.before for one in loads], loads, rows)
+    balance = _balance_of_two if len(loads) == 2 and loads[0].counts is None and loads[1].counts is None else _balance
+    with_pod = balance([one.after for one in loads], loads, rows)
+    without = balance([one.before for one in loads], loads, rows)
     return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
+
+
+def _balance_of_two(used: Sequence[IntColumn], loads: Sequence[Load], _rows: int) -> IntColumn:
+    """Return what `_balance` returns where two resources count in every row: half of their difference."""
+    first = np.minimum(used[0] / loads[0].allocatable, 1.0)
+    first -= np.minimum(used[1] / loads[1].allocatable, 1.0)
+    score: IntColumn = ((1 - np.abs(first / 2)) * float(MAX_SCORE)).astype(np.int64)
+    return score
 
 
 def _balance(used: Sequence[IntColumn], loads: Sequence[Load], rows: int) -> IntColumn:
@@ -143,16 +169,17 @@ def _balance(used: Sequence[IntColumn], loads: Sequence[Load], rows: int) -> Int
     first, second = np.zeros(rows), np.zeros(rows)
     shares = []
     for column, one in zip(used, loads):
+        counts = one.rows
         share = np.minimum(column / np.maximum(one.allocatable, 1), 1.0)
-        first = np.where(one.counts & (count == 0), share, first)
-        second = np.where(one.counts & (count == 1), share, second)
-        total = total + np.where(one.counts, share, 0.0)
-        count += one.counts
+        first = np.where(counts & (count == 0), share, first)
+        second = np.where(counts & (count == 1), share, second)
+        total = total + np.where(counts, share, 0.0)
+        count += counts
         shares.append(share)
     mean = total / np.maximum(count, 1)
     squares = np.zeros(rows)
     for share, one in zip(shares, loads):
-        squares = squares + np.where(one.counts, (share - mean) * (share - mean), 0.0)
+        squares = squares + np.where(one.rows, (share - mean) * (share - mean), 0.0)
     many = np.sqrt(squares / np.maximum(count, 1))
     deviation = np.where(count == 2, np.abs((first - second) / 2), np.where(count > 2, many, 0.0))
     score: IntColumn = ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)

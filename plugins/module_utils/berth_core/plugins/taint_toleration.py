@@ -22,8 +22,8 @@ class TaintToleration:
     """Filter and score on spec.taints."""
 
     name: str = "TaintToleration"
-    filter_dirt: Dirt = Dirt.ROW
-    score_dirt: Dirt = Dirt.ROW
+    filter_dirt: Dirt = Dirt.NODE
+    score_dirt: Dirt = Dirt.NODE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the tolerations."""

@@ -15,7 +15,17 @@ from dataclasses import dataclass
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, ints, np
 from ..cluster.snapshot import Snapshot
-from ..framework.contract import SKIPPED, SUCCESS, Choice, Dirt, Narrowing, Status, Verdict, unresolvable
+from ..framework.contract import (
+    ALL_NODES,
+    NOTHING_TO_FILTER,
+    SUCCESS,
+    Choice,
+    Dirt,
+    Narrowing,
+    Status,
+    Verdict,
+    unresolvable,
+)
 from ..framework.state import Cycle
 from ..model.pod import ClaimVolume
 from ..model.volume import ClaimInfo, VolumeInfo
@@ -47,14 +57,14 @@ class VolumeBinding:
         """
         volumes = claim_volumes(cycle.request)
         if not volumes:
-            return Narrowing(SKIPPED)
+            return NOTHING_TO_FILTER
         for one in volumes:
             problem = _problem(cycle, one)
             if problem:
                 return Narrowing(unresolvable(problem))
         if any(not claim.bound and not _waits(cycle.snapshot, claim) for claim in self._claims(cycle)):
             return Narrowing(unresolvable("pod has unbound immediate PersistentVolumeClaims"))
-        return Narrowing()
+        return ALL_NODES
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the claims and the state of storage: any change to it makes all verdicts stale."""

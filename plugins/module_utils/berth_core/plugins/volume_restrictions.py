@@ -12,7 +12,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, ints
-from ..framework.contract import SKIPPED, SUCCESS, Dirt, Narrowing, Verdict, unresolvable, unschedulable
+from ..framework.contract import (
+    ALL_NODES,
+    NOTHING_TO_FILTER,
+    SUCCESS,
+    Dirt,
+    Narrowing,
+    Verdict,
+    unresolvable,
+    unschedulable,
+)
 from ..framework.state import Cycle
 from .claims import claim_not_found, claim_volumes
 
@@ -36,7 +45,7 @@ class VolumeRestrictions:
             if not one.ephemeral and (pod.namespace, one.claim) not in known:
                 return Narrowing(unresolvable(claim_not_found(one.claim)))
         restricted = any(one.kind for one in pod.inline) or _used_once(cycle)
-        return Narrowing() if restricted else Narrowing(SKIPPED)
+        return ALL_NODES if restricted else NOTHING_TO_FILTER
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the volumes and the state of storage."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, bools, np
 from ..cluster.labels import ABSENT
-from ..framework.contract import SKIPPED, Dirt, Narrowing, Verdict, unresolvable
+from ..framework.contract import ALL_NODES, NOTHING_TO_FILTER, Dirt, Narrowing, Verdict, unresolvable
 from ..framework.state import Cycle
 from ..model.labels import IN, Requirement
 from ..model.volume import VolumeInfo
@@ -34,7 +34,7 @@ class VolumeZone:
     """Filter on the zone labels of bound volumes."""
 
     name: str = "VolumeZone"
-    filter_dirt: Dirt = Dirt.ROW
+    filter_dirt: Dirt = Dirt.NODE
 
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Refuse a pod whose volumes are missing; skip one whose volumes are of no zone."""
@@ -42,7 +42,7 @@ class VolumeZone:
             problem = "" if one.ephemeral else _problem(cycle, one.claim)
             if problem:
                 return Narrowing(unresolvable(problem))
-        return Narrowing() if _wanted(cycle) else Narrowing(SKIPPED)
+        return ALL_NODES if _wanted(cycle) else NOTHING_TO_FILTER
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return what the volumes ask of a node's labels."""

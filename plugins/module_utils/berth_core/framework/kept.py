@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Filtering and scoring all nodes, with what is known from earlier requests: the way that a pod is placed.
+
+Called by framework/cycle.py where no PreFilter names particular nodes; cycle.py asks the plugins themselves where
+somebody wants to know every verdict, and both must agree. What is kept is found under what the plugins say that they
+look at (their keys), so pods of one shape share it, and a bind costs the next pod one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, np
+from ..cluster.snapshot import Snapshot
+from .contract import Dirt, Status
+from .layers import PASSED, STEP, FilterLayer, Numbers, Placed, ScoreLayer, Tables, judge, normalized, total_type
+from .profile import Profile, Scorer
+from .shelf import Shelf
+from .state import Cycle
+
+MAX_PROFILES = 64
+"""Profiles for which something is kept; a configuration that is read anew makes new ones."""
+
+
+class Standing:
+    """Which rows passed, for one set of filter layers. `rows` stays the same array while nothing changes."""
+
+    def __init__(self, layers: tuple[FilterLayer, ...], size: int) -> None:
+        self.layers = layers
+        self._versions: tuple[int, ...] = ()
+        self.passed: BoolColumn = bools(size, True)
+        self.rows: IntColumn = every_row(size)
+        self.nbytes = self.passed.nbytes + self.rows.nbytes
+
+    def refresh(self) -> None:
+        """Look whether another row passes."""
+        versions = tuple([one.version for one in self.layers])
+        if versions == self._versions:
+            return
+        self._versions = versions
+        passed: BoolColumn = self.codes() == PASSED
+        if (passed != self.passed).any():
+            self.passed, self.rows = passed, passed.nonzero()[0]
+
+    def codes(self) -> IntColumn:
+        """Return per row the refusal by the filter that stands first."""
+        found: IntColumn = np.full(len(self.passed), PASSED, dtype=np.int32)
+        for one in self.layers:
+            np.minimum(found, one.codes, out=found)
+        return found
+
+
+class Group(NamedTuple):
+    """Plugins that become stale together."""
+
+    dirt: Dirt
+    filters: tuple[Placed, ...]
+
+
+class ScoreGroup(NamedTuple):
+    """The same for scores."""
+
+    dirt: Dirt
+    scorers: tuple[Scorer, ...]
+
+
+class Result(NamedTuple):
+    """Rows that passed, ascending, and as a mask; `codes`: the refusals, made when they are asked for."""
+
+    rows: IntColumn
+    passed: BoolColumn
+    standing: Standing
+    codes: IntColumn | None
+    asked: tuple[str, ...]
+
+
+class Kept:
+    """One profile over one layout of the node table."""
+
+    def __init__(self, profile: Profile, snapshot: Snapshot, shelf: Shelf) -> None:
+        self.profile = profile
+        self._shelf = shelf
+        self._tables: Tables = {}
+        self._size, self._type = len(snapshot.nodes), total_type(profile.scorers)
+        self._groups: dict[tuple[str, ...], tuple[tuple[Group, ...], tuple[str, ...]]] = {}
+        self._score_groups: dict[tuple[str, ...], tuple[ScoreGroup, ...]] = {}
+
+    # -- filters
+
+    def filter(self, cycle: Cycle, skipped: tuple[str, ...], computed: Numbers) -> Result:
+        """Return who passes all filters but those of `skipped`."""
+        found = self._groups.get(skipped)
+        if found is None:
+            found = self._groups[skipped] = _grouped(self.profile, skipped)
+        groups, names = found
+        layers = tuple([self._layer(cycle, one, computed) for one in groups if one.dirt is not Dirt.ALL])
+        standing: Standing = self._shelf.get(layers, lambda: Standing(layers, self._size))
+        standing.refresh()
+        for one in groups:
+            if one.dirt is Dirt.ALL:
+                rows, passed, codes = self._asked_always(cycle, standing, one.filters, computed)
+                return Result(rows, passed, standing, codes, names)
+        return Result(standing.rows, standing.passed, standing, None, names)
+
+    def _layer(self, cycle: Cycle, group: Group, computed: Numbers) -> FilterLayer:
+        key = (id(group), *[plugin.filter_key(cycle) for _place, _name, plugin in group.filters])
+        layer: FilterLayer = self._shelf.get(key, lambda: FilterLayer(group.dirt, group.filters, cycle.snapshot))
+        layer.refresh(cycle, self._tables, computed)
+        return layer
+
+    def _asked_always(
+        self, cycle: Cycle, standing: Standing, filters: Sequence[Placed], computed: Numbers
+    ) -> tuple[IntColumn, BoolColumn, IntColumn]:
+        """Ask filters whose verdicts are never kept, each for the rows that no filter before it refuses."""
+        codes = standing.codes()
+        for one in filters:
+            open_rows = (codes > one[0] * STEP).nonzero()[0]
+            found = judge(cycle, (one,), open_rows, self._tables, computed)
+            codes[open_rows] = np.minimum(codes[open_rows], found)
+        passed: BoolColumn = codes == PASSED
+        return passed.nonzero()[0], passed, codes
+
+    def refusals(self, result: Result) -> list[tuple[str, Status, IntColumn]]:
+        """Return who refused which rows, in the order of the profile: (plugin, status, rows)."""
+        codes = result.standing.codes() if result.codes is None else result.codes
+        found = []
+        for code in np.unique(codes).tolist():
+            if code != PASSED:
+                place, number = divmod(code, STEP)
+                plugin, _filter = self.profile.filters[place]
+                found.append((plugin, self._tables[place][number], (codes == code).nonzero()[0]))
+        return found
+
+    # -- scores
+
+    def totals(self, cycle: Cycle, skipped: tuple[str, ...], result: Result, computed: Numbers) -> IntColumn:
+        """Return the weighted sum of all scores but those of `skipped`, per row that passed."""
+        groups = self._score_groups.get(skipped)
+        if groups is None:
+            groups = self._score_groups[skipped] = _score_grouped(self.profile, skipped)
+        total: IntColumn = np.zeros(len(result.rows), dtype=self._type)
+        all_pass = len(result.rows) == self._size
+        for one in groups:
+            if one.dirt is Dirt.ALL:
+                for scorer in one.scorers:
+                    raw = scorer.plugin.score(cycle, result.rows)
+                    computed[scorer.name] += len(result.rows)
+                    total += scorer.weight * normalized(scorer, cycle, result.rows, raw)
+            else:
+                column = self._score_layer(cycle, one).total(cycle, result.rows, result.passed, computed)
+                total += column if all_pass else column[result.rows]
+        return total
+
+    def _score_layer(self, cycle: Cycle, group: ScoreGroup) -> ScoreLayer:
+        key: Hashable = (id(group), *[one.plugin.score_key(cycle) for one in group.scorers])
+        return self._shelf.get(key, lambda: ScoreLayer(group.dirt, group.scorers, cycle.snapshot))
+
+
+def kept_for(profile: Profile, snapshot: Snapshot) -> Kept:
+    """Return what is kept for a profile; nothing outlives a move of the rows."""
+    memo = snapshot.memo
+    if memo.get("layout") != snapshot.layout_generation or len(memo) > MAX_PROFILES:
+        memo.clear()
+        memo["layout"], memo["shelf"] = snapshot.layout_generation, Shelf()
+    found = memo.get(id(profile))
+    if found is None:  # it holds the profile, so that no other gets its number
+        found = memo[id(profile)] = Kept(profile, snapshot, memo["shelf"])
+    kept: Kept = found
+    return kept
+
+
+def _grouped(profile: Profile, skipped: tuple[str, ...]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
+    """Return the groups of the filters that are asked, and those filters' names."""
+    found: dict[Dirt, list[Placed]] = {}
+    for place, (name, plugin) in enumerate(profile.filters):
+        if name not in skipped:
+            found.setdefault(plugin.filter_dirt, []).append((place, name, plugin))
+    groups = tuple(Group(dirt, tuple(filters)) for dirt, filters in found.items())
+    return groups, tuple(name for name, _plugin in profile.filters if name not in skipped)
+
+
+def _score_grouped(profile: Profile, skipped: tuple[str, ...]) -> tuple[ScoreGroup, ...]:
+    found: dict[Dirt, list[Scorer]] = {}
+    for scorer in profile.scorers:
+        if scorer.name not in skipped:
+            found.setdefault(scorer.plugin.score_dirt, []).append(scorer)
+    return tuple(ScoreGroup(dirt, tuple(scorers)) for dirt, scorers in found.items())
