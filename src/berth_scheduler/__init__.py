@@ -9,5 +9,5 @@
     disks, volumes  LocalDiskFit and VolumeBinding where they act: locks, claims, volumes
     reports         events, conditions, metrics
 
-What is decided is decided in berth_core: the cycle, the queue, the plugins, the steps of a claim. Never talks to a node.
+Decisions are berth_core's: the cycle, the queue, the plugins, the steps of a claim. Never talks to a node.
 """

@@ -169,7 +169,10 @@ class Snapshot:
 
     def upsert_pod(self, pod: Object) -> None:
         """Add a pod, or write its new facts."""
-        info = PodInfo.from_manifest(pod)
+        self.put_pod(PodInfo.from_manifest(pod))
+
+    def put_pod(self, info: PodInfo) -> None:
+        """Add a pod that was read already, or write its new facts."""
         self._victims[info.namespace, info.name] = info.victim_facts
         self._put((info.namespace, info.name), POD, of_pod(info))
 
@@ -212,6 +215,20 @@ class Snapshot:
     def remove_budget(self, namespace: str, name: str) -> None:
         """Take a PodDisruptionBudget out."""
         self.budgets.pop((namespace, name), None)
+
+    def set_aside(self, namespace: str, name: str) -> Occupant | None:
+        """Let a berth not count, while its own pod is placed: what is kept for the pod is no obstacle to it."""
+        pod_key = self._berth_pods.get((namespace, name))
+        found = None if pod_key is None else self._occupants.get(pod_key, BERTH)
+        if pod_key is not None and found is not None:
+            self._put(pod_key, BERTH, None)
+        return found
+
+    def put_back(self, namespace: str, name: str, kept: Occupant | None) -> None:
+        """Let a berth count again. `kept`: what `set_aside` returned."""
+        pod_key = self._berth_pods.get((namespace, name))
+        if pod_key is not None and kept is not None:
+            self._put(pod_key, BERTH, kept)
 
     # -- disks and devices
 
@@ -338,8 +355,9 @@ class Snapshot:
         self._forget(holder)
         key = (request.pod.namespace, holder.berth_name if request.holder else request.pod.name)
         self._assumed[holder] = (key, placement)
+        owners = {claim.name: claim.owner for claim in request.disks}
         for claim, disk in placement.disks.items():
-            self.disks.assume(disk, owner_of(holder, claim))
+            self.disks.assume(disk, owners.get(claim) or owner_of(holder, claim))
         for claim, shares in placement.devices.items():
             for device, share in shares:
                 self.devices.assume(device, (holder, claim, share))
@@ -349,6 +367,14 @@ class Snapshot:
     def forget(self, request: PlacementRequest) -> None:
         """Take an assumption back. Forgetting what was not assumed does nothing."""
         self._forget(request.owner)
+
+    def locked(self, request: PlacementRequest) -> None:
+        """The locks of an assumed placement are in the objects now, perhaps on other disks: believe these alone."""
+        _key, placement = self._assumed.get(request.owner, (None, None))
+        if placement is not None:
+            for disk in placement.disks.values():
+                self.disks.assume(disk, None)
+            self._dirty(placement.node)
 
     def _forget(self, holder: Holder) -> None:
         key, placement = self._assumed.pop(holder, (None, None))

@@ -16,8 +16,12 @@ protocols; a plugin has those it needs, and the profile finds them once, when it
     Score       per row: how good is it (0 to 100 after Normalize)
     Normalize   all scores of the rows that passed, brought to 0 to 100
     Reserve     for the chosen row: which disks, which devices
+    Permit      the choice is made and counts: may it be carried out now, later, or not at all
     Explain     when somebody asks why: verdicts on disks and devices
     Fixes       when nothing fits: what would make a node fit
+    Requeues    when a pod waits that the plugin has refused: which changes may help it
+
+What is done after that (PreBind, Bind, PostBind, and undoing it) acts on the cluster: framework/binding.py.
 
 A plugin is hashable, and equal to another one with the same arguments: kept columns are found under it.
 Reserve is a pure decision as well. Its counterpart is `Snapshot.forget`, which takes the whole choice back; no plugin
@@ -29,7 +33,7 @@ they are stale.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from ..cluster.columns import IntColumn
     from ..model.pod import PodInfo
     from .dry_run import DryRun
+    from .events import Wish
     from .state import Cycle
 
 MAX_SCORE = 100
@@ -57,6 +62,8 @@ class Code(IntEnum):
     """The node is out, and nothing that leaves it would change that."""
     SKIP = 3
     """The plugin has nothing to do with this request: it is not asked at the next point."""
+    WAIT = 4
+    """At Permit alone: the choice stands, and is not carried out before the plugin allows it."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,11 @@ class Narrowing:
     elsewhere: str = ""
 
 
+ALL_NODES = Narrowing()
+NOTHING_TO_FILTER = Narrowing(SKIPPED)
+"""The two answers that nearly every pod gets, made once."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """What Reserve chose on the node: part of a Placement. `volumes`: PersistentVolumeClaim -> PersistentVolume."""
@@ -123,11 +135,6 @@ class Choice:
     disks: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
-
-
-ALL_NODES = Narrowing()
-NOTHING_TO_FILTER = Narrowing(SKIPPED)
-"""The two answers that nearly every pod gets, made once."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +274,42 @@ class Fixes(Protocol):
 
     def fix(self, cycle: Cycle, row: int) -> str:
         """Return what would make this refused row fit, with {node} in the place of its name; "" for nothing."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A pod that has its choice and waits for a Permit plugin to allow it."""
+
+    pod: PodInfo
+    node: str
+
+
+@dataclass(frozen=True)
+class Permission:
+    """Permit's answer: SUCCESS, WAIT for at most `timeout` seconds, or a refusal. `allow`: uids that wait no longer."""
+
+    status: Status = SUCCESS
+    timeout: float = 0.0
+    allow: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class Permit(Protocol):
+    """Lets a choice be carried out, holds it, or takes it back."""
+
+    def permit(self, cycle: Cycle, waiting: Sequence[Waiting]) -> Permission:
+        """Judge the cycle's pod, whose choice the snapshot counts already. `waiting`: others that wait."""
+
+    def give_way(self, pod: PodInfo, waiting: Sequence[Waiting]) -> frozenset[str]:
+        """Return the uids of waiting pods that must give their choice back, as this pod found no place."""
+
+
+@runtime_checkable
+class Requeues(Protocol):
+    """Knows what may help a pod that it refused."""
+
+    def requeue_on(self) -> Sequence[Wish]:
+        """Return the changes to listen to, the same at every call."""
 
 
 def shape_key(request: PlacementRequest) -> Hashable:

@@ -19,6 +19,7 @@ from ..framework.registry import Factory, Registry
 from ..model.fields import integer
 from .args import known_only
 from .balanced_allocation import NodeResourcesBalancedAllocation
+from .coscheduling import Coscheduling
 from .default_preemption import DefaultPreemption
 from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
@@ -58,6 +59,7 @@ def _volume_binding(args: Mapping[str, Any], path: str) -> Plugin:
 
 TABLE = Registry(
     (
+        ("Coscheduling", Coscheduling.from_args),
         ("DefaultPreemption", DefaultPreemption.from_args),
         ("ImageLocality", _without_args(ImageLocality)),
         ("InterPodAffinity", InterPodAffinity.from_args),

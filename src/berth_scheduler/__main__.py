@@ -1,0 +1,208 @@
+"""berth-scheduler: places pods. The composition root: `berth-scheduler --help`.
+
+The election has a client of its own; writes of the others are each preceded by the question whether we still lead.
+Caches and the queue are filled before we lead, so that the next leader begins at once. Who loses the lease ends, and is
+started anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+from berth_core.config.configuration import SchedulerConfiguration
+from berth_core.errors import BerthError, InputError
+from berth_kube import config, logs
+from berth_kube.client import KubeClient
+from berth_kube.events import Recorder
+from berth_kube.lease import LeaderElection, Periods, identity
+from berth_kube.metrics import Metrics as RequestMetrics
+from berth_kube.serve import Server
+
+from .cluster import Cluster
+from .configuration import NAME, Configurations
+from .metrics import Metrics
+from .profiles import Running, queue_rules, run_profile
+from .reports import Reports
+from .scheduler import Scheduler
+from .settings import Settings, add_run, read
+
+_log = logging.getLogger(__name__)
+
+#: As kube-scheduler: every pod of a burst gets its event, the API server is not flooded for good.
+EVENT_RATE, EVENT_BURST = 500.0, 2000
+CONNECTIONS = 32
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused us; 2 wrong settings."""
+    parser = argparse.ArgumentParser(prog=NAME, description=(__doc__ or "").splitlines()[0])
+    add_run(parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
+    try:
+        settings = read(parser.parse_args(sys.argv[1:] if argv is None else argv))
+        logs.setup(settings.log_format, settings.log_level)
+        return asyncio.run(run(settings))
+    except InputError as exc:
+        print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
+        return 2
+
+
+async def run(settings: Settings) -> int:
+    """Until a signal, or until we may not lead any more."""
+    files = Configurations(settings)
+    whole = asyncio.ensure_future(_serve(settings, files, files.load()))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, whole.cancel)
+    try:
+        await whole
+    except asyncio.CancelledError:
+        _log.info("asked to stop")
+        return 0
+    except InputError:
+        raise
+    except BerthError as exc:
+        _log.error("%s", exc.message)
+        return 1
+    return 0
+
+
+async def _serve(settings: Settings, files: Configurations, configuration: SchedulerConfiguration) -> None:
+    me = settings.identity or identity(socket.gethostname())
+    requests, metrics = RequestMetrics(), Metrics()
+    who = config.load(settings.kubeconfig or configuration.kubeconfig or None)
+    make: dict[str, Any] = {"field_manager": NAME, "observe": requests.requests(), "connections": CONNECTIONS}
+    async with (
+        KubeClient(who, user_agent=NAME, **make) as client,
+        KubeClient(who, user_agent=f"{NAME}/events", connections=8) as telling,
+        KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
+    ):
+        reports = Reports(client, {})
+        cluster = Cluster(client)
+        recorders = Recorders(telling, me, reports)
+        running = _profiles(settings, files, configuration, cluster)
+        recorders.take(running)
+        scheduler = Scheduler(client, cluster, reports, metrics, running, queue_rules(configuration, running))
+        _show(metrics, cluster, scheduler)
+        election = _election(electing, configuration, me)
+        requests.leading(lambda: election is None or election.leading)
+
+        def take(changed: SchedulerConfiguration | InputError) -> None:
+            metrics.reloaded(not isinstance(changed, InputError))
+            if isinstance(changed, InputError):
+                _log.error("the changed configuration is refused, the last one stays: %s", changed.message)
+                return
+            new = _profiles(settings, files, changed, cluster)
+            recorders.take(new)
+            scheduler.take(new, queue_rules(changed, new))
+            _log.info("the changed configuration is in force", extra={"profiles": ", ".join(sorted(new))})
+
+        async def work() -> None:
+            await cluster.wait_synced()
+            # What the caches hold stays: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 50)
+            _log.info("%s works as %s", NAME, me)
+            await scheduler.run()
+
+        if election is not None:
+            client.guard_writes(election.check)
+            telling.guard_writes(election.check)
+        works = (cluster.run(), recorders.run(), files.watch(take))
+        await _together(settings, cluster, works, election.run(work) if election is not None else work())
+
+
+class Recorders:
+    """One recorder for each profile: its name stands in the events, as kube-scheduler's does."""
+
+    def __init__(self, client: KubeClient, instance: str, reports: Reports) -> None:
+        self._client, self._instance, self._reports = client, instance, reports
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def take(self, names: Iterable[str]) -> None:
+        """Make recorders for new names."""
+        for name in names:
+            if name not in self._tasks:
+                recorder = Recorder(self._client, name, self._instance, rate=EVENT_RATE, burst=EVENT_BURST)
+                self._reports.recorders[name] = recorder
+                self._tasks[name] = asyncio.ensure_future(recorder.run())
+
+    async def run(self) -> None:
+        """Until cancelled; then what waits is written."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            for recorder in self._reports.recorders.values():
+                with contextlib.suppress(BerthError):
+                    await recorder.flush()
+
+
+def _profiles(
+    settings: Settings, files: Configurations, configuration: SchedulerConfiguration, cluster: Cluster
+) -> dict[str, Running]:
+    return {
+        one.scheduler_name: run_profile(one, files.table, cluster, settings.mount_root)
+        for one in configuration.profiles
+    }
+
+
+def _election(client: KubeClient, configuration: SchedulerConfiguration, me: str) -> LeaderElection | None:
+    lease = configuration.leader_election
+    if not lease.leader_elect:
+        return None
+    periods = Periods(lease.lease_duration, lease.renew_deadline, lease.retry_period)
+    return LeaderElection(client, lease.resource_namespace, lease.resource_name, me, periods=periods)
+
+
+def _show(metrics: Metrics, cluster: Cluster, scheduler: Scheduler) -> None:
+    sizes = {
+        "nodes": lambda: len(cluster.snapshot.nodes),
+        "pods": lambda: len(cluster.pods.store),
+        "assumed_pods": lambda: scheduler.assumed,
+    }
+    metrics.show(scheduler.queue.counts, scheduler.queue.kept_changes, sizes)
+
+
+async def _together(
+    settings: Settings, cluster: Cluster, beside: Sequence[Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]
+) -> None:
+    """Caches, events and the file run beside the work; the first that ends ends all."""
+    server = _server(settings, cluster)
+    if server is not None:
+        await server.start()
+    tasks = [asyncio.ensure_future(one) for one in (work, *beside)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if server is not None:
+            await server.stop()
+
+
+def _server(settings: Settings, cluster: Cluster) -> Server | None:
+    if not settings.port:
+        return None
+    tls = (settings.tls_certificate, settings.tls_key) if settings.tls_certificate else None
+    ready = {"caches": lambda: None if cluster.synced else "not every kind was listed yet"}
+    return Server(settings.port, settings.address, tls=tls, ready=ready)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

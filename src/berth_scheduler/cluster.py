@@ -1,0 +1,270 @@
+"""The API server's objects, by list-watch: as a snapshot for the engine, and as news for whoever keeps the queue.
+
+Scheduler and binding read me. What we have written ourselves counts at once, and an older word of the watch does not
+undo it. An object that cannot be read is left out and told once; it hides no other. I write nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from berth_core.cluster.snapshot import Snapshot
+from berth_core.cluster.workloads import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
+from berth_core.errors import BerthError, TimeoutExpired
+from berth_core.framework.events import Action, Change, ClusterEvent, node_changes
+from berth_core.model import resources as kinds
+from berth_core.model.node import NodeInfo
+from berth_core.model.resources import Resource
+from berth_kube.client import KubeClient
+from berth_kube.informer import Informer
+from berth_kube.store import Key, key_of
+
+from . import pods
+
+_log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+Tell = Callable[[Change], None]
+
+
+class Table(NamedTuple):
+    """How one kind gets into the snapshot. ``remove`` takes namespace and name; of a kind of the cluster, the name."""
+
+    put: Callable[[Obj], None]
+    remove: Callable[..., None]
+
+
+def _tables(snapshot: Snapshot) -> dict[Resource, Table]:
+    work = snapshot.workloads
+    tables = {
+        kinds.NAMESPACE: Table(snapshot.upsert_namespace, snapshot.remove_namespace),
+        kinds.PV: Table(snapshot.upsert_volume, snapshot.remove_volume),
+        kinds.PVC: Table(snapshot.upsert_claim, snapshot.remove_claim),
+        kinds.STORAGE_CLASS: Table(snapshot.upsert_class, snapshot.remove_class),
+        kinds.CSI_NODE: Table(snapshot.upsert_csi_node, snapshot.remove_csi_node),
+        kinds.VOLUME_ATTACHMENT: Table(snapshot.upsert_attachment, snapshot.remove_attachment),
+        kinds.LOCAL_DISK: Table(snapshot.upsert_disk, snapshot.remove_disk),
+        kinds.LOCAL_DEVICE: Table(snapshot.upsert_device, snapshot.remove_device),
+        kinds.BERTH: Table(snapshot.upsert_berth, snapshot.remove_berth),
+        kinds.SERVICE: Table(work.upsert_service, work.remove_service),
+    }
+    for resource, kind in (
+        (kinds.REPLICATION_CONTROLLER, REPLICATION_CONTROLLER),
+        (kinds.REPLICA_SET, REPLICA_SET),
+        (kinds.STATEFUL_SET, STATEFUL_SET),
+    ):
+        tables[resource] = Table(partial(work.upsert_controller, kind), partial(work.remove_controller, kind))
+    return tables
+
+
+def _nobody(_change: Change) -> None:
+    """Before somebody listens."""
+
+
+def _slim(item: Obj) -> Obj:
+    """Nothing reads the status of what only groups pods."""
+    kept = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    selector = (item.get("spec") or {}).get("selector")
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept, "spec": {"selector": selector}}
+
+
+def _slim_node(node: Obj) -> Obj:
+    """A heartbeat changes nothing that is looked at."""
+    meta, status = node["metadata"], node.get("status") or {}
+    kept = {key: meta[key] for key in ("name", "uid", "resourceVersion", "labels") if key in meta}
+    facts = {key: status[key] for key in ("allocatable", "images") if key in status}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": node.get("spec") or {}, "status": facts}
+
+
+_SLIM: Mapping[Resource, Callable[[Obj], Obj | None]] = {
+    kinds.SERVICE: _slim,
+    kinds.REPLICATION_CONTROLLER: _slim,
+    kinds.REPLICA_SET: _slim,
+    kinds.STATEFUL_SET: _slim,
+}
+
+
+class Cluster:
+    """Made inside a running loop. ``tell`` is called with each change, after the snapshot has it."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self.snapshot = Snapshot()
+        self.tell: Tell = _nobody
+        self._tables = _tables(self.snapshot)
+        self._informers = {kind: Informer(client, kind, transform=_SLIM.get(kind)) for kind in self._tables}
+        self.nodes = Informer(client, kinds.NODE, transform=_slim_node)
+        self.pods = Informer(
+            client,
+            kinds.POD,
+            fields=pods.ALIVE,
+            transform=pods.reducer(self._known_pod),
+            indexers={"group": pods.group_index},
+        )
+        self._written: dict[tuple[Resource, Key], int] = {}
+        self._unread: set[tuple[Resource, Key]] = set()
+        self._overlays: dict[tuple[Resource, Key], Callable[[Obj], Obj]] = {}
+        self._waiters: dict[Key, set[asyncio.Event]] = {}
+        for kind, informer in self._informers.items():
+            self._listen(kind, informer)
+        self.nodes.on(lambda node: self._node(None, node), self._node, self._gone)
+
+    def _listen(self, kind: Resource, informer: Informer) -> None:
+        informer.on(
+            lambda item: self._seen(kind, None, item),
+            lambda old, new: self._seen(kind, old, new),
+            lambda item: self._seen(kind, item, None),
+        )
+
+    def _known_pod(self, name: str, namespace: str) -> Obj | None:
+        return self.pods.get(name, namespace)
+
+    # -- the life --------------------------------------------------------------------------------------------------
+
+    @property
+    def informers(self) -> list[Informer]:
+        """Pods last: who is placed is known before who waits."""
+        return [self.nodes, *self._informers.values(), self.pods]
+
+    @property
+    def synced(self) -> bool:
+        """True once every kind was listed."""
+        return all(informer.synced for informer in self.informers)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        others = [informer.run() for informer in self.informers if informer is not self.pods]
+        await asyncio.gather(*others, self._run_pods())
+
+    async def _run_pods(self) -> None:
+        """Pods that wait are looked at when everything that decides about them has been listed."""
+        await asyncio.gather(*(one.wait_synced() for one in self.informers if one is not self.pods))
+        await self.pods.run()
+
+    async def wait_synced(self) -> None:
+        """Until `synced`."""
+        await asyncio.gather(*(informer.wait_synced() for informer in self.informers))
+
+    # -- what is there ---------------------------------------------------------------------------------------------
+
+    def get(self, kind: Resource, name: str, namespace: str | None = None) -> Obj | None:
+        """The object as the watch told it last. Never to be changed."""
+        informer = self.nodes if kind == kinds.NODE else self._informers[kind]
+        return informer.get(name, namespace)
+
+    def hostname(self, node: str) -> str | None:
+        """The label kubernetes.io/hostname of a node, or its name; None for one that is not there."""
+        found = self.nodes.get(node)
+        if found is None:
+            return None
+        return str((found["metadata"].get("labels") or {}).get("kubernetes.io/hostname") or node)
+
+    def members(self, group: tuple[str, str]) -> int:
+        """How many pods a group has that have not been asked to go."""
+        return len(self.pods.by_index("group", "/".join(group)))
+
+    async def until_claim(self, namespace: str, name: str, ready: Callable[[Obj | None], bool], seconds: float) -> None:
+        """Until the claim as last seen is ``ready``. Raises TimeoutExpired."""
+        key, event = Key(namespace, name), asyncio.Event()
+        self._waiters.setdefault(key, set()).add(event)
+        try:
+            async with asyncio.timeout(seconds):
+                while not ready(self.get(kinds.PVC, name, namespace)):
+                    event.clear()
+                    await event.wait()
+        except TimeoutError:
+            text = f"PersistentVolumeClaim {namespace}/{name} was not bound within {seconds:g} s"
+            raise TimeoutExpired(text) from None
+        finally:
+            self._waiters[key].discard(event)
+            if not self._waiters[key]:
+                del self._waiters[key]
+
+    # -- our own writes --------------------------------------------------------------------------------------------
+
+    def wrote(self, kind: Resource, item: Obj) -> None:
+        """An answer of the API server to a write of ours: it counts before the watch tells it."""
+        place = (kind, key_of(item))
+        informer, version = self._informers[kind], int(item["metadata"]["resourceVersion"])
+        if informer.version.isdigit() and int(informer.version) >= version:
+            return  # the watch has told as much already, perhaps that it is gone since
+        self._written[place] = version
+        self._put(kind, item)
+
+    def assume(self, kind: Resource, key: Key, changed: Callable[[Obj], Obj]) -> None:
+        """Count an object as if it were written so already, whatever the watch tells of it, until `believe`."""
+        self._overlays[kind, key] = changed
+        self._put_again(kind, key)
+
+    def believe(self, kind: Resource, key: Key) -> None:
+        """What the API server says of the object counts again."""
+        if self._overlays.pop((kind, key), None) is not None and (kind, key) not in self._written:
+            self._put_again(kind, key)
+
+    def _put_again(self, kind: Resource, key: Key) -> None:
+        item = self._informers[kind].store.get(key)
+        if item is not None:
+            self._put(kind, item)
+
+    # -- news ------------------------------------------------------------------------------------------------------
+
+    def _seen(self, kind: Resource, old: Obj | None, new: Obj | None) -> None:
+        item = new if new is not None else old
+        assert item is not None  # noqa: S101 - an informer tells of something
+        place = (kind, key_of(item))
+        if new is None:
+            self._written.pop(place, None)
+            self._remove(kind, item)
+        elif int(new["metadata"]["resourceVersion"]) >= self._written.get(place, 0):
+            self._written.pop(place, None)
+            self._put(kind, new)
+        for event in self._waiters.get(place[1], ()) if kind == kinds.PVC else ():
+            event.set()
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.OTHER_UPDATE
+        self.tell(Change(ClusterEvent(kind.kind, action), old, new))
+
+    def _put(self, kind: Resource, item: Obj) -> None:
+        place = (kind, key_of(item))
+        try:
+            overlay = self._overlays.get(place)
+            self._tables[kind].put(item if overlay is None else overlay(item))
+            self._unread.discard(place)
+        except BerthError as exc:
+            self._remove(kind, item)
+            if place not in self._unread:
+                _log.warning("left out: %s", exc.message)
+            self._unread.add(place)
+
+    def _remove(self, kind: Resource, item: Obj) -> None:
+        meta = item["metadata"]
+        names = (meta["namespace"], meta["name"]) if kind.namespaced else (meta["name"],)
+        self._tables[kind].remove(*names)
+
+    def _node(self, old: Obj | None, new: Obj) -> None:
+        try:
+            info = NodeInfo.from_object(new)
+            self.snapshot.upsert_node(new)
+        except BerthError as exc:
+            _log.warning("left out: %s", exc.message)
+            self._gone(new)
+            return
+        before = None if old is None else _read_node(old)
+        if before is None:
+            self.tell(Change(ClusterEvent("Node", Action.ADD), None, info))
+            return
+        for change in node_changes(before, info):
+            self.tell(change)
+
+    def _gone(self, node: Obj) -> None:
+        self.snapshot.remove_node(node["metadata"]["name"])
+        self.tell(Change(ClusterEvent("Node", Action.DELETE), _read_node(node), None))
+
+
+def _read_node(node: Obj) -> NodeInfo | None:
+    try:
+        return NodeInfo.from_object(node)
+    except BerthError:
+        return None

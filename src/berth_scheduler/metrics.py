@@ -1,0 +1,98 @@
+"""What is counted, under kube-scheduler's names where it has them. The composition root makes me, scheduler and binding
+call me."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = tuple(0.001 * 2**power for power in range(15))
+_SLI_SECONDS = tuple(0.01 * 2**power for power in range(20))
+_ATTEMPTS = (1, 2, 4, 8, 16)
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+QUEUES = ("active", "backoff", "unschedulable", "gated")
+
+
+class Metrics:
+    """Once for each registry."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        make: dict[str, Any] = {"registry": registry}
+        labels = ["result", "profile"]
+        self._attempts = Counter("scheduler_schedule_attempts", "Attempts to place a pod", labels, **make)
+        self._attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Decision and binding of one attempt",
+            labels,
+            buckets=_SECONDS,
+            **make,
+        )
+        self.algorithm = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "Decision alone", buckets=_SECONDS, **make
+        )
+        self._sli = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From the first attempt to bound, gates left out",
+            ["attempts"],
+            buckets=_SLI_SECONDS,
+            **make,
+        )
+        self._needed = Histogram("scheduler_pod_scheduling_attempts", "Attempts until bound", buckets=_ATTEMPTS, **make)
+        self._permit = Histogram(
+            "scheduler_permit_wait_duration_seconds", "Waiting at Permit", ["result"], buckets=_SECONDS, **make
+        )
+        self._refusals = Counter(
+            "berth_scheduler_refusals", "Attempts that a plugin refused", ["plugin", "profile"], **make
+        )
+        self._pending = Gauge("scheduler_pending_pods", "Pods that wait, by queue", ["queue"], **make)
+        self._inflight = Gauge("scheduler_inflight_events", "Changes kept for pods in flight", **make)
+        self._cache = Gauge("scheduler_cache_size", "Objects in the snapshot", ["type"], **make)
+        self._reloads = Counter(
+            "berth_scheduler_configuration_reloads", "Changed configuration files", ["result"], **make
+        )
+        self._victims = Histogram("scheduler_preemption_victims", "Victims", buckets=(1, 2, 4, 8, 16, 32, 64), **make)
+        self._preemptions = Counter("scheduler_preemption_attempts", "Attempts to preempt", **make)
+
+    def attempt(self, result: str, profile: str, seconds: float) -> None:
+        """One attempt has ended."""
+        self._attempts.labels(result, profile).inc()
+        self._attempt_seconds.labels(result, profile).observe(seconds)
+
+    def bound(self, attempts: int, seconds: float) -> None:
+        """A pod was bound, so long after its first attempt."""
+        self._needed.observe(attempts)
+        self._sli.labels(str(attempts) if attempts < 16 else "16+").observe(seconds)
+
+    def refused(self, plugins: frozenset[str], profile: str) -> None:
+        """These plugins refused a pod."""
+        for plugin in plugins:
+            self._refusals.labels(plugin, profile).inc()
+
+    def permitted(self, result: str, seconds: float) -> None:
+        """A pod waited at Permit."""
+        self._permit.labels(result).observe(seconds)
+
+    def preempted(self, victims: int) -> None:
+        """Room was looked for by preemption."""
+        self._preemptions.inc()
+        if victims:
+            self._victims.observe(victims)
+
+    def reloaded(self, good: bool) -> None:
+        """The configuration file has changed."""
+        self._reloads.labels("taken" if good else "refused").inc()
+
+    def show(self, counts: Callable[[], Mapping[str, int]], kept: Callable[[], int], sizes: Mapping[str, Any]) -> None:
+        """Show lengths when somebody reads the metrics. ``sizes``: kind -> function."""
+        for queue in QUEUES:
+            self._pending.labels(queue).set_function(partial(_count, counts, queue))
+        self._inflight.set_function(kept)
+        for kind, size in sizes.items():
+            self._cache.labels(kind).set_function(size)
+
+
+def _count(counts: Callable[[], Mapping[str, int]], queue: str) -> float:
+    return float(counts()[queue])

@@ -1,0 +1,99 @@
+"""A profile that runs: the engine's plugins, and what acts for them in this process.
+
+configuration.py says what stands where; the scheduler reads what I make of it. A plugin from outside acts itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
+from berth_core.config.configuration import ProfileConfiguration, SchedulerConfiguration
+from berth_core.framework.binding import Bind, Hold, PostBind, PreBind
+from berth_core.framework.contract import Permit, Plugin, PreEnqueue, QueueSort, Status
+from berth_core.framework.events import Wishes
+from berth_core.framework.profile import Profile
+from berth_core.framework.queue import Rules
+from berth_core.framework.registry import Registry
+from berth_core.model.pod import PodInfo
+from berth_core.plugins.coscheduling import Coscheduling, group_of
+from berth_core.plugins.hints import wishes_of
+
+from .binding import Actors, DefaultBinder
+from .cluster import Cluster
+from .disks import LocalDisks
+from .volumes import Volumes
+
+
+class Running(NamedTuple):
+    """One profile. ``volumes`` and ``disks`` count and lock what the engine has chosen."""
+
+    profile: Profile
+    permits: tuple[tuple[str, Permit], ...]
+    actors: Actors
+    gates: tuple[tuple[str, PreEnqueue], ...]
+    wishes: Wishes
+    volumes: Volumes
+    disks: LocalDisks
+
+
+@dataclass(frozen=True)
+class GroupGate:
+    """Coscheduling at PreEnqueue: only the cluster knows how many members a group has."""
+
+    plugin: Coscheduling
+    members: Callable[[tuple[str, str]], int]
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Keep a member back while there are too few."""
+        group = group_of(pod)
+        return self.plugin.gate(pod, self.members(group) if group is not None else 1)
+
+
+def run_profile(
+    configured: ProfileConfiguration, table: Registry, cluster: Cluster, mount_root: str = DEFAULT_MOUNT_ROOT
+) -> Running:
+    """Make the plugins of a profile, and what acts for them."""
+    profile = configured.build(table)
+    plugins = {one.name: one for one in profile.plugins}
+    points = configured.plugins.points
+    seconds = float(configured.args.get("VolumeBinding", {}).get("bindTimeoutSeconds", 600))
+    volumes = Volumes(cluster, seconds)
+    disks = LocalDisks(cluster, volumes, mount_root)
+    acting: dict[str, Any] = {**plugins, volumes.name: volumes, disks.name: disks, DefaultBinder.name: DefaultBinder()}
+    at = {point: [(name, acting[name]) for name in listed if name in acting] for point, listed in points.items()}
+    actors = Actors(
+        tuple((name, one) for name, one in at["reserve"] if isinstance(one, Hold)),
+        tuple((name, one) for name, one in at["preBind"] if isinstance(one, PreBind)),
+        tuple((name, one) for name, one in at["bind"] if isinstance(one, Bind)),
+        tuple((name, one) for name, one in at["postBind"] if isinstance(one, PostBind)),
+    )
+    permits = tuple((name, plugins[name]) for name in points["permit"] if isinstance(plugins.get(name), Permit))
+    gates = tuple(_gates(plugins, points["preEnqueue"], cluster))
+    return Running(profile, permits, actors, gates, wishes_of(profile.plugins), volumes, disks)  # type: ignore[arg-type]
+
+
+def _gates(plugins: Mapping[str, Plugin], names: tuple[str, ...], cluster: Cluster) -> Iterator[tuple[str, PreEnqueue]]:
+    for name in names:
+        plugin: object = plugins.get(name)
+        if isinstance(plugin, Coscheduling):
+            yield name, GroupGate(plugin, cluster.members)
+        elif isinstance(plugin, PreEnqueue):
+            yield name, plugin
+
+
+def queue_rules(configuration: SchedulerConfiguration, running: Mapping[str, Running]) -> Rules:
+    """What all profiles together say of the queue; the configuration has made sure that they have one QueueSort."""
+    first = configuration.profiles[0]
+    profile = running[first.scheduler_name].profile
+    name = first.plugins.points["queueSort"][0]
+    sort = next(one for one in profile.plugins if one.name == name and isinstance(one, QueueSort))
+    return Rules(
+        sort.queue_key,
+        {name: one.gates for name, one in running.items()},
+        {name: one.wishes for name, one in running.items()},
+        float(configuration.pod_initial_backoff),
+        float(configuration.pod_max_backoff),
+    )

@@ -1,0 +1,98 @@
+"""What people are told of a pod: events and the condition PodScheduled, in kube-scheduler's words. Decides nothing.
+
+Scheduler and binding call me. A condition is written only where it differs from what the pod has; what cannot be
+written is logged, as the next attempt will say it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from berth_core.errors import BerthError, NotFoundError
+from berth_core.model.resources import POD
+from berth_kube.client import KubeClient
+from berth_kube.clocks import utc_now
+from berth_kube.events import Recorder
+
+_log = logging.getLogger(__name__)
+
+UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
+#: Room for the note of an Event; kube-scheduler cuts at the same length.
+NOTE = 1024
+
+
+class Reports:
+    """``recorders``: of each profile, whose name stands in its events. ``now`` is only written down."""
+
+    def __init__(
+        self, client: KubeClient, recorders: Mapping[str, Recorder], now: Callable[[], dt.datetime] = utc_now
+    ) -> None:
+        self._client, self.recorders, self._now = client, dict(recorders), now
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def failed(self, pod: Mapping[str, Any], profile: str, reason: str, message: str, nominated: str | None) -> None:
+        """A pod found no place (Unschedulable), or an error kept it from one (SchedulerError).
+
+        ``nominated``: the node on which room is being made; None: as it was.
+        """
+        self._event(profile, pod, "Warning", "FailedScheduling", _cut(message), "Scheduling")
+        body: dict[str, Any] = {}
+        if pod["told"] != ("False", reason, message):
+            body["conditions"] = [self._condition(reason, message)]
+        if nominated is not None and nominated != pod["nominated"]:
+            body["nominatedNodeName"] = nominated or None
+        if body:
+            self._begin(self._write(pod, body))
+
+    def scheduled(self, pod: Mapping[str, Any], profile: str, node: str) -> None:
+        """A pod was bound."""
+        meta = pod["metadata"]
+        text = f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}"
+        self._event(profile, pod, "Normal", "Scheduled", text, "Binding")
+
+    def preempted(self, victim: Mapping[str, Any], by: Mapping[str, Any], profile: str, node: str) -> None:
+        """A pod has to go, for another one."""
+        text = f"Preempted by pod {by['metadata']['uid']} on node {node}"
+        self._event(profile, victim, "Normal", "Preempted", text, "Preempting")
+
+    async def flush(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _event(self, profile: str, pod: Mapping[str, Any], kind: str, reason: str, text: str, action: str) -> None:
+        recorder = self.recorders.get(profile)
+        if recorder is not None:
+            recorder.event(pod, kind, reason, text, action=action)
+
+    def _condition(self, reason: str, message: str) -> dict[str, Any]:
+        since = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since,
+        }
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, pod: Mapping[str, Any], status: dict[str, Any]) -> None:
+        meta = pod["metadata"]
+        body = {"metadata": {"uid": meta["uid"]}, "status": status}
+        try:
+            await self._client.patch(POD, meta["name"], meta["namespace"], body, kind="strategic", subresource="status")
+        except NotFoundError:
+            pass  # it is gone, and so is what there was to say
+        except BerthError as exc:
+            _log.warning("condition of pod %s/%s: %s", meta["namespace"], meta["name"], exc.message)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= NOTE else text[: NOTE - 4] + " ..."

@@ -1,0 +1,355 @@
+"""One pod after the other: out of the queue, through the cycle, assumed; the rest goes on beside it in binding.py.
+
+__main__ makes me. The watches tell me of pods and of everything that may help a waiting one. A decision is one step of
+the loop that nothing interrupts, so no two pods see the same room. I decide nothing: the engine does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from berth_core.errors import BerthError
+from berth_core.framework.binding import Binding
+from berth_core.framework.contract import Code
+from berth_core.framework.cycle import Outcome, place
+from berth_core.framework.diagnosis import Diagnosis
+from berth_core.framework.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Change, ClusterEvent, pod_changes
+from berth_core.framework.queue import QueuedPod, Rules, SchedulingQueue
+from berth_core.framework.state import Cycle
+from berth_core.model.placement import Placement
+from berth_core.model.pod import PodInfo
+from berth_core.plugins.coscheduling import group_of
+from berth_kube.client import KubeClient
+
+from .binding import Failed, Flight, WaitingRoom, carry_out, give_back, tell_bound
+from .cluster import Cluster
+from .metrics import ERROR, SCHEDULED, Metrics
+from .metrics import UNSCHEDULABLE as REFUSED
+from .profiles import Running
+from .reports import ERROR as SCHEDULER_ERROR
+from .reports import UNSCHEDULABLE, Reports
+from .requests import Ask, ask
+
+_log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+#: Decisions in a row before the watches and the bindings get their turn.
+STREAK = 16
+#: Pods that are being bound at one moment: beyond it decisions wait for the API server.
+BINDING = 256
+TICK = 1.0
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Scheduler:
+    """Made inside a running loop; listens from then on, places pods while `run` runs."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        cluster: Cluster,
+        reports: Reports,
+        metrics: Metrics,
+        profiles: Mapping[str, Running],
+        rules: Rules,
+    ) -> None:
+        self._client, self._cluster, self._reports, self._metrics = client, cluster, reports, metrics
+        self._profiles = dict(profiles)
+        self.queue = SchedulingQueue(rules)
+        self.room = WaitingRoom()
+        self._loop = asyncio.get_running_loop()
+        self._wake, self._slot = asyncio.Event(), asyncio.Semaphore(BINDING)
+        self._assumed: dict[str, Flight] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        cluster.tell = self._changed
+        cluster.pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
+
+    # -- the life --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Place pods until cancelled. What is under way then is left as it stands: the next leader goes on from it."""
+        ticking = asyncio.ensure_future(self._tick())
+        try:
+            await self._place_all()
+        finally:
+            for task in (ticking, *self._tasks):
+                task.cancel()
+            await asyncio.gather(ticking, *self._tasks, return_exceptions=True)
+
+    async def _tick(self) -> None:
+        while True:
+            self.queue.flush(self._loop.time())
+            self._wake.set()
+            await asyncio.sleep(TICK)
+
+    async def _place_all(self) -> None:
+        streak = 0
+        while True:
+            queued = self.queue.pop(self._loop.time())
+            if queued is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            self._one(queued)
+            streak += 1
+            if streak >= STREAK or self._slot.locked():
+                streak = 0
+                await asyncio.sleep(0)
+                async with self._slot:  # waits while too many are being bound
+                    pass
+
+    def take(self, profiles: Mapping[str, Running], rules: Rules) -> None:
+        """Go on with other profiles. Pods of names that are gone are left alone, those of new names come in."""
+        self._profiles, self.queue.rules = dict(profiles), rules
+        for queued in self.queue.pods():
+            if queued.profile not in profiles:
+                self.queue.remove(queued.pod.uid)
+        for pod in self._cluster.pods.all():
+            if not pod["info"].node_name and pod["info"].uid not in self._assumed:
+                self._pod_added(pod)
+        self.queue.activate([queued.pod.uid for queued in self.queue.pods()])
+        self._wake.set()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of schedulers that we are."""
+        return frozenset(self._profiles)
+
+    @property
+    def assumed(self) -> int:
+        """How many pods count on a node without the watch having told it."""
+        return len(self._assumed)
+
+    # -- news ------------------------------------------------------------------------------------------------------
+
+    def _changed(self, change: Change) -> None:
+        self.queue.changed(change, self._loop.time())
+        self._wake.set()
+
+    def _pod_added(self, pod: Obj) -> None:
+        info: PodInfo = pod["info"]
+        if info.node_name:
+            self._assigned(info)
+        elif pod["scheduler"] in self._profiles:
+            self.queue.add(info, pod["scheduler"], self._loop.time())
+            if group_of(info) is not None:
+                self._changed(Change(ClusterEvent(UNSCHEDULED_POD, Action.ADD), None, info))
+            self._wake.set()
+
+    def _pod_updated(self, old: Obj, new: Obj) -> None:
+        before, info = old["info"], new["info"]
+        if before.node_name:
+            if before != info:
+                self._cluster.snapshot.put_pod(info)
+                for change in pod_changes(before, info):
+                    self._changed(change)
+        elif info.node_name:
+            self.queue.remove(info.uid)
+            self._assigned(info)
+        elif info.uid in self._assumed:
+            if info.terminating and not before.terminating:
+                self.room.reject(frozenset({info.uid}), "", "the pod is being deleted")
+        elif new["scheduler"] in self._profiles and before != info:
+            self.queue.update(info, new["scheduler"], self._loop.time())
+            self._wake.set()
+
+    def _pod_deleted(self, pod: Obj) -> None:
+        info: PodInfo = pod["info"]
+        self.queue.remove(info.uid)
+        flight = self._assumed.get(info.uid)
+        if flight is not None:
+            self.room.reject(frozenset({info.uid}), "", "the pod is deleted")
+            self._forget(flight)
+            info = replace(info, node_name=flight.node)
+        if info.node_name:
+            self._cluster.snapshot.remove_pod(info.namespace, info.name)
+            self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), info, None))
+
+    def _assigned(self, info: PodInfo) -> None:
+        """A pod is on a node: what was assumed of it is confirmed, or was wrong."""
+        self._cluster.snapshot.put_pod(info)
+        flight = self._assumed.get(info.uid)
+        if flight is not None:
+            self._forget(flight)
+        self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.ADD), None, info))
+
+    # -- one pod ---------------------------------------------------------------------------------------------------
+
+    def _one(self, queued: QueuedPod) -> None:
+        """Decide about one pod."""
+        began, uid = self._loop.time(), queued.pod.uid
+        pod = self._cluster.pods.get(queued.pod.name, queued.pod.namespace)
+        running = self._profiles.get(queued.profile)
+        known = pod is not None and pod["info"].uid == uid and not pod["info"].node_name
+        if pod is None or running is None or not known or uid in self._assumed or pod["info"].terminating:
+            self.queue.done(uid)
+            return
+        queued.pod = pod["info"]
+        try:
+            asked = ask(self._cluster, queued.pod)
+            problem = pod["problem"] or asked.problem
+            outcome = None if problem else self._place(running, asked)
+        except Exception as exc:  # noqa: BLE001 - plugins from outside: their fault costs this pod an attempt, no more
+            self._error(queued, pod, exc, began)
+            return
+        self._metrics.algorithm.observe(self._loop.time() - began)
+        if outcome is None:
+            total = len(self._cluster.snapshot.nodes)
+            text = f"0/{total} nodes are available: {problem}."
+            self._refuse(queued, pod, text, frozenset({"LocalDiskFit"}), began)
+        elif outcome.placement is None:
+            self._no_place(queued, pod, asked, outcome, began)
+        else:
+            self._go_on(running, queued, pod, asked, outcome.placement, began)
+
+    def _place(self, running: Running, asked: Ask) -> Outcome:
+        """Ask the engine. A pod with a berth goes there, and the berth's room is its own."""
+        snapshot, berth = self._cluster.snapshot, asked.berth
+        if berth is None:
+            return place(running.profile, snapshot, asked.request, hints=False)
+        kept = snapshot.set_aside(berth.namespace, berth.name)
+        try:
+            return place(running.profile, snapshot, asked.request, only_node=berth.node_name, hints=False)
+        finally:
+            snapshot.put_back(berth.namespace, berth.name, kept)
+
+    def _no_place(self, queued: QueuedPod, pod: Obj, asked: Ask, outcome: Outcome, began: float) -> None:
+        diagnosis = outcome.diagnosis
+        if not diagnosis.total:
+            self._failed(queued, pod, SCHEDULER_ERROR, NO_NODES, began)
+            return
+        text = diagnosis.summary()
+        if asked.berth is not None:
+            text += f" Its Berth is on node {asked.berth.node_name}, and no other node is looked at."
+        self._refuse(queued, pod, text, _rejectors(diagnosis), began)
+
+    def _go_on(
+        self, running: Running, queued: QueuedPod, pod: Obj, asked: Ask, placement: Placement, began: float
+    ) -> None:
+        """Count the choice from now on; ask Permit; carry it out beside the next decisions."""
+        binding = Binding(pod, asked.request, placement, self._client)
+        flight = Flight(queued, binding, began)
+        self._cluster.snapshot.assume(asked.request, placement)
+        running.volumes.assume(binding)
+        running.disks.begin(binding, asked.claims)
+        self._assumed[queued.pod.uid] = flight
+        refused = self._permit(running, flight)
+        task = asyncio.ensure_future(self._carry(running, flight, refused))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _permit(self, running: Running, flight: Flight) -> Failed | None:
+        cycle = Cycle(self._cluster.snapshot, flight.binding.request)
+        for name, plugin in running.permits:
+            try:
+                answer = plugin.permit(cycle, self.room.waiting())
+            except Exception as exc:  # noqa: BLE001 - plugins from outside
+                return Failed(f"plugin {name} failed: {type(exc).__name__}: {exc}")
+            if answer.status.code == Code.WAIT:
+                flight.waits_for[name] = answer.timeout
+            elif not answer.status.ok:
+                return Failed(", ".join(answer.status.reasons), name, answer.status.code)
+            else:
+                self.room.allow(answer.allow, name)
+        if flight.waits_for:
+            self.room.enter(flight)
+        return None
+
+    async def _carry(self, running: Running, flight: Flight, failed: Failed | None) -> None:
+        """Permit's wait and all that follows; whatever comes out of it, the pod is somewhere afterwards."""
+        if failed is None and flight.verdict is not None:
+            failed = await self._wait(flight)
+        uid = flight.queued.pod.uid
+        if failed is None:
+            self.queue.done(uid)
+            async with self._slot:
+                failed = await carry_out(running.actors, flight)
+        if failed is None:
+            self._bound(flight)
+            await tell_bound(running.actors, flight.binding)
+            return
+        await give_back(running.actors, flight.binding)
+        self._take_back(flight, failed)
+
+    async def _wait(self, flight: Flight) -> Failed | None:
+        began = self._loop.time()
+        plugin, status = await self.room.wait(flight)
+        self._metrics.permitted("Success" if status.ok else "Unschedulable", self._loop.time() - began)
+        return None if status.ok else Failed(", ".join(status.reasons), plugin, status.code)
+
+    def _bound(self, flight: Flight) -> None:
+        queued, now = flight.queued, self._loop.time()
+        _log.info("bound", extra={"pod": flight.binding.key, "node": flight.node, "attempts": queued.attempts})
+        self._reports.scheduled(flight.binding.pod, queued.profile, flight.node)
+        self._metrics.attempt(SCHEDULED, queued.profile, now - flight.began)
+        self._metrics.bound(queued.attempts, now - (queued.first_attempt or now))
+
+    def _take_back(self, flight: Flight, failed: Failed) -> None:
+        """The choice counts no more; the pod goes back into the queue, and others may have its room."""
+        queued, info = flight.queued, flight.queued.pod
+        if self._assumed.get(info.uid) is flight:
+            self._forget(flight)
+            self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), replace(info, node_name=flight.node), None))
+        pod = self._cluster.pods.get(info.name, info.namespace)
+        if pod is None or pod["info"].uid != info.uid or pod["info"].node_name or pod["info"].terminating:
+            self.queue.done(info.uid)
+            return
+        queued.pod = pod["info"]
+        if failed.plugin:
+            text = f"0/{len(self._cluster.snapshot.nodes)} nodes are available: 1 {failed.message}."
+            self._refuse(queued, pod, text, frozenset({failed.plugin}), flight.began)
+        else:
+            self._failed(queued, pod, SCHEDULER_ERROR, failed.message, flight.began)
+
+    def _forget(self, flight: Flight) -> None:
+        """End an assumption: it was confirmed, or taken back."""
+        if self._assumed.pop(flight.queued.pod.uid, None) is None:
+            return
+        running = self._profiles.get(flight.queued.profile)
+        self._cluster.snapshot.forget(flight.binding.request)
+        if running is not None:
+            running.volumes.forget(flight.binding)
+
+    # -- failures --------------------------------------------------------------------------------------------------
+
+    def _error(self, queued: QueuedPod, pod: Obj, exc: Exception, began: float) -> None:
+        if not isinstance(exc, BerthError):
+            _log.exception("pod %s/%s: the decision failed", queued.pod.namespace, queued.pod.name)
+        message = exc.message if isinstance(exc, BerthError) else f"{type(exc).__name__}: {exc}"
+        self._failed(queued, pod, SCHEDULER_ERROR, message, began)
+
+    def _refuse(self, queued: QueuedPod, pod: Obj, message: str, plugins: frozenset[str], began: float) -> None:
+        queued.refused_by, queued.pending = plugins, frozenset()
+        self._metrics.refused(plugins, queued.profile)
+        self._back(queued, pod, UNSCHEDULABLE, message, began)
+
+    def _failed(self, queued: QueuedPod, pod: Obj, reason: str, message: str, began: float) -> None:
+        queued.refused_by, queued.pending = frozenset(), frozenset()
+        self._back(queued, pod, reason, message, began)
+
+    def _back(self, queued: QueuedPod, pod: Obj, reason: str, message: str, began: float) -> None:
+        now = self._loop.time()
+        self._metrics.attempt(REFUSED if reason == UNSCHEDULABLE else ERROR, queued.profile, now - began)
+        _log.info("not placed", extra={"pod": f"{queued.pod.namespace}/{queued.pod.name}", "why": message})
+        self.queue.refused(queued, now)
+        self._reports.failed(pod, queued.profile, reason, message, None)
+        running = self._profiles.get(queued.profile)
+        if running is not None:
+            self._give_way(running, queued.pod)
+        self._wake.set()
+
+    def _give_way(self, running: Running, pod: PodInfo) -> None:
+        """Who waits for a pod that has no place gives its own back."""
+        for name, plugin in running.permits:
+            uids = plugin.give_way(pod, self.room.waiting())
+            self.room.reject(uids, name, f"{pod.namespace}/{pod.name} of the same group has no place")
+
+
+def _rejectors(diagnosis: Diagnosis) -> frozenset[str]:
+    """The plugins whose word must change."""
+    named = frozenset(one.plugin for one in diagnosis.refusals)
+    return named | {diagnosis.rejected_by} if diagnosis.rejected_by else named

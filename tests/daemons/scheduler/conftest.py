@@ -1,0 +1,66 @@
+"""Ground of the scheduler's tests: a control plane with its rights, worlds of nodes and pods, schedulers as processes.
+
+(Imports of the collection stay inside the fixtures: pytest reads me before Python knows where it is.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def plane(control_plane: Any) -> Any:
+    """A control plane with CRDs and the scheduler's rights, whose fake nodes are run by kwok."""
+    from tests.daemons.scheduler.world import DEPLOY
+    from tests.support.kube import install_crds
+
+    install_crds(control_plane.kubeconfig)
+    control_plane.kubectl("apply", "-f", str(DEPLOY / "rbac.yaml"))
+    return control_plane
+
+
+@pytest.fixture
+def world(plane: Any) -> Iterator[Any]:
+    from tests.daemons.scheduler.world import World
+    from tests.support.kube import client_for, install_crds
+
+    install_crds(plane.kubeconfig)  # a test of the CRDs may have removed them
+    made = World(client_for(plane.kubeconfig, warn=lambda _text: None), f"s{uuid4().hex[:8]}", plane)
+    try:
+        yield made
+    finally:
+        made.clear()
+
+
+@pytest.fixture
+def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """``start()`` starts the world's scheduler with the rights of its service account and waits until it works.
+
+    ``config``: its file; ``server``: another way to the API server; ``wait=False``: do not wait; ``module``: another
+    program; ``elect=True``: it takes part in the election.
+    """
+    from tests.daemons.scheduler.world import Process, kubeconfig
+
+    running: list[Process] = []
+
+    def begin(
+        *flags: str, config: Path | None = None, server: str | None = None, wait: bool = True, elect: bool = False,
+        **options: Any,
+    ) -> Process:  # fmt: skip
+        number = len(running)
+        file = config or world.configuration(tmp_path / f"config-{number}.yaml")
+        who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", server)
+        if not elect:
+            flags = (*flags, "--no-leader-elect")
+        running.append(Process(who, tmp_path / f"scheduler-{number}.log", "--config", str(file), *flags, **options))
+        return running[-1].works() if wait else running[-1]
+
+    yield begin
+    for process in running:
+        process.stop()
+        print(process.text())
