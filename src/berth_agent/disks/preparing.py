@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from berth_core.app.fs_plan import FilesystemPlan
 from berth_core.app.fsid import mount_point
@@ -28,7 +28,7 @@ from berth_core.app.prepare import (
     journal_entry,
     journal_of,
 )
-from berth_core.errors import BerthError, DataError, LockError
+from berth_core.errors import BerthError, DataError, LockError, StateError
 from berth_core.model.resources import BERTH, LOCAL_DISK
 from berth_host import unmounting
 from berth_host.filesystems import Outcome, prepare
@@ -38,6 +38,7 @@ from ..seams import Record as Device
 from .record import Record
 from .threads import in_thread
 
+T = TypeVar("T")
 LOG = logging.getLogger("berth_agent.disks")
 #: A lock that is not ready for us, and a refusal: who put it there usually wakes us; this is for what nobody tells.
 _WAIT_SECONDS = 3.0
@@ -93,7 +94,7 @@ class Preparing:
                 )
                 self.tools.check()
                 machine = self.tools.machine
-                await in_thread(lambda: unmounting.unmount(machine, fresh, root, False), f"unmount {name}")
+                await _on_host(lambda: unmounting.unmount(machine, fresh, root, False), f"unmount {name}")
             await self.record.write(
                 fresh,
                 (CONDITION, "False", UNMOUNTED, "nobody holds the disk, and it is not mounted"),
@@ -136,7 +137,7 @@ class Preparing:
                 LOG.warning("LocalDisk %s: the mount of a device that is gone was taken away", name)
             return prepare(machine, disk, root, False, journal, at_boot=False)
 
-        return await in_thread(work, f"prepare {name}")
+        return await _on_host(work, f"prepare {name}")
 
     async def _journal(self, disk: Object, step: str, plan: FilesystemPlan) -> None:
         """Before each step the fence, after it the fact: what has been done is written down whoever holds the disk."""
@@ -157,7 +158,7 @@ class Preparing:
     async def _take_off_broken(self, disk: Object) -> None:
         """A filesystem that has shut itself down comes back only by a new mount; that waits until nobody uses it."""
         name, root, machine = str(disk["metadata"]["name"]), self.tools.settings().mount_root, self.tools.machine
-        await in_thread(lambda: unmounting.unmount(machine, disk, root, False), f"unmount {name}")
+        await _on_host(lambda: unmounting.unmount(machine, disk, root, False), f"unmount {name}")
         LOG.info("LocalDisk %s: its filesystem answered errors only, and nobody uses it: it is mounted anew", name)
         self.renewed(name)
 
@@ -173,6 +174,14 @@ class Preparing:
         await self.record.write(disk, told)
         if reason != "Waiting":
             self.tools.recorder.event(disk, "Warning", reason, message, action="Prepare")
+
+
+async def _on_host(work: Callable[[], T], title: str) -> T:
+    """In a thread. What the system refuses is a failed step: a full root disk, a device that has just gone."""
+    try:
+        return await in_thread(work, title)
+    except OSError as exc:
+        raise StateError(f"{title}: {exc.filename or 'the disk'}: {exc.strerror or exc}") from exc
 
 
 def _is_raw(disk: Object) -> bool:
