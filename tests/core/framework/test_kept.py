@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
+from berth_core.cluster.columns import ints
 from berth_core.cluster.pod_terms import REQUIRED_ANTI
 from berth_core.cluster.snapshot import Snapshot
+from berth_core.framework.contract import SUCCESS, Dirt, Verdict
 from berth_core.framework.cycle import place
+from berth_core.framework.profile import Profile
+from berth_core.framework.shelf import Shelf
 from berth_core.plugins.table import DEFAULT_PROFILE
 from tests.core.cluster.objects import node, pod, request
 
 SIZE = 40
 PER_ROW = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeResourcesFit")
-ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+SELECTOR = {"labelSelector": {"matchLabels": {"app": "web"}}}
+ZONE = {"topologyKey": "zone", **SELECTOR}
 ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [ZONE]}}
 
 
@@ -108,3 +115,83 @@ def test_a_pulled_image_is_seen_everywhere(snapshot):
     snapshot.upsert_node(pulled)
     assert computed(snapshot, wanted)["ImageLocality"] == SIZE, "how many nodes have it counts for all"
     assert computed(snapshot, wanted)["ImageLocality"] == 0
+
+
+def test_a_known_selector_looks_at_no_pod_again(snapshot, monkeypatch):
+    snapshot.upsert_pod(pod("there", node_name="n00", labels={"app": "web"}))
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **SELECTOR}]
+    bind(snapshot, asked(topologySpreadConstraints=spread))
+
+    def never(_namespace):
+        raise AssertionError("all pods were looked at again")
+        yield
+
+    monkeypatch.setattr(snapshot._occupants, "in_namespace", never)
+    after = bind(snapshot, asked(ordinal=1, topologySpreadConstraints=spread))
+    assert after.placement.node != "n00"
+
+
+def test_shapes_that_ask_for_the_same_share_what_they_ask(snapshot):
+    big = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    computed(snapshot, asked())
+    other = computed(snapshot, asked("db", **big))
+    assert other["TaintToleration"] == 0, "both tolerate the same"
+    assert other["NodeResourcesFit"] == 2 * SIZE
+
+
+class Failing:
+    """A filter that fails when it is told to."""
+
+    name = "Failing"
+    filter_dirt = Dirt.ROW
+
+    def __init__(self):
+        self.fails, self.asked = False, 0
+
+    def filter_key(self, cycle):
+        return None
+
+    def filter(self, cycle, rows):
+        if self.fails:
+            raise RuntimeError("on purpose")
+        self.asked += len(rows)
+        return Verdict(ints(len(rows)), (SUCCESS,))
+
+
+def test_what_a_plugin_failed_to_say_is_asked_again(snapshot):
+    plugin = Failing()
+    profile = Profile.build("p", [(plugin, 0)])
+    place(profile, snapshot, asked())
+    snapshot.upsert_pod(pod("there", node_name="n00"))
+    plugin.fails = True
+    with pytest.raises(RuntimeError, match="on purpose"):
+        place(profile, snapshot, asked())
+    plugin.fails = False
+    place(profile, snapshot, asked())
+    assert plugin.asked == SIZE + 1
+
+
+# -- the shelf
+
+
+@dataclass
+class Sized:
+    nbytes: int
+
+
+def test_what_was_used_longest_ago_goes_first():
+    shelf = Shelf(limit=100)
+    first, second = shelf.get("a", lambda: Sized(40)), shelf.get("b", lambda: Sized(40))
+    assert shelf.get("a", lambda: Sized(0)) is first
+    shelf.get("c", lambda: Sized(40))
+    assert (len(shelf), shelf.nbytes) == (2, 80)
+    assert shelf.get("a", lambda: Sized(0)) is first
+    assert shelf.get("b", lambda: Sized(1)) is not second
+
+
+def test_one_thing_larger_than_the_shelf_is_kept_alone():
+    shelf = Shelf(limit=10)
+    shelf.get("small", lambda: Sized(5))
+    large = shelf.get("large", lambda: Sized(50))
+    assert (len(shelf), shelf.nbytes) == (1, 50)
+    assert shelf.get("large", lambda: Sized(0)) is large

@@ -24,16 +24,19 @@ class LabelColumns:
         self._rows: list[Mapping[str, str]] = []
         self._columns: dict[str, IntColumn] = {}
         self._ids: dict[str, dict[str, int]] = {}
+        self._domains: dict[str, IntColumn] = {}
 
     def reset(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Take new rows; columns are built again when they are asked for."""
         self._rows = list(rows)
         self._columns.clear()
         self._ids.clear()
+        self._domains.clear()
 
     def set_row(self, row: int, labels: Mapping[str, str]) -> None:
         """Replace the labels of one row."""
         self._rows[row] = labels
+        self._domains.clear()
         for key, column in self._columns.items():
             column[row] = self._value_id(key, labels.get(key))
 
@@ -57,6 +60,24 @@ class LabelColumns:
         """Return how many different values a key has; ids are smaller than that."""
         self.ids(key)
         return len(self._ids[key])
+
+    def domains(self, key: str) -> IntColumn:
+        """Return the column of value ids of a key with `size(key)` for rows without it: to count by."""
+        self.ids(key)
+        if key not in self._domains:
+            ids, size = self._columns[key], len(self._ids[key])
+            self._domains[key] = np.where(ids == ABSENT, size, ids)
+        return self._domains[key]
+
+    def sums(self, key: str, counts: IntColumn) -> IntColumn:
+        """Return per value id the sum of a column; the last entry is that of rows without the key."""
+        summed: IntColumn = np.bincount(self.domains(key), counts, self.size(key) + 1).astype(np.int64)
+        return summed
+
+    def find(self, key: str, value: str) -> int:
+        """Return the id of a key's value, ABSENT where no row has it."""
+        self.ids(key)
+        return self._ids[key].get(value, ABSENT)
 
     def values(self, key: str) -> list[str]:
         """Return the values of a key; the position is the id."""

@@ -112,10 +112,10 @@ class Occupants:
         """Return all that count on a node, known to the node table or not."""
         return list(self._on_node.get(name, {}).values())
 
-    def in_namespace(self, namespace: str) -> list[Occupant]:
-        """Return all that count in a namespace."""
+    def in_namespace(self, namespace: str) -> Iterator[Occupant]:
+        """Return all that count in a namespace: nothing is looked at before somebody takes the first."""
         found = (_strongest(sources) for key, sources in self._sources.items() if key[0] == namespace)
-        return [one for one in found if one is not None]
+        return (one for one in found if one is not None)
 
     def everywhere(self) -> Iterator[Occupant]:
         """Return all that count."""

@@ -87,6 +87,32 @@ class Kept:
         self._size, self._type = len(snapshot.nodes), total_type(profile.scorers)
         self._groups: dict[tuple[str, ...], tuple[tuple[Group, ...], tuple[str, ...]]] = {}
         self._score_groups: dict[tuple[str, ...], tuple[ScoreGroup, ...]] = {}
+        self._one: dict[tuple[Dirt, tuple[int, ...]], Group] = {}
+        self._one_score: dict[tuple[Dirt, tuple[str, ...]], ScoreGroup] = {}
+
+    # -- groups: one object for the same plugins, whatever else is skipped, so that their layers are shared
+
+    def _grouped(self, skipped: tuple[str, ...]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
+        """Return the groups of the filters that are asked, and those filters' names."""
+        found: dict[Dirt, list[Placed]] = {}
+        for place, (name, plugin) in enumerate(self.profile.filters):
+            if name not in skipped:
+                found.setdefault(plugin.filter_dirt, []).append((place, name, plugin))
+        groups = tuple(
+            self._one.setdefault((dirt, tuple([one[0] for one in filters])), Group(dirt, tuple(filters)))
+            for dirt, filters in found.items()
+        )
+        return groups, tuple(name for name, _plugin in self.profile.filters if name not in skipped)
+
+    def _score_grouped(self, skipped: tuple[str, ...]) -> tuple[ScoreGroup, ...]:
+        found: dict[Dirt, list[Scorer]] = {}
+        for scorer in self.profile.scorers:
+            if scorer.name not in skipped:
+                found.setdefault(scorer.plugin.score_dirt, []).append(scorer)
+        return tuple(
+            self._one_score.setdefault((dirt, tuple([one.name for one in scorers])), ScoreGroup(dirt, tuple(scorers)))
+            for dirt, scorers in found.items()
+        )
 
     # -- filters
 
@@ -94,7 +120,7 @@ class Kept:
         """Return who passes all filters but those of `skipped`."""
         found = self._groups.get(skipped)
         if found is None:
-            found = self._groups[skipped] = _grouped(self.profile, skipped)
+            found = self._groups[skipped] = self._grouped(skipped)
         groups, names = found
         layers = tuple([self._layer(cycle, one, computed) for one in groups if one.dirt is not Dirt.ALL])
         standing: Standing = self._shelf.get(layers, lambda: Standing(layers, self._size))
@@ -140,7 +166,7 @@ class Kept:
         """Return the weighted sum of all scores but those of `skipped`, per row that passed."""
         groups = self._score_groups.get(skipped)
         if groups is None:
-            groups = self._score_groups[skipped] = _score_grouped(self.profile, skipped)
+            groups = self._score_groups[skipped] = self._score_grouped(skipped)
         total: IntColumn = np.zeros(len(result.rows), dtype=self._type)
         all_pass = len(result.rows) == self._size
         for one in groups:
@@ -170,21 +196,3 @@ def kept_for(profile: Profile, snapshot: Snapshot) -> Kept:
         found = memo[id(profile)] = Kept(profile, snapshot, memo["shelf"])
     kept: Kept = found
     return kept
-
-
-def _grouped(profile: Profile, skipped: tuple[str, ...]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
-    """Return the groups of the filters that are asked, and those filters' names."""
-    found: dict[Dirt, list[Placed]] = {}
-    for place, (name, plugin) in enumerate(profile.filters):
-        if name not in skipped:
-            found.setdefault(plugin.filter_dirt, []).append((place, name, plugin))
-    groups = tuple(Group(dirt, tuple(filters)) for dirt, filters in found.items())
-    return groups, tuple(name for name, _plugin in profile.filters if name not in skipped)
-
-
-def _score_grouped(profile: Profile, skipped: tuple[str, ...]) -> tuple[ScoreGroup, ...]:
-    found: dict[Dirt, list[Scorer]] = {}
-    for scorer in profile.scorers:
-        if scorer.name not in skipped:
-            found.setdefault(scorer.plugin.score_dirt, []).append(scorer)
-    return tuple(ScoreGroup(dirt, tuple(scorers)) for dirt, scorers in found.items())

@@ -15,6 +15,8 @@ from ..cluster.snapshot import Snapshot
 from ..model.placement import PlacementRequest
 
 Data = TypeVar("Data")
+MAX_OF_NODES = 256
+"""Things about nodes that are kept at once: beyond it all are made anew, as after a change of a node."""
 
 
 class Cycle:
@@ -35,4 +37,20 @@ class Cycle:
         if key not in self.data:
             self.data[key] = make()
         made: Data = self.data[key]
+        return made
+
+    def of_nodes(self, key: Hashable, make: Callable[[], Data]) -> Data:
+        """Return what was made under this key since a node object last changed, in this cycle or in an earlier one.
+
+        Only for what depends on nothing but node objects and the key: what runs on the nodes must not come into it.
+        """
+        snapshot = self.snapshot
+        now = (snapshot.layout_generation, snapshot.node_generation)
+        then, kept = snapshot.memo.get("of_nodes", (None, {}))
+        if then != now or len(kept) > MAX_OF_NODES:
+            kept = {}
+            snapshot.memo["of_nodes"] = (now, kept)
+        if key not in kept:
+            kept[key] = make()
+        made: Data = kept[key]
         return made

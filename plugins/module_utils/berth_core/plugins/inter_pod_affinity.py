@@ -149,12 +149,9 @@ def _match(snapshot: Snapshot, term: PodTerm) -> PodMatch:
 
 def _domain_sums(snapshot: Snapshot, key: str, counts: IntColumn) -> IntColumn:
     """Return per node the sum over its domain; 0 for a node without the label."""
-    ids = snapshot.labels.ids(key)
-    inside = ids != ABSENT
-    sums = ints(snapshot.labels.size(key) + 1)
-    np.add.at(sums, ids[inside], counts[inside])
-    sums[ABSENT] = 0
-    found: IntColumn = sums[ids]
+    sums = snapshot.labels.sums(key, counts)
+    sums[-1] = 0
+    found: IntColumn = sums[snapshot.labels.domains(key)]
     return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
+from ..cluster.columns import BoolColumn, FloatColumn, IntColumn, bools, every_row, ints, np
 from ..cluster.labels import ABSENT
 from ..cluster.snapshot import Snapshot
 from ..errors import InputError
@@ -110,19 +110,17 @@ class PodTopologySpread:
         The first such decides.
         """
         constraints, labels = self._constraints(cycle, hard=True), dict(cycle.request.pod.labels)
-        complete = _has_all_labels(cycle.snapshot, constraints)
         codes = ints(len(rows))
         for one in constraints:
-            ids = cycle.snapshot.labels.ids(one.topology_key)
-            counted = complete & _included(cycle.snapshot, cycle.request.pod, one)
-            counts, present = _domains(cycle.snapshot, cycle.request.pod.namespace, one, ids, counted)
-            lowest = int(counts[present].min()) if int(present.sum()) >= max(one.min_domains, 1) else 0
+            domains = _domains(cycle, one, constraints)
+            counts = domains.counts(cycle, one)
+            lowest = int(counts[domains.present].min()) if len(domains.present) >= max(one.min_domains, 1) else 0
             itself = 1 if one.selector is not None and one.selector.matches(labels) else 0
-            here = ids[rows]
-            skew = np.append(counts, 0)[here] + itself - lowest
-            found = np.where(here == ABSENT, 2, np.where(skew > one.max_skew, 1, 0))
+            skewed = (counts + (itself - lowest) > one.max_skew).astype(np.int64)
+            skewed[-1] = 2
+            found = skewed[cycle.snapshot.labels.domains(one.topology_key)[rows]]
             codes = np.where(codes == 0, found, codes)
-        return Verdict(codes.astype(np.int64), (SUCCESS, TOO_SKEWED, NO_LABEL))
+        return Verdict(codes, (SUCCESS, TOO_SKEWED, NO_LABEL))
 
     def fix(self, cycle: Cycle, row: int) -> str:
         """Return the way out for a missing label; a skew is lifted by other pods, not by this node."""
@@ -136,13 +134,11 @@ class PodTopologySpread:
         constraints = self._constraints(cycle, hard=False)
         if not constraints:
             return SKIPPED
-        need_all = bool(cycle.request.pod.spread) or not self.system
-        complete = _has_all_labels(cycle.snapshot, constraints) if need_all else bools(len(cycle.snapshot.nodes), True)
+        needed = constraints if cycle.request.pod.spread or not self.system else ()
+        complete = _complete(cycle, needed)
         cycle.data["PodTopologySpread/complete"] = complete
         scored = rows[complete[rows]]
-        cycle.data["PodTopologySpread/terms"] = [
-            _score_term(cycle.snapshot, cycle.request.pod, one, scored, complete) for one in constraints
-        ]
+        cycle.data["PodTopologySpread/terms"] = [_score_term(cycle, one, scored, needed) for one in constraints]
         return SUCCESS
 
     def score_key(self, cycle: Cycle) -> Hashable:
@@ -204,37 +200,69 @@ def _included(snapshot: Snapshot, pod: PodInfo, constraint: SpreadConstraint) ->
     return found
 
 
-def _domains(
-    snapshot: Snapshot, namespace: str, constraint: SpreadConstraint, ids: IntColumn, counted: BoolColumn
-) -> tuple[IntColumn, BoolColumn]:
-    """Return per domain the number of matching pods on the counted nodes, and whether it has such a node at all."""
-    size = len(snapshot.labels.values(constraint.topology_key))
-    counts, present = ints(size), bools(size)
-    np.add.at(counts, ids[counted], pods_match(snapshot, namespace, constraint.selector)[counted])
-    present[ids[counted]] = True
-    return counts, present
+def _complete(cycle: Cycle, constraints: tuple[SpreadConstraint, ...]) -> BoolColumn:
+    """Return the nodes that have the labels of all of these constraints."""
+    keys = tuple([one.topology_key for one in constraints])
+    return cycle.of_nodes(("PodTopologySpread/complete", keys), lambda: _has_all_labels(cycle.snapshot, constraints))
+
+
+class Domains:
+    """Which nodes count for a constraint, and which domains have such a node: made of node objects alone."""
+
+    def __init__(self, snapshot: Snapshot, constraint: SpreadConstraint, counted: BoolColumn) -> None:
+        labels = snapshot.labels
+        self._key = constraint.topology_key
+        ids, size = labels.domains(self._key), labels.size(self._key)
+        counted = counted & (ids < size)
+        self._left_out = None if counted.all() else ~counted
+        present = bools(size)
+        present[ids[counted]] = True
+        self.present: IntColumn = present.nonzero()[0]
+        """The domains."""
+
+    def counts(self, cycle: Cycle, constraint: SpreadConstraint) -> IntColumn:
+        """Return per domain the number of matching pods on the counted nodes; the last entry, 0, is for no domain."""
+        pods = pods_match(cycle.snapshot, cycle.request.pod.namespace, constraint.selector)
+        if self._left_out is not None:
+            pods = np.where(self._left_out, 0, pods)
+        return cycle.snapshot.labels.sums(self._key, pods)
+
+
+def _domains(cycle: Cycle, one: SpreadConstraint, constraints: tuple[SpreadConstraint, ...]) -> Domains:
+    """Return the domains of one of a pod's constraints: nodes count that have the labels of all `constraints`."""
+    pod = cycle.request.pod
+    keys = tuple([other.topology_key for other in constraints])
+    honoured = (
+        (pod.node_selector, pod.required_affinity) if one.honor_affinity else None,
+        pod.tolerations if one.honor_taints else None,
+    )
+    return cycle.of_nodes(
+        ("PodTopologySpread/domains", one.topology_key, keys, honoured),
+        lambda: Domains(cycle.snapshot, one, _complete(cycle, constraints) & _included(cycle.snapshot, pod, one)),
+    )
 
 
 def _score_term(
-    snapshot: Snapshot, pod: PodInfo, constraint: SpreadConstraint, scored: IntColumn, complete: BoolColumn
-) -> Any:
+    cycle: Cycle, constraint: SpreadConstraint, scored: IntColumn, needed: tuple[SpreadConstraint, ...]
+) -> FloatColumn:
     """Return per node: pods of its domain * ln(domains + 2) + (maxSkew - 1); 0 for a node without the label."""
-    ids = snapshot.labels.ids(constraint.topology_key)
-    if constraint.topology_key == HOSTNAME:
+    snapshot, key = cycle.snapshot, constraint.topology_key
+    ids = snapshot.labels.domains(key)
+    nowhere = snapshot.labels.size(key)
+    if key == HOSTNAME:
         # A host is its own domain: counted by itself, whatever the policies say, as kube-scheduler does.
-        pods, size = pods_match(snapshot, pod.namespace, constraint.selector), len(scored)
+        pods, size = pods_match(snapshot, cycle.request.pod.namespace, constraint.selector), len(scored)
     else:
-        domains = _with_missing_as_empty(snapshot, constraint.topology_key, ids)
-        size = len(np.unique(domains[scored]))
-        counts, _present = _domains(
-            snapshot, pod.namespace, constraint, ids, complete & _included(snapshot, pod, constraint) & (ids != ABSENT)
-        )
-        pods = np.append(counts, 0)[ids]
-    return np.where(ids != ABSENT, pods * math.log(size + 2) + float(constraint.max_skew - 1), 0.0)
+        size = _size(snapshot, key, ids[scored])
+        pods = _domains(cycle, constraint, needed).counts(cycle, constraint)[ids]
+    found: FloatColumn = pods.astype(np.float64) * math.log(size + 2) + float(constraint.max_skew - 1)
+    found[ids == nowhere] = 0.0
+    return found
 
 
-def _with_missing_as_empty(snapshot: Snapshot, key: str, ids: IntColumn) -> IntColumn:
-    """Return the domains, where a missing label is the same domain as the empty value."""
-    values = snapshot.labels.values(key)
-    domains: IntColumn = np.where(ids == ABSENT, values.index("") if "" in values else ABSENT, ids)
-    return domains
+def _size(snapshot: Snapshot, key: str, ids: IntColumn) -> int:
+    """Return the number of different domains, where a missing label is the same domain as the empty value."""
+    there = bools(snapshot.labels.size(key) + 1)
+    there[ids] = True
+    empty = snapshot.labels.find(key, "")
+    return int(there.sum()) - (1 if empty != ABSENT and there[empty] and there[-1] else 0)
