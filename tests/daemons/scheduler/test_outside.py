@@ -1,0 +1,125 @@
+"""Plugins from outside: the example of the documentation runs in the daemon; wrong ones are told at the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from berth_core.config.configuration import SchedulerConfiguration
+from berth_core.errors import InputError
+from berth_core.framework.contract import SUCCESS
+from berth_scheduler import outside
+from tests.daemons.controller.world import ROOT
+
+EXAMPLES = ROOT / "docs" / "examples"
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@dataclass(frozen=True)
+class Waits:
+    """One of each type of argument."""
+
+    seconds: float
+    words: tuple[str, ...] = ()
+    loud: bool = False
+    limit: int | None = None
+    name: ClassVar[str] = "Waits"
+
+    def pre_enqueue(self, _pod):
+        return SUCCESS
+
+
+class Nothing:
+    """Stands nowhere."""
+
+    name = "Nothing"
+
+
+def point(name: str, thing: str) -> EntryPoint:
+    return EntryPoint(name, f"{__name__}:{thing}", outside.GROUP)
+
+
+def made(monkeypatch, args, *points):
+    """The one plugin of a configuration with these arguments."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _module())
+    table, extends = outside.known_plugins(points or [point("Waits", "Waits")])
+    profile = {
+        "plugins": {"multiPoint": {"enabled": [{"name": "Waits"}]}},
+        "pluginConfig": [{"name": "Waits", "args": args}],
+    }
+    found = SchedulerConfiguration.parse({**HEAD, "profiles": [profile]}, table, extends)
+    plugins = found.profiles[0].build(table).plugins
+    return next(one for one in plugins if one.name == "Waits"), found
+
+
+def _module():
+    import types
+
+    module = types.ModuleType(__name__)
+    module.__dict__.update({"Waits": Waits, "Nothing": Nothing})
+    return module
+
+
+def test_arguments_are_fields(monkeypatch):
+    plugin, found = made(monkeypatch, {"seconds": 2, "words": ["a", "b"], "loud": True, "limit": 3})
+    assert plugin == Waits(2, ("a", "b"), True, 3)
+    assert "Waits" in found.profiles[0].plugins.points["preEnqueue"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"seconds": "2"}, "args.seconds: expected float, got '2'"),
+        ({"seconds": True}, "args.seconds: expected float, got True"),
+        ({"seconds": 1, "words": ["a", 2]}, "args.words[1]: expected str, got 2"),
+        ({"seconds": 1, "limit": 1.5}, "args.limit: expected int, got 1.5"),
+        ({"seconds": 1, "volume": 11}, "args.volume: Waits does not know it; expected limit, loud, seconds, words"),
+        ({}, "args.seconds: Waits needs it, and it is missing"),
+    ],
+)
+def test_a_wrong_argument_is_told_with_its_path(monkeypatch, args, words):
+    with pytest.raises(InputError) as told:
+        made(monkeypatch, args)
+    assert words in told.value.message
+
+
+def test_a_plugin_that_cannot_be_one_is_told(monkeypatch):
+    for one, words in (
+        (point("Nothing", "Nothing"), "has no method of any extension point"),
+        (point("NodeName", "Waits"), "has the name of another plugin"),
+        (point("Gone", "Gone"), "cannot be loaded"),
+        (point("Other", "Waits"), ""),
+    ):
+        if words:
+            with pytest.raises(InputError, match=words):
+                made(monkeypatch, {"seconds": 1}, one)
+    table, _extends = outside.known_plugins([])
+    assert "Waits" not in table.names
+
+
+@pytest.mark.slow
+def test_the_example_of_the_documentation_runs(world, start, tmp_path):
+    """Installed as any package is: found by its entry point, asked about every node, listened to."""
+    package = tmp_path / "site" / "avoid_racks-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: avoid-racks\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[{outside.GROUP}]\nAvoidRacks = avoid_racks:AvoidRacks\n")
+    profile = {
+        "plugins": {"multiPoint": {"enabled": [{"name": "AvoidRacks", "weight": 2}]}},
+        "pluginConfig": [{"name": "AvoidRacks", "args": {"racks": [world.name], "label": "kubernetes.io/hostname"}}],
+    }
+    first = world.node("0")
+    profile["pluginConfig"][0]["args"]["racks"] = [first]
+    config = world.configuration(tmp_path / "outside.yaml", profile)
+    path = ":".join(str(Path(one)) for one in (ROOT, EXAMPLES, tmp_path / "site"))
+    start(config=config, environment={"PYTHONPATH": path})
+    world.pod("a")
+    world.refused("a", "1 node(s) were in an avoided rack")
+    second = world.node("1")
+    assert world.placed("a") == [second]
