@@ -21,6 +21,7 @@ from .args import known_only
 from .balanced_allocation import NodeResourcesBalancedAllocation
 from .coscheduling import Coscheduling
 from .default_preemption import DefaultPreemption
+from .device_packing import DevicePacking
 from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
 from .local_device_fit import LocalDeviceFit
@@ -61,6 +62,7 @@ TABLE = Registry(
     (
         ("Coscheduling", Coscheduling.from_args),
         ("DefaultPreemption", DefaultPreemption.from_args),
+        ("DevicePacking", DevicePacking.from_args),
         ("ImageLocality", _without_args(ImageLocality)),
         ("InterPodAffinity", InterPodAffinity.from_args),
         ("LocalDeviceFit", _without_args(LocalDeviceFit)),
