@@ -1,13 +1,23 @@
-"""A network that can be broken: a TCP proxy in threads of its own.
+"""A network that can be broken: a TCP proxy in threads of its own. And a port for whoever is to listen.
 
 What goes through is not looked at (TLS stays end to end).
 """
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 from contextlib import suppress
+
+
+def free_port() -> int:
+    """A port that nobody listens at, and that is given to no outgoing connection meanwhile (those are above 32767)."""
+    for port in random.sample(range(10000, 20000), 50):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
 
 
 class Proxy:
