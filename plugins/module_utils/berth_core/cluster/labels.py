@@ -29,6 +29,14 @@ class LabelColumns:
     def reset(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Take new rows; columns are built again when they are asked for."""
         self._rows = list(rows)
+        self._forget()
+
+    def append(self, labels: Mapping[str, str]) -> None:
+        """Take one more row, at the end."""
+        self._rows.append(labels)
+        self._forget()
+
+    def _forget(self) -> None:
         self._columns.clear()
         self._ids.clear()
         self._domains.clear()

@@ -86,7 +86,12 @@ class NodeTable:
         row = bisect.bisect_left(self.names, info.name)
         self._relayout(lambda column: np.insert(column, row, 0))
         self.infos.insert(row, info)
-        self._index()
+        if row == len(self.names):  # a list of the API comes in order: no other row moves
+            self.names.append(info.name)
+            self.row_of[info.name] = row
+            self.labels.append(dict(info.labels))
+        else:
+            self._index()
         self.images.insert(row, info.images)
         self._write(row, info)
         return row
