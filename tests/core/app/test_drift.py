@@ -123,6 +123,7 @@ def test_what_is_there_in_the_stead_of_a_disk():
     assert "expected wwn 0x5000sdb, serial SERIAL-sdb" in told
     grown = device("sdb", size=5)
     assert "has some of its keys and not all of them" in swapped_for(disk, [grown])
+    assert swapped_for(disk, [device("sdb", size=0)]) == "", "one that is being pulled out has no bytes any more"
 
 
 def test_a_disk_that_was_swapped_is_missing_and_says_for_which():

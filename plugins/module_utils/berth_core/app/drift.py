@@ -86,11 +86,11 @@ def swapped_for(disk: Disk, devices: Sequence[Device]) -> str:
     """Which device is there in the stead of a LocalDisk's that was not found, for people; empty when none is.
 
     One that has some of its keys and contradicts others (another size, another serial behind the same WWN), or one in
-    the slot where the disk was last seen.
+    the slot where the disk was last seen. One without a single byte is a disk that is just going, or an empty reader.
     """
     identity = from_spec(disk["spec"]["identity"])
     slot = str(((disk.get("status") or {}).get("observed") or {}).get("byPath") or identity.by_path)
-    for device in devices:
+    for device in (each for each in devices if each.get("size")):
         found = observed_identity(device, slot if slot in (device.get("by_path") or ()) else "")
         shares = (identity.wwn and found.wwn == identity.wwn) or (identity.serial and found.serial == identity.serial)
         if shares:
