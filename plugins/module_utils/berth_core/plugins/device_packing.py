@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..cluster.columns import FloatColumn, IntColumn, ints, np
+from ..cluster.columns import FloatColumn, IntColumn, np
 from ..cluster.devices import device_problem
 from ..errors import InputError
 from ..framework.contract import MAX_SCORE, SKIPPED, SUCCESS, Choice, Dirt, Status
@@ -26,8 +26,6 @@ from ..model.requests import CPU
 from .args import known_only
 from .fragmentation import Typical, TypicalPod, gradients, taken_from
 
-EXACTNESS = 1000
-"""Raw scores are thousandths of a share: small differences decide between many nodes that are nearly alike."""
 KEYS = ("cpu", "count", "shares", "weight")
 
 
@@ -66,19 +64,15 @@ class DevicePacking:
         return (_cpu(cycle), tuple((one.count, one.shares) for one in cycle.request.devices), held)
 
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
-        """Return by how much the row's fragmentation would fall at best, in thousandths of a share."""
-        best = _gradients(self, cycle, rows)[0].max(axis=1)
-        # A row that LocalDeviceFit has not let pass may have no way at all: any number will do.
-        exact: IntColumn = np.rint(np.where(np.isfinite(best), best, 0.0) * EXACTNESS).astype(np.int64)
-        return exact
+        """Return 0 to 100 by how far the row's fragmentation would fall at best: above 50 it falls, below it grows.
 
-    def normalize(self, cycle: Cycle, rows: IntColumn, scores: IntColumn) -> IntColumn:
-        """Stretch from 0 to 100, rounded down: 100 is for the best alone."""
-        lowest, highest = int(scores.min()), int(scores.max())
-        if lowest == highest:
-            return ints(len(scores), MAX_SCORE)
-        stretched: IntColumn = (scores - lowest) * MAX_SCORE // (highest - lowest)
-        return stretched
+        100 * sigmoid(fall in whole devices), cut to an integer, as in the paper's own program. The cut matters: nodes
+        that are nearly alike stay equal, and the first of them is filled before the next is begun.
+        """
+        best = _gradients(self, cycle, rows)[0].max(axis=1)
+        # A row that LocalDeviceFit has not let pass may have no way at all: it rates 0.
+        rated: IntColumn = (MAX_SCORE / (1 + np.exp(np.clip(-best / WHOLE, -50, 50)))).astype(np.int64)
+        return rated
 
     def reserve(self, cycle: Cycle, row: int) -> Choice:
         """Choose the devices for which fragmentation falls most; of equal ones the first by name."""
