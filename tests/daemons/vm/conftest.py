@@ -1,0 +1,21 @@
+"""One agent in the virtual machine, against a real control plane; every test leaves its disks as it found them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.daemons.vm.ground import VmGround
+
+
+@pytest.fixture(scope="session")
+def ground(control_plane: Any, vm: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VmGround]:
+    """The role has put the agent there, it runs, and every disk of the machine is declared by its serial number."""
+    made = VmGround(control_plane, vm, tmp_path_factory.mktemp("plays"))
+    try:
+        made.begin()
+        yield made
+    finally:
+        made.clean()
