@@ -162,9 +162,13 @@ class Cluster:
             return None
         return str((found["metadata"].get("labels") or {}).get("kubernetes.io/hostname") or node)
 
+    def group(self, group: tuple[str, str]) -> list[Obj]:
+        """The pods of a group that have not been asked to go, as they were kept."""
+        return self.pods.by_index("group", "/".join(group))
+
     def members(self, group: tuple[str, str]) -> int:
-        """How many pods a group has that have not been asked to go."""
-        return len(self.pods.by_index("group", "/".join(group)))
+        """How many they are."""
+        return len(self.group(group))
 
     async def until_claim(self, namespace: str, name: str, ready: Callable[[Obj | None], bool], seconds: float) -> None:
         """Until the claim as last seen is ``ready``. Raises TimeoutExpired."""

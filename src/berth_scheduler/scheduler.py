@@ -27,20 +27,23 @@ from berth_kube.client import KubeClient
 
 from .binding import Failed, Flight, WaitingRoom, carry_out, give_back, tell_bound
 from .cluster import Cluster
+from .groups import HeldBack
 from .metrics import ERROR, SCHEDULED, Metrics
 from .metrics import UNSCHEDULABLE as REFUSED
 from .profiles import Running
 from .reports import ERROR as SCHEDULER_ERROR
 from .reports import UNSCHEDULABLE, Reports
 from .requests import Ask, ask
+from .volumes import forget
 
 _log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 #: Decisions in a row before the watches and the bindings get their turn.
 STREAK = 16
-#: Pods that are being bound at one moment: beyond it decisions wait for the API server.
-BINDING = 256
+#: Pods on their way to their nodes at one moment; beyond it decisions wait. Those whose volumes are still being
+#: made are among them, so it is far more than the requests that the client sends at a time.
+BINDING = 5000
 TICK = 1.0
 NO_NODES = "no nodes available to schedule pods"
 
@@ -64,6 +67,7 @@ class Scheduler:
         self._loop = asyncio.get_running_loop()
         self._wake, self._slot = asyncio.Event(), asyncio.Semaphore(BINDING)
         self._assumed: dict[str, Flight] = {}
+        self._held_back = HeldBack()
         self._tasks: set[asyncio.Task[None]] = set()
         cluster.tell = self._changed
         cluster.pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
@@ -83,6 +87,8 @@ class Scheduler:
     async def _tick(self) -> None:
         while True:
             self.queue.flush(self._loop.time())
+            for group in self._held_back.due(self._loop.time()):
+                self._wake_members(group)
             self._wake.set()
             await asyncio.sleep(TICK)
 
@@ -244,12 +250,15 @@ class Scheduler:
 
     def _permit(self, running: Running, flight: Flight) -> Failed | None:
         cycle = Cycle(self._cluster.snapshot, flight.binding.request)
+        group = group_of(flight.queued.pod)
         for name, plugin in running.permits:
             try:
                 answer = plugin.permit(cycle, self.room.waiting())
             except Exception as exc:  # noqa: BLE001 - plugins from outside
                 return Failed(f"plugin {name} failed: {type(exc).__name__}: {exc}")
             if answer.status.code == Code.WAIT:
+                if self._held_back.holds(group, self._loop.time()):
+                    return Failed("another member of its pod group found no place a moment ago", name)
                 flight.waits_for[name] = answer.timeout
             elif not answer.status.ok:
                 return Failed(", ".join(answer.status.reasons), name, answer.status.code)
@@ -257,7 +266,23 @@ class Scheduler:
                 self.room.allow(answer.allow, name)
         if flight.waits_for:
             self.room.enter(flight)
+        if group is not None:
+            self._go_on_together(group, bool(flight.waits_for))
         return None
+
+    def _go_on_together(self, group: tuple[str, str], waits: bool) -> None:
+        """Who waits for the others does so while they are tried, not while they wait for something to happen."""
+        if waits:
+            self._wake_members(group)
+        else:
+            self._held_back.placed(group)
+
+    def _wake_members(self, group: tuple[str, str]) -> None:
+        uids = [pod["info"].uid for pod in self._cluster.group(group)]
+        if not uids:
+            self._held_back.gone(group)
+        self.queue.activate([uid for uid in uids if uid not in self._assumed])
+        self._wake.set()
 
     async def _carry(self, running: Running, flight: Flight, failed: Failed | None) -> None:
         """Permit's wait and all that follows; whatever comes out of it, the pod is somewhere afterwards."""
@@ -309,10 +334,8 @@ class Scheduler:
         """End an assumption: it was confirmed, or taken back."""
         if self._assumed.pop(flight.queued.pod.uid, None) is None:
             return
-        running = self._profiles.get(flight.queued.profile)
         self._cluster.snapshot.forget(flight.binding.request)
-        if running is not None:
-            running.volumes.forget(flight.binding)
+        forget(self._cluster, flight.binding)
 
     # -- failures --------------------------------------------------------------------------------------------------
 
@@ -343,7 +366,10 @@ class Scheduler:
         self._wake.set()
 
     def _give_way(self, running: Running, pod: PodInfo) -> None:
-        """Who waits for a pod that has no place gives its own back."""
+        """Who waits for a pod that has no place gives its own back, and the group is held back as a whole."""
+        group = group_of(pod)
+        if group is not None and running.permits:
+            self._held_back.failed(group, self._loop.time())
         for name, plugin in running.permits:
             uids = plugin.give_way(pod, self.room.waiting())
             self.room.reject(uids, name, f"{pod.namespace}/{pod.name} of the same group has no place")

@@ -48,13 +48,6 @@ class Volumes:
                 )
         binding.data["VolumeBinding/claims"] = list(self._waiting(binding))
 
-    def forget(self, binding: Binding) -> None:
-        """What the API server says counts again."""
-        for claim in binding.data.get("VolumeBinding/claims", ()):
-            self._cluster.believe(PVC, Key(claim.namespace, claim.name))
-        for volume in binding.placement.volumes.values():
-            self._cluster.believe(PV, Key("", volume))
-
     def _waiting(self, binding: Binding) -> Iterator[ClaimInfo]:
         """The pod's claims that are not bound and that no local disk fills."""
         known, request = self._cluster.snapshot.volumes.claims, binding.request
@@ -112,6 +105,14 @@ class Volumes:
             return False
 
         await self._cluster.until_claim(claim.namespace, claim.name, ready, self._seconds)
+
+
+def forget(cluster: Cluster, binding: Binding) -> None:
+    """What the API server says of the volumes and claims of a placement counts again."""
+    for claim in binding.data.get("VolumeBinding/claims", ()):
+        cluster.believe(PVC, Key(claim.namespace, claim.name))
+    for volume in binding.placement.volumes.values():
+        cluster.believe(PV, Key("", volume))
 
 
 async def select_node(api: Any, cluster: Cluster, claim: ClaimInfo, node: str | None) -> None:

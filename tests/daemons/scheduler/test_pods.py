@@ -128,6 +128,20 @@ def test_a_pod_that_is_made_anew_is_another_pod(world, start):
     world.placed("same")
 
 
+def test_a_pod_goes_to_its_berth_and_to_no_other_node(world, start):
+    """The berth's node has room for the pod only because the berth keeps it; the other node is empty."""
+    kept, empty = world.node("0", cpu="2"), world.node("1", cpu="8")
+    spec = {"app": "db", "ordinal": 0, "nodeName": kept, "requests": {"cpu": "1500m"}}
+    meta = {"name": "db-0", "namespace": world.name}
+    berth = {"apiVersion": "berth.dev/v1alpha1", "kind": "Berth", "metadata": meta, "spec": spec}
+    world.api.create(kinds.BERTH, berth)
+    start()
+    world.pod("stranger", cpu="1500m")
+    assert world.placed("stranger") == [empty]
+    world.pod("db-0", cpu="1500m")
+    assert world.placed("db-0") == [kept]
+
+
 def _node(pod):
     return pod["spec"].get("nodeName")
 
