@@ -1,0 +1,192 @@
+"""Faults that are told as a story: several steps, each looked at. Called by test_chaos, one after the other."""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.daemons.agent.disk_ground import Ground
+from tests.daemons.chaos import faults
+from tests.daemons.chaos.ground import BANK, BY_SERVICE, NAMESPACE, ChaosGround
+from tests.daemons.controller.world import until
+from tests.dev.hosts_help import eventually
+from tests.support.agent import AgentOnHost
+
+Chance = random.Random
+#: A life of a disk has about a dozen writes; what does not come to its end in so many agents' lives turns in circles.
+LIVES = 60
+
+
+def agent_dies_after_every_write(ground: ChaosGround, _chance: Chance) -> None:
+    """Lock, filesystem, mount, release, wipe of one disk, by agents of which each lives for one write to it.
+
+    Where a life repeats what the one before has written, the next may write once more.
+    """
+    room = ground.rooms[BY_SERVICE]
+    name = room.plug("48Mi")
+    room.agent.configure(**_with_mortal(ground, name))
+    room.wait_phase(name, "Available")
+    room.agent.stop()
+    mortal = Mortal(room, name)
+    try:
+        lock = room.lock(name)
+        mortal.until(lambda disk: (disk["status"].get("journal") or {}).get("step") == "Mounted")
+        room.agent.here(f"echo precious > {room.point(name)}/data/file; sync -f {room.point(name)}")
+        assert room.agent.here(f"blkid -p -o value -s UUID {room.device(name)}") == room.uuid(name, lock)
+        room.release(name, lock)
+        mortal.until(lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+        assert room.agent.here(f"mount -o ro {room.device(name)} /mnt; cat /mnt/data/file; umount /mnt") == "precious"
+        request = room.ask_wipe(name, "zero")
+        mortal.until(lambda disk: "wipe" not in disk["spec"])
+        last = room.object(name)["status"]["lastWipe"]
+        assert (last["requestID"], last["result"]) == (request, "Succeeded")
+        assert room.agent.here(f"tr -d '\\0' < {room.device(name)} | wc -c") == "0"
+        assert mortal.lives >= 10, "that was no death at every step"
+    finally:
+        ground.start_service()
+    eventually(lambda: room.object(name)["status"]["phase"] == "Available", 60, "the disk is free")
+    ground.cluster.kubectl("delete", "ld", room.object_name(name))
+    room.agent.configure(**_with_mortal(ground))
+    room.pull(name)
+
+
+def _with_mortal(ground: ChaosGround, *names: str) -> dict[str, Any]:
+    settings = ground.settings_of(BY_SERVICE)
+    more = [{"serial": ground.rooms[BY_SERVICE].plugged[name]["serial"]} for name in names]
+    return {**settings, "disks": [*settings["disks"], *more]}
+
+
+class Mortal:
+    """Agents that die."""
+
+    def __init__(self, room: Ground, name: str) -> None:
+        self.room, self.name, self.lives = room, name, 0
+        self.disk = room.object_name(name)
+        room.agent.put("dying.py", Path(__file__).with_name("dying.py").read_text())
+
+    def until(self, done: Callable[[dict[str, Any]], bool]) -> None:
+        """Life after life, until the object is so."""
+        writes, before = 1, ""
+        for _life in range(LIVES):
+            self._live(writes, done)
+            disk = self.room.object(self.name)
+            if done(disk):
+                return
+            now = _how_far(disk)
+            writes, before = (writes + 1 if now == before else 1), now
+        raise AssertionError(
+            f"it turns in circles: {self.room.object(self.name)}\n{self.room.agent.log('mortal')[-3000:]}"
+        )
+
+    def _live(self, writes: int, done: Callable[[dict[str, Any]], bool]) -> None:
+        """One agent, to its death, or until there is nothing more to do."""
+        agent = self.room.agent
+        command = agent.command("run").replace("agent.pyz", "dying.py")
+        given = f"DISK={shlex.quote(self.disk)} DIE_AT={writes}"
+        pid = int(agent.here(f"cd /; {given} nohup setsid {command} >>{agent.folder}/mortal 2>&1 </dev/null & echo $!"))
+        self.lives += 1
+        agent.pids.append(pid)
+        eventually(lambda: not agent.alive(pid) or done(self.room.object(self.name)), 90, "a death, or the end")
+        agent.stop()
+
+
+def _how_far(disk: dict[str, Any]) -> str:
+    """What a life that came further than the one before has changed."""
+    status = disk["status"]
+    wipe = status.get("wipe") or {}
+    return str((disk["spec"], status.get("journal"), wipe.get("step"), wipe.get("offset"), status.get("lastWipe")))
+
+
+def host_comes_back_as_another(ground: ChaosGround, _chance: Chance) -> None:
+    """The bank's host dies and its Node is deleted. It comes back under its name: two disks have swapped their kernel
+    names, and where the bank's disk was there is a stranger. Then the right disk is put back."""
+    room, hosts = ground.rooms[BANK], ground.cluster.hosts
+    bank, lock = ground.names[BANK, "bank"], ground.disk(BANK, "bank")["spec"]["claimRef"]
+    slot = ground.device(BANK, "bank")
+    ground.power_off(BANK)
+    ground.cluster.kubectl("delete", "node", BANK)
+    room.pull(bank)
+    stranger = room.plug("384Mi")
+    assert room.device(stranger) == slot
+    faults.swap_names(ground, BANK, "log", "still")
+    ground.power_on(BANK)
+    before = room.checksum(stranger)
+    message = room.wait_condition(bank, "Matched", "False", "Drift")
+    assert hosts.disks(BANK)[0]["serial"] not in message
+    assert ground.disk(BANK, "bank")["spec"]["claimRef"] == lock
+    for role in ("log", "still"):
+        there = ground.device(BANK, role)
+        room.wait(
+            ground.names[BANK, role],
+            f"mounted from {there}",
+            lambda disk, there=there: (
+                disk["status"]["phase"] == "InUse" and disk["status"]["observed"].get("devicePath") == there
+            ),
+        )
+    assert room.agent.here(f"ls -A {room.point(bank)}") == "", "the bank would begin anew in an empty folder"
+    assert not [one for one in ground.pods() if one["metadata"]["name"] == "bank-0" and faults.is_ready(one)]
+    assert room.checksum(stranger) == before
+    room.pull(stranger)
+    room.put_back(bank)
+
+
+def node_is_made_again_with_empty_disks(ground: ChaosGround, _chance: Chance) -> None:
+    """A new machine takes over the name of a dead one: its empty disks are new disks, and nobody's data is made up."""
+    room, lost = ground.rooms[BY_SERVICE], ("queue", "log", "still")
+    locks = {role: ground.disk(BY_SERVICE, role)["spec"]["claimRef"] for role in lost}
+    ground.power_off(BY_SERVICE)
+    ground.cluster.kubectl("delete", "node", BY_SERVICE)
+    for role in lost:
+        room.pull(ground.names[BY_SERVICE, role])
+    empty = room.plug("56Mi")
+    entry = {"serial": room.plugged[empty]["serial"], "storage_class": f"{ground.world.name}-queue"}
+    ground.power_on(BY_SERVICE, entry)
+    room.wait_phase(empty, "Available")
+    before = room.checksum(empty)
+    for role in lost:
+        disk = room.wait_phase(ground.names[BY_SERVICE, role], "Missing")
+        assert disk["spec"]["claimRef"] == locks[role]
+        assert room.agent.here(f"ls -A {room.point(ground.names[BY_SERVICE, role])}") == ""
+    assert "claimRef" not in room.object(empty)["spec"]
+    assert room.checksum(empty) == before
+    for role in lost:
+        room.put_back(ground.names[BY_SERVICE, role])
+    ground.cluster.kubectl("delete", "ld", room.object_name(empty))
+    room.agent.configure(**ground.settings_of(BY_SERVICE))
+    room.pull(empty)
+
+
+def leaders_are_paused(ground: ChaosGround, chance: Chance) -> None:
+    """An agent that stops in the middle of its work for longer than its Lease, with a second one on its node; and the
+    leading controller the same. Both come back and think that nothing has happened."""
+    host = "h2"
+    second = AgentOnHost(ground.cluster, host, "second").install(**ground.settings_of(host))
+    first = ground.agent_pid(host)
+    held = second.lease()["spec"]["holderIdentity"]
+    second.start()
+    try:
+        eventually(lambda: "leads, " in second.log(), 60, "the second agent stands back")
+        assert second.lease()["spec"]["holderIdentity"] == held
+        second.here(f"kill -STOP {first}")
+        try:
+            faults.leading_controller_is_paused(ground, chance)
+            until(lambda: second.lease()["spec"]["holderIdentity"] != held, ground.story)
+            served = ground.churn.served
+            until(lambda: ground.churn.served > served + 2, ground.story)
+        finally:
+            second.here(f"kill -CONT {first}")
+        until(lambda: "nothing is written until it is back" in _log_of(ground, host), lambda: _log_of(ground, host))
+        assert second.lease()["spec"]["holderIdentity"] != held
+    finally:
+        second.stop()
+        until(lambda: second.lease()["spec"].get("holderIdentity") == held, ground.story)
+        second.clean()
+
+
+def _log_of(ground: ChaosGround, host: str) -> str:
+    pod = ground.agent_pod(host)
+    assert pod is not None
+    return str(ground.cluster.kubectl("logs", pod["metadata"]["name"], "-n", NAMESPACE, "--tail", "200"))
