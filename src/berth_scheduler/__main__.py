@@ -34,6 +34,7 @@ from .profiles import Running, queue_rules, run_profile
 from .reports import Reports
 from .scheduler import Scheduler
 from .settings import Settings, add_run, read
+from .simulate import add_simulate, simulate_command
 
 _log = logging.getLogger(__name__)
 
@@ -45,9 +46,14 @@ CONNECTIONS = 32
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused us; 2 wrong settings."""
     parser = argparse.ArgumentParser(prog=NAME, description=(__doc__ or "").splitlines()[0])
-    add_run(parser.add_subparsers(dest="command", required=True, metavar="COMMAND"))
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_run(commands)
+    add_simulate(commands)
+    arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
-        settings = read(parser.parse_args(sys.argv[1:] if argv is None else argv))
+        if arguments.command == "simulate":
+            return simulate_command(arguments)
+        settings = read(arguments)
         logs.setup(settings.log_format, settings.log_level)
         return asyncio.run(run(settings))
     except InputError as exc:

@@ -6,7 +6,7 @@ of the caches.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from berth_core.app import claims
 from berth_core.app.claims import Asked
@@ -17,8 +17,18 @@ from berth_core.model import resources as kinds
 from berth_core.model.berth import BerthRecord
 from berth_core.model.placement import DiskClaim, Holder, PlacementRequest
 from berth_core.model.pod import ClaimVolume, PodInfo
+from berth_core.model.resources import Resource
 
-from .cluster import Cluster
+
+class Known(Protocol):
+    """Where the objects are: the daemon's caches, or the file of a simulation."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the engine sees of them."""
+
+    def get(self, kind: Resource, name: str, namespace: str | None = None) -> dict[str, Any] | None:
+        """One object as the API gives it, None if it is not there."""
 
 
 class Ask(NamedTuple):
@@ -33,7 +43,7 @@ class Ask(NamedTuple):
     problem: str = ""
 
 
-def ask(cluster: Cluster, pod: PodInfo) -> Ask:
+def ask(cluster: Known, pod: PodInfo) -> Ask:
     """What is asked for a pod. Its own Berth has the pod's name."""
     berth = own_berth(cluster.snapshot, pod)
     holder = Holder(berth.namespace, berth.app, berth.ordinal) if berth is not None else None
@@ -68,7 +78,7 @@ def owner_of(asked: Asked) -> Owner:
     return (claim.namespace, claims.app_name(claim.name), 0, claims.volume_label(claim.name))
 
 
-def _asked(cluster: Cluster, pod: PodInfo, volume: ClaimVolume) -> Asked | None:
+def _asked(cluster: Known, pod: PodInfo, volume: ClaimVolume) -> Asked | None:
     """The claim, where it waits for a disk. All others, and those with a problem, are VolumeBinding's."""
     info = cluster.snapshot.volumes.claims.get((pod.namespace, volume.claim))
     if info is None or info.volume_name or info.terminating or info.phase == "Lost":
