@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..cluster.columns import FloatColumn, IntColumn, np
+from ..cluster.columns import BoolColumn, FloatColumn, IntColumn, np
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def gradients(
     return found
 
 
-def taken_from(free: IntColumn, device: int, count: int, shares: int) -> IntColumn:
+def taken_from(free: IntColumn, device: int, count: int, shares: int) -> BoolColumn:
     """Return which devices are taken when `device` is the first: a boolean per node and device."""
     able = free >= shares
     able[:, :device] = False
-    taken: IntColumn = able & (np.cumsum(able, axis=1) <= count)
+    taken: BoolColumn = able & (np.cumsum(able, axis=1) <= count)
     return taken
