@@ -14,13 +14,17 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from berth_core.errors import BerthError, InputError
+from berth_core.errors import BerthError, InputError, StateError
 from berth_host.machine import Machine
 
 from . import VERSION
 from .config import Configuration, device_class_check
 from .config_check import check_text
+
+if TYPE_CHECKING:
+    from .single import HostLock
 
 LOG = logging.getLogger("berth_agent")
 CONFIG = "/etc/berth/agent.yaml"
@@ -82,6 +86,9 @@ def _add_run_options(run: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="keep the service account's token in FILE (the kubeconfig's tokenFile) fresh, bound to this node",
     )
+    run.add_argument(
+        "--ready-file", metavar="FILE", help="make FILE once everything that was seen is published (a pod's probe)"
+    )
     run.add_argument("--log-format", choices=("logfmt", "json"), default="logfmt")
     run.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
 
@@ -108,13 +115,13 @@ async def run(options: argparse.Namespace) -> None:
     from berth_kube.client import KubeClient
 
     from .agent import COMPONENT, Agent, utc_now
-    from .single import HostLock
+    from .single import HostLock as Lock
     from .token import renew_token
 
     configuration = Configuration(options.config or [Path(CONFIG)], options.node_name, options.state_directory, utc_now)
     configuration.start()
-    lock = HostLock(options.state_directory)
-    await lock.wait()
+    lock = Lock(options.state_directory)
+    await _take(lock, options.command == "once")
     access = config.load(options.kubeconfig)
     agent_name = f"{COMPONENT}/{VERSION}"
     async with (
@@ -127,7 +134,17 @@ async def run(options: argparse.Namespace) -> None:
         jobs = [asyncio.ensure_future(agent.run(options.command == "once"))]
         if options.renew_token:
             jobs.append(asyncio.ensure_future(renew_token(lease_client, agent.node, Path(options.renew_token))))
+        if options.ready_file:
+            agent.when_ready(lambda: Path(options.ready_file).touch())
         await _until_stopped(jobs)
+
+
+async def _take(lock: HostLock, once: bool) -> None:
+    """One agent works on a host; ``once`` waits for nobody, because the one that runs publishes everything anyway."""
+    if not once:
+        await lock.wait()
+    elif not lock.take():
+        raise StateError(f"an agent (pid {lock.owner()}) works on this host already: it publishes what is there")
 
 
 async def _until_stopped(jobs: list[asyncio.Task[None]]) -> None:

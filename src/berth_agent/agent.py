@@ -32,7 +32,7 @@ from .notify import Notifier
 from .observer import Observer
 from .parts import Ground
 from .publish import Publisher
-from .report import READY, Report
+from .report import READY, SURVEYED, Report
 from .seams import Look, Object, Tools
 from .serving import serve
 from .settings import Settings
@@ -81,7 +81,7 @@ class Agent:
         self.report = Report(utc_now, version, self._said)
         self.recorder = Recorder(client, COMPONENT, self.node)
         self.informer = Informer(client, LOCAL_DISK, fields=f"spec.nodeName={self.node}")
-        self.observer = Observer(self.machine, self.settings, self._looked)
+        self.observer = Observer(self.machine, self.settings, self._looked, self._surveyed)
         self.election = LeaderElection(
             lease_client,
             namespace,
@@ -98,6 +98,11 @@ class Agent:
         self.work, self.others = ground.disk_work(), ground.others()
         self.publisher = Publisher(self.tools, self.work, self.report, self._published)
         self.leads, self.ready = asyncio.Event(), asyncio.Event()
+        self._when_ready: Callable[[], object] = lambda: None
+
+    def when_ready(self, call: Callable[[], object]) -> None:
+        """Call this once, when everything that was seen is published for the first time."""
+        self._when_ready = call
 
     def settings(self) -> Settings:
         """The settings in force."""
@@ -121,7 +126,10 @@ class Agent:
     # -- running ---------------------------------------------------------------------------------------------------
 
     async def run(self, once: bool = False) -> None:
-        """Until cancelled, or (``once``) until what was seen is published. Raises what ended a task of ours."""
+        """Until cancelled, or (``once``) until what was seen is published; then no disk or device is touched.
+
+        Raises what ended a task of ours.
+        """
         self.informer.on(add=self._disk_changed, update=lambda _old, new: self._disk_changed(new))
         self.report.configuration(self.configuration.in_force)
         # The Lease is stopped last: until then nobody else may begin.
@@ -129,7 +137,7 @@ class Agent:
         running = _spawn(self._always())
         try:
             await _first_of([*lease, *running], self.leads.wait())
-            running += _spawn(self._leading())
+            running += _spawn({"publisher": self._publish} if once else self._leading())
             self._wake_all()
             await _first_of([*lease, *running], self.ready.wait() if once else asyncio.Event().wait())
         finally:
@@ -211,6 +219,9 @@ class Agent:
         self.metrics.looked(look, self.observer.surveys)
         self._wake_all()
 
+    def _surveyed(self, problem: str) -> None:
+        self.report.set(SURVEYED, "False" if problem else "True", "TakesLong" if problem else "Complete", problem)
+
     def _disk_changed(self, disk: Object) -> None:
         self.publisher.wake()
         self.reconciler.queue.add(str(disk["metadata"]["name"]))
@@ -232,6 +243,7 @@ class Agent:
         if not self.ready.is_set():
             LOG.info("everything that was seen is published")
             asyncio.get_running_loop().call_later(_SETTLED, give_back)
+            self._when_ready()
         self.ready.set()
 
     def _said(self) -> None:

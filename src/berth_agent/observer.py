@@ -1,7 +1,8 @@
 """The host's block devices as they are now: one Look, made anew when something changed and every so often anyway.
 
 `agent` runs me. A survey may take seconds (it asks lsblk and blkid, and a dying disk answers late), so it runs in a
-thread, never twice at once; the last Look stays until the next is complete.
+thread of its own, never twice at once; the last Look stays until the next is complete. A survey that a dead disk holds
+for ever holds nothing else: neither this loop nor the end of the agent.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from berth_host.block_devices import survey
 from berth_host.machine import Machine
 
+from .disks.threads import in_thread
 from .hostevents import KernelMessages, MountMessages, fingerprint
 from .seams import Look
 from .settings import Settings
@@ -24,10 +26,19 @@ _SLOW = 60.0
 
 
 class Observer:
-    """``changed(look)`` is called for each Look that differs from the one before, and for the first."""
+    """``changed(look)`` is called for each Look that differs from the one before, and for the first.
 
-    def __init__(self, machine: Machine, settings: Callable[[], Settings], changed: Callable[[Look], None]) -> None:
-        self.machine, self.settings, self.changed = machine, settings, changed
+    ``surveyed(problem)`` is called when a survey is complete (empty), and when one takes too long (why).
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        settings: Callable[[], Settings],
+        changed: Callable[[Look], None],
+        surveyed: Callable[[str], None],
+    ) -> None:
+        self.machine, self.settings, self.changed, self.surveyed = machine, settings, changed, surveyed
         self.look: Look | None = None
         self.surveys = 0
         self._asked = asyncio.Event()
@@ -55,12 +66,6 @@ class Observer:
             kernel.close()
             mounts.close()
 
-    async def once(self) -> Look:
-        """One survey, now."""
-        await self._survey()
-        assert self.look is not None  # noqa: S101 - made by the line above
-        return self.look
-
     def _is_due(self) -> bool:
         """Whether a full survey is needed: asked for, long ago, or the cheap look shows a change."""
         if self._asked.is_set() or time.monotonic() - self._last >= self.settings().intervals.scan:
@@ -82,12 +87,18 @@ class Observer:
         self._last = time.monotonic()
         # Taken before: what changes during the survey is found by the next look.
         self._print = fingerprint(self.machine)
-        found = asyncio.ensure_future(asyncio.to_thread(survey, self.machine))
-        done, _pending = await asyncio.wait([found], timeout=_SLOW)
-        if not done:
-            LOG.warning("the survey of the disks takes longer than %.0f s: a disk does not answer", _SLOW)
-        records = tuple(await found)
+        found = asyncio.ensure_future(in_thread(lambda: survey(self.machine), "survey"))
+        try:
+            done, _pending = await asyncio.wait([found], timeout=_SLOW)
+            if not done:
+                problem = f"the survey of the disks takes longer than {_SLOW:.0f} s: a disk does not answer"
+                LOG.warning("%s", problem)
+                self.surveyed(f"{problem}; what is published is what was seen before")
+            records = tuple(await found)
+        finally:
+            found.cancel()
         self.surveys += 1
+        self.surveyed("")
         if self.look is None or records != self.look.devices:
             self.look = Look(self.look.number + 1 if self.look else 1, records)
             LOG.info("look %d: %d block devices", self.look.number, len(self.look.whole))

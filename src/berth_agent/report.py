@@ -19,6 +19,7 @@ CONFIGURATION = "ConfigurationInForce"
 DISKS = "DisksDeclared"
 ALLOCATABLE = "AllocatableMatches"
 READY = "Ready"
+SURVEYED = "DisksSurveyed"
 _MESSAGE = 1024
 
 

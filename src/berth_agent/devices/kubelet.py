@@ -152,18 +152,23 @@ class Sockets:
         ]
 
     async def run(self, wanted: Callable[[], bool]) -> None:
-        """Serve while ``wanted``; returns too when somebody removed a socket (a kubelet's folder that was emptied)."""
+        """Serve while ``wanted``; returns too when somebody removed a socket (a kubelet's folder that was emptied).
+
+        Raises OSError where the folder cannot be used.
+        """
+        started: list[tuple[Server, str]] = []
         try:
             for server, path in self._servers:
                 await _listen(server, path)
+                started.append((server, path))
             log.info("DRA plugin %s listens on %s", DRIVER, self._plugin)
             while wanted() and all(os.path.exists(path) for _server, path in self._servers):
                 await asyncio.sleep(_LOOK)
             log.info(
-                "DRA plugin %s stops: %s", DRIVER, "a socket was removed" if wanted() else "devices are turned off"
+                "DRA plugin %s stops: %s", DRIVER, "a socket was removed" if wanted() else "other settings are in force"
             )
         finally:
-            for server, path in reversed(self._servers):
+            for server, path in reversed(started):
                 server.close()
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)

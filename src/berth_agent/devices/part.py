@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import Any
 
 from berth_core.app.device_claim import DRIVER, slice_device_name
@@ -80,9 +81,9 @@ class DevicePart:
         service, said = DraService(self._preparer.prepare, self._preparer.unprepare, self._health), ""
         while True:
             if self._wanted():
-                root = self._tools.machine.path(self._tools.settings().kubelet.root)
+                root = self._root()
                 try:
-                    await Sockets(root, service, self._told).run(self._wanted)
+                    await Sockets(root, service, self._told).run(partial(self._wanted_in, root))
                     said = ""
                 except OSError as exc:
                     if said != str(exc):
@@ -90,6 +91,13 @@ class DevicePart:
                     said = str(exc)
                 self._registered = False
             await asyncio.sleep(RETRY)
+
+    def _root(self) -> str:
+        """The kubelet's folder."""
+        return self._tools.machine.path(self._tools.settings().kubelet.root)
+
+    def _wanted_in(self, root: str) -> bool:
+        return self._wanted() and self._root() == root
 
     def _wanted(self) -> bool:
         return self._tools.settings().policies.devices
