@@ -156,7 +156,10 @@ def test_durations(text, value):
     assert seconds({"d": text}, "d", "d", 0) == value
 
 
-ARGS = {"ServiceAntiAffinity": {"label": "zone"}}
+ARGS = {
+    "DevicePacking": {"deviceClass": "gpu", "typicalPods": [{}]},
+    "ServiceAntiAffinity": {"label": "zone"},
+}
 
 
 def test_every_plugin_is_told_where_it_stands():
@@ -164,6 +167,7 @@ def test_every_plugin_is_told_where_it_stands():
     methods = {
         "pre_filter": "preFilter",
         "filter": "filter",
+        "post_filter": "postFilter",
         "pre_score": "preScore",
         "pre_enqueue": "preEnqueue",
         "queue_key": "queueSort",

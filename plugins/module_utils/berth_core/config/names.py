@@ -23,6 +23,7 @@ EXTENDS: Mapping[str, tuple[str, ...]] = {
     "Coscheduling": ("preEnqueue", "permit"),
     "DefaultBinder": ("bind",),
     "DefaultPreemption": ("preEnqueue", "postFilter"),
+    "DevicePacking": ("preScore", "score", "reserve"),
     "DynamicResources": ("preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"),
     "ImageLocality": ("score",),
     "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
