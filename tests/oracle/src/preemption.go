@@ -37,7 +37,7 @@ type preemption struct {
 type nominator struct{ pods map[string][]fwk.PodInfo }
 
 func (n *nominator) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
-func (n *nominator) DeleteNominatedPodIfExists(*v1.Pod)                           {}
+func (n *nominator) DeleteNominatedPodIfExists(*v1.Pod)                            {}
 func (n *nominator) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)          {}
 func (n *nominator) NominatedPodsForNode(name string) []fwk.PodInfo                { return n.pods[name] }
 
