@@ -50,6 +50,26 @@ def detach_dead(machine: Machine, name: str, mount_root: str) -> bool:
     return True
 
 
+def take_off_broken(machine: Machine, disk: Mapping[str, Any], mount_root: str) -> bool:
+    """Unmount a filesystem that answers errors only from its mount point; whether it was mounted there.
+
+    A pod that has it keeps its own mount of it. But no new pod gets in, so that the last one goes and the disk can be
+    mounted anew: a moment without users would never come where each pod is followed by the next at once.
+    Raises StateError, DataError.
+    """
+    name = disk["metadata"]["name"]
+    here = mounted_here(machine, name, mount_root)
+    if here is None:
+        return False
+    _check_device(machine, disk, here)
+    run(
+        machine,
+        ["umount", here.point],
+        f"LocalDisk {name}: its broken filesystem cannot be unmounted from {here.point}",
+    )
+    return True
+
+
 def mounted_here(machine: Machine, name: str, mount_root: str) -> Mount | None:
     """The mount at the LocalDisk's mount point."""
     point = mount_point(name, mount_root)
@@ -67,14 +87,20 @@ def users(machine: Machine, mount: Mount) -> list[str]:
     return [*points, *users_elsewhere(machine, mount.device)]
 
 
+def _check_device(machine: Machine, disk: Mapping[str, Any], here: Mount) -> None:
+    if not is_alive(machine, here):
+        return
+    device = find_device(disk, Survey(machine).records())
+    if here.device != device["number"]:
+        raise DataError(
+            f"LocalDisk {disk['metadata']['name']}: another disk ({here.source}) is mounted at {here.point}; it is not "
+            "touched"
+        )
+
+
 def _check(machine: Machine, disk: Mapping[str, Any], here: Mount) -> None:
     name = disk["metadata"]["name"]
-    if is_alive(machine, here):
-        device = find_device(disk, Survey(machine).records())
-        if here.device != device["number"]:
-            raise DataError(
-                f"LocalDisk {name}: another disk ({here.source}) is mounted at {here.point}; it is not touched"
-            )
+    _check_device(machine, disk, here)
     used_by = users(machine, here)
     if used_by:
         raise StateError(

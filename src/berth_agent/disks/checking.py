@@ -107,7 +107,7 @@ class Checking:
             status = to_status(health, facts, live, self.tools.now())
             if status != live:
                 await self.record.write(disk, health=status)
-        await self.pods.tell(disk, _verdict(disk, device, health or Health()))
+        await self.pods.tell(disk, _verdict(disk, device, health or Health(), self.tools.settings().mount_root))
 
     async def _try_all(self, devices: dict[str, Device]) -> dict[str, Tried]:
         """Begin a try of each, then wait for the answers, all together."""
@@ -168,11 +168,20 @@ class Checking:
         self._soon.clear()
 
 
-def _verdict(disk: Object, device: Device | None, health: Health) -> Verdict:
+def _verdict(disk: Object, device: Device | None, health: Health, root: str) -> Verdict:
     if device is None:
         return Verdict(False, "Missing", f"LocalDisk {disk['metadata']['name']} is not in its node any more")
     if health.state == FAULTED:
         return Verdict(False, health.reason, f"LocalDisk {disk['metadata']['name']}: {health.message}")
     if device.get("health") == FAULTED:
         return Verdict(False, FAULTED, f"LocalDisk {disk['metadata']['name']}: {device.get('problem')}")
+    if _is_left_over(disk, device, mount_point(str(disk["metadata"]["name"]), root)):
+        words = "this pod has an old mount of a filesystem that is shut down; delete the pod: the next gets a new one"
+        return Verdict(False, "OldMount", f"LocalDisk {disk['metadata']['name']}: {words}")
     return Verdict(True, "Healthy", "every disk of this pod answers")
+
+
+def _is_left_over(disk: Object, device: Device, point: str) -> bool:
+    """Whether pods still have a filesystem that was taken off its mount point because it answered errors only."""
+    mounts = device.get("mounts") or ()
+    return bool(mounts) and point not in mounts and disk["spec"].get("volumeMode") != "Block"

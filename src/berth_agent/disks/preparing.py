@@ -156,11 +156,12 @@ class Preparing:
             await self.record.write(disk, finding(MOUNTED, plan), journal=journal_entry(MOUNTED, plan, ref))
 
     async def _take_off_broken(self, disk: Object) -> None:
-        """A filesystem that has shut itself down comes back only by a new mount; that waits until nobody uses it."""
+        """A filesystem that has shut itself down comes back only by a new mount, when no pod has it."""
         name, root, machine = str(disk["metadata"]["name"]), self.tools.settings().mount_root, self.tools.machine
-        await _on_host(lambda: unmounting.unmount(machine, disk, root, False), f"unmount {name}")
-        LOG.info("LocalDisk %s: its filesystem answered errors only, and nobody uses it: it is mounted anew", name)
-        self.renewed(name)
+        self.tools.check()
+        if await _on_host(lambda: unmounting.take_off_broken(machine, disk, root), f"unmount {name}"):
+            LOG.info("LocalDisk %s: its filesystem answers errors only: it is mounted anew when no pod has it", name)
+            self.renewed(name)
 
     async def _say(self, disk: Object, reason: str, message: str) -> None:
         """The condition, and an Event where it is news."""

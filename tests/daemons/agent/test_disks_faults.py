@@ -165,7 +165,8 @@ def test_a_disk_that_breaks_under_a_living_filesystem(ground: Ground) -> None:
         eventually(lambda: told(ground, pod)[0] == "False", 60, "the pod is told")
         assert disk["spec"]["claimRef"] == lock
         assert get(ground.cluster, "pod", pod)["status"]["phase"] == "Running"
-        assert ground.agent.here(f"findmnt -no TARGET {ground.point(mine)}")  # in use: it stays where it is
+        # what the pod has of it stays the pod's; a new one would not get in
+        assert "/kubelet/pods/" in ground.agent.here(f"findmnt -no TARGET -S {ground.device(mine)}")
 
         ground.agent.signal("KILL")  # the verdict outlives the agent
         ground.agent.start(log="second")
