@@ -58,6 +58,16 @@ options:
         description: Tolerations of the pods; by default as the manifest says.
         type: list
         elements: dict
+      wait:
+        description:
+          - Wait until Kubernetes has replaced every pod. It replaces one after the other, and none before the last one
+            has published its node; where one does not, the others keep the agent that works, and the task fails.
+        type: bool
+        default: false
+      wait_timeout:
+        description: Seconds.
+        type: int
+        default: 300
 attributes:
   check_mode:
     description: Says what would change, without a single write.

@@ -16,13 +16,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..berth_core.app.compare import differences, prune
-from ..berth_core.app.node_agents import LEASE_PREFIX, NAMESPACE, agent_of, held_disks
-from ..berth_core.errors import InputError, LockError, NotFoundError, StateError
+from ..berth_core.app.node_agents import LEASE_PREFIX, NAMESPACE, agent_of, held_disks, not_rolled_out
+from ..berth_core.errors import InputError, LockError, NotFoundError, StateError, TimeoutExpired
 from ..berth_core.model import resources
 from ..berth_core.model.resources import CONFIG_MAP, DAEMON_SET, LEASE, LOCAL_DISK, Resource
 from .base import Context, Operation
 from .crds import read_definitions
-from .objects import diff_entry
+from .objects import diff_entry, poll
 
 _KINDS = {
     (each.api_version, each.kind): each for each in vars(resources).values() if isinstance(each, resources.Resource)
@@ -99,7 +99,27 @@ def _present(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) ->
             continue
         if context.check_mode or _apply(context, kind, body):
             diff.append(diff_entry(kind, name, prune(live, body) if live else None, body, namespace))
+    asked = context.params["daemonset"]
+    if asked and asked.get("wait") and not context.check_mode:
+        _wait(context, asked["wait_timeout"])
     return {"changed": bool(diff), "diff": diff}
+
+
+def _wait(context: Context, seconds: int) -> None:
+    """Until Kubernetes has replaced every pod, one after the other. Raises TimeoutExpired that says where it stands."""
+    problem = ""
+
+    def look() -> bool | None:
+        nonlocal problem
+        labels = "app.kubernetes.io/name=berth-agent"
+        problem = not_rolled_out(
+            context.client.get(DAEMON_SET, "berth-agent", NAMESPACE),
+            lambda: context.client.list(resources.POD, NAMESPACE, labels=labels),
+        )
+        return None if problem else True
+
+    if not poll(look, seconds):
+        raise TimeoutExpired(f"node_agent: not every agent runs and is Ready after {seconds} s: {problem}")
 
 
 def _apply(context: Context, kind: Resource, body: Mapping[str, Any]) -> bool:
@@ -187,6 +207,8 @@ OPERATION = Operation(
                 "configurations": {"type": "dict"},
                 "node_selector": {"type": "dict"},
                 "tolerations": {"type": "list", "elements": "dict"},
+                "wait": {"type": "bool", "default": False},
+                "wait_timeout": {"type": "int", "default": 300},
             },
         },
     },

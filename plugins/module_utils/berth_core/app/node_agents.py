@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Callable
 
 from .lock import disk_holder
 
@@ -66,6 +66,35 @@ def unready(agent: Mapping[str, Any], configuration: str | None, version: str | 
     if not agent["ready"]:
         return f"the agent of node {agent['node']} is not Ready{_told(agent, 'Ready')}"
     return ""
+
+
+def not_rolled_out(daemon_set: Mapping[str, Any], pods: Callable[[], Iterable[Mapping[str, Any]]]) -> str:
+    """How far Kubernetes is with replacing the agents' pods, as one line; empty when all are new and Ready.
+
+    ``pods`` is asked only where something is missing, for the names and nodes of those that are not Ready.
+    """
+    status = daemon_set.get("status") or {}
+    wanted = int(status.get("desiredNumberScheduled") or 0)
+    updated, available = (int(status.get(key) or 0) for key in ("updatedNumberScheduled", "numberAvailable"))
+    seen = int(status.get("observedGeneration") or 0) >= int(daemon_set["metadata"].get("generation") or 0)
+    if seen and updated == wanted == available:
+        return ""
+    waiting = sorted(_pod_problem(pod) for pod in pods() if not _is_ready(pod))
+    told = f"; not Ready: {'; '.join(waiting)}" if waiting else ""
+    return f"of {wanted} agents {updated if seen else 0} are new and {available} are available{told}"
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _pod_problem(pod: Mapping[str, Any]) -> str:
+    """``name on node n1 (ImagePullBackOff)``."""
+    states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
+    reasons = [str((state.get("waiting") or state.get("terminated") or {}).get("reason") or "") for state in states]
+    why = next(filter(None, reasons), str((pod.get("status") or {}).get("phase") or "Pending"))
+    return f"{pod['metadata']['name']} on node {(pod.get('spec') or {}).get('nodeName') or 'none'} ({why})"
 
 
 def held_disks(disks: Iterable[Mapping[str, Any]], nodes: Sequence[str] | None = None) -> list[dict[str, str]]:
