@@ -1,24 +1,45 @@
 """The agent on real disks: NVMe and SCSI as udev shows them, failing, vanishing, coming back under other names.
 
-What a namespace host cannot have: firmware identities, hot-plug, systemd. One machine for all tests of this file, in
-their order; each leaves its disks as it found them.
+What a namespace host cannot have: firmware identities, SMART, hot-plug, I/O errors under a filesystem, a clock of its
+own, systemd, a power cut. One machine for all tests of this file, in their order; each leaves its disks as it found
+them, but for the one that `kept` holds from the first test that wants it to the last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 
-from tests.daemons.vm.ground import VmGround
+from berth_core.app.claim_disks import not_free
+from berth_core.app.prepare import FORMATTING
+from berth_core.model.disk import LocalDisk
+from tests.daemons.vm.ground import Kept, VmGround
 from tests.daemons.vm.service import SECONDS
 from tests.dev.hosts_help import eventually
 from tests.support.playbook import Run
 
 pytestmark = [pytest.mark.slow]
 MIB = 1 << 20
+HELD = "n1"
+# What the program that makes filesystems does when it is asked to stop half-way: on the disk everything is there.
+MKFS = """#!/bin/sh
+echo mkfs >> /root/mkfs-calls; sync /root/mkfs-calls
+/usr/sbin/mkfs.xfs "$@" || exit
+[ -e /run/stall ] || exit 0
+sync; touch /run/stalled; exec sleep 3600
+"""
 
 
 def changed(run: Run) -> list[str]:
     return [task.name.rpartition(" : ")[2] for task in run.tasks if task.result.get("changed")]
+
+
+@pytest.fixture(scope="module")
+def kept(ground: VmGround) -> Kept:
+    """A replica that lives through everything, with a megabyte of data."""
+    return ground.keep(HELD)
 
 
 def test_the_role_has_installed_it_and_disks_are_found_by_what_their_firmware_says(ground: VmGround) -> None:
@@ -34,6 +55,42 @@ def test_the_role_has_installed_it_and_disks_are_found_by_what_their_firmware_sa
         assert seen["devicePath"] == ground.device(disk.name)
         assert seen["wwn"] == disk.wwn if disk.bus == "scsi" else seen["wwn"].startswith("nvme.1b36-")
         assert seen["byPath"].startswith("pci-0000:")
+
+
+def test_disks_fail_each_in_its_way_and_their_pods_are_told(ground: VmGround) -> None:
+    """SMART's critical warning, I/O errors of writes, and a disk pulled out; all under live filesystems."""
+    warned, broken, pulled = "n0", ("s0",), "s1"
+    replicas = ground.replicas([warned, *broken, pulled])
+    sums, before = {name: ground.write(name) for name in replicas}, ground.device(pulled)
+    ground.vm.disks.smart(warned, 4)
+    for name in broken:
+        ground.vm.disks.errors(name, "write")
+    ground.pull(pulled)
+
+    for name in (warned, *broken):
+        assert not_free_when_free(ground.wait_phase(name, "Faulted")) == "Faulted"
+        ground.wait_told(replicas[name].pod, "False", "SelfReported" if name == warned else "")
+    ground.wait_event(replicas[warned].pod, "DiskSelfReported")
+    assert ground.read(warned) == sums[warned], "a disk in use is not taken away"
+    assert not_free_when_free(ground.wait_phase(pulled, "Missing")) == "Missing"
+    ground.wait_told(replicas[pulled].pod, "False", "Missing")
+
+    ground.vm.disks.smart(warned, 0)
+    for name in broken:
+        ground.vm.disks.errors(name, "none")
+    ground.put_back(pulled)
+    for name, replica in replicas.items():
+        ground.wait_phase(name, "InUse")
+        ground.wait_told(replica.pod, "True", "Healthy")
+        ground.wait_mounted(name, replica.lock)
+        assert ground.read(name) == sums[name]
+    assert ground.device(pulled) != before, "the dead mount held the old name"
+    ground.give_back({name: replica.lock for name, replica in replicas.items()})
+
+
+def not_free_when_free(disk: dict[str, Any]) -> str:
+    """Why the scheduler would not give it to anybody, even if nobody held it."""
+    return not_free(LocalDisk.from_object({**disk, "spec": {**disk["spec"], "claimRef": None}}))
 
 
 def test_two_disks_change_their_names_and_only_the_path_changes(ground: VmGround) -> None:
@@ -70,3 +127,91 @@ def test_disks_that_nobody_can_tell_apart_are_refused_by_name(ground: VmGround) 
         ground.discard("twin", "nobody")
     ground.wait_phase("s1", "Available")
     eventually(lambda: not ground.refused(""), SECONDS, "nothing is refused any more")
+
+
+def test_another_disk_in_the_slot_of_a_locked_one_is_drift_and_is_not_touched(ground: VmGround, kept: Kept) -> None:
+    disks = ground.vm.disks
+    stranger = disks.add("x", "nvme", 64 * MIB)
+    try:
+        ground.agent.here(f"printf mine > {ground.device_of(stranger.serial)}; sync")
+        ground.pull("x")
+        ground.pull(HELD)
+        disks.swap(HELD, "x")
+        disks.plug("x")
+        words = ground.wait_condition(HELD, "Matched", "False", "Drift")
+        assert stranger.serial in words, words
+        assert ground.plugged[HELD]["serial"] in words
+        ground.wait_told(kept.pod, "False", "Missing")
+        ground.pull("x")
+        disks.swap(HELD, "x")
+        ground.put_back(HELD)
+        kept.check()
+        ground.wait_told(kept.pod, "True", "Healthy")
+        disks.plug("x")
+        assert ground.agent.here(f"head -c 8 {ground.device_of(stranger.serial)} | tr -d '\\0'") == "mine"
+    finally:
+        ground.discard("x")
+        ground.plug_all()
+
+
+@pytest.fixture
+def clock(ground: VmGround) -> Iterator[Callable[[int], None]]:
+    """Moves the machine's clock by seconds, and sets it right afterwards."""
+    moved: list[int] = []
+
+    def move(seconds: int) -> None:
+        moved.append(seconds)
+        ground.agent.here(f"date -s @$(( $(date +%s) + {seconds} ))")
+
+    yield move
+    if sum(moved):
+        move(-sum(moved))
+
+
+def test_the_clock_jumps_an_hour_and_back_and_nothing_else_happens(
+    ground: VmGround, kept: Kept, clock: Callable[[int], None]
+) -> None:
+    spec, pid = ground.object(HELD)["spec"], ground.agent.shown("MainPID")
+    clock(3600)
+    ground.pull("s1")
+    ground.wait_phase("s1", "Missing")
+    clock(-3600)
+    renewed = ground.agent.lease()["spec"]["renewTime"]
+    ground.put_back("s1")
+    ground.wait_phase("s1", "Available")
+    ground.wait_renewed(renewed)
+    kept.check()
+    assert (ground.object(HELD)["spec"], ground.agent.shown("MainPID")) == (spec, pid)
+
+
+def test_power_is_cut_between_mkfs_and_status_and_disks_have_been_moved(ground: VmGround, kept: Kept) -> None:
+    """No second mkfs, no other disk, and the same bytes; the kernel's names are what the firmware makes of it."""
+    agent, vm = ground.agent, ground.vm
+    vm.put("/usr/local/sbin/mkfs.xfs", MKFS.encode(), 0o755)
+    agent.here("touch /run/stall")
+    lock = ground.lock("n0")
+    eventually(lambda: agent.here("cat /run/stalled && echo yes", check=False), SECONDS, "mkfs is done, and not told")
+    assert (ground.object("n0")["status"]["journal"] or {}).get("step") == FORMATTING
+    before = {name: ground.object(name) for name in ground.plugged}
+    boot = agent.here("cat /proc/sys/kernel/random/boot_id")
+    vm.power_off(cut=True)
+    for pair in (("n0", "n1"), ("s0", "s1")):
+        vm.disks.swap(*pair)
+    try:
+        vm.power_on()
+        assert agent.here("cat /proc/sys/kernel/random/boot_id") != boot
+        agent.wait_ready(SECONDS)  # systemd has started it
+        ground.wait_mounted("n0", lock)
+        assert agent.here("cat /root/mkfs-calls") == "mkfs"
+        kept.check()
+        for name, disk in before.items():
+            after = ground.wait_phase(name, "InUse" if name in ("n0", HELD) else "Available")
+            assert after["spec"] == disk["spec"]
+            was, now = disk["status"]["observed"], after["status"]["observed"]
+            assert now["devicePath"] == ground.device(name)
+            assert now["byPath"] != was["byPath"]
+            place = dict.fromkeys(("devicePath", "byPath", "filesystem", "mounts"))
+            assert {**now, **place} == {**was, **place}
+        ground.give_back({"n0": lock})
+    finally:
+        agent.here("rm -f /usr/local/sbin/mkfs.xfs /root/mkfs-calls", check=False)
