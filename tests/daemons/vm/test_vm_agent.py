@@ -16,7 +16,7 @@ from berth_core.app.claim_disks import not_free
 from berth_core.app.prepare import FORMATTING
 from berth_core.model.disk import LocalDisk
 from tests.daemons.vm.ground import Kept, VmGround
-from tests.daemons.vm.service import SECONDS
+from tests.daemons.vm.service import SECONDS, UNIT
 from tests.dev.hosts_help import eventually
 from tests.support.playbook import Run
 
@@ -182,6 +182,26 @@ def test_the_clock_jumps_an_hour_and_back_and_nothing_else_happens(
     ground.wait_renewed(renewed)
     kept.check()
     assert (ground.object(HELD)["spec"], ground.agent.shown("MainPID")) == (spec, pid)
+
+
+def test_systemd_starts_an_agent_again_that_was_killed_or_hangs(ground: VmGround, kept: Kept) -> None:
+    agent = ground.agent
+    # A sign of life is due every twenty seconds at least, from the next start on: a stopped process gives none.
+    runtime = f"/run/systemd/system/{UNIT}.d"
+    agent.here(f"mkdir -p {runtime} && printf '[Service]\nWatchdogSec=20\n' > {runtime}/zz-watchdog.conf")
+    agent.here("systemctl daemon-reload")
+    restarts = int(agent.shown("NRestarts"))
+    agent.signal("KILL")
+    eventually(lambda: int(agent.shown("NRestarts")) > restarts, SECONDS, "a restart")
+    agent.wait_ready(SECONDS)
+    main = agent.shown("MainPID")
+    agent.signal("STOP")
+    agent.here(f"rm -r {runtime}; systemctl daemon-reload")
+    eventually(lambda: agent.shown("MainPID") not in (main, "0"), SECONDS, "another process")
+    agent.wait_ready(SECONDS)
+    kept.check()
+    assert "Watchdog timeout" in agent.said_of_it()
+    assert "reception only permitted" not in agent.said_of_it()
 
 
 def test_power_is_cut_between_mkfs_and_status_and_disks_have_been_moved(ground: VmGround, kept: Kept) -> None:
