@@ -42,6 +42,9 @@ class Checking:
         self._probes: dict[str, Probe] = {}
         self._smart: dict[str, tuple[float, dict[str, Any]]] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
+        #: LocalDisk -> when the last check began whose probe failed; when its filesystem was last mounted
+        self._failed: dict[str, float] = {}
+        self._mounted: dict[str, float] = {}
         self._said: set[str] = set()
         self._soon = asyncio.Event()
 
@@ -50,9 +53,16 @@ class Checking:
         return self._health.get(str(disk["metadata"]["name"])) or from_status(disk.get("status") or {})
 
     def is_broken_mount(self, disk: Object) -> bool:
-        """Whether what is mounted for it answered with an error."""
-        health = self.health(disk)
-        return health.state == FAULTED and health.reason == "ProbeFailed"
+        """Whether what is mounted for it answered with an error: this very mount, not one before it."""
+        name, health = str(disk["metadata"]["name"]), self.health(disk)
+        if health.state != FAULTED or health.reason != "ProbeFailed":
+            return False
+        return self._failed.get(name, 0.0) > self._mounted.get(name, 0.0)
+
+    def mounted_anew(self, name: str) -> None:
+        """What failed until now says nothing of the new mount: check it soon. Returns at once."""
+        self._mounted[name] = time.monotonic()
+        self.check_soon()
 
     def check_soon(self) -> None:
         """Do not wait for the interval. Returns at once."""
@@ -75,7 +85,9 @@ class Checking:
         disks = {name: (disk, look.find_or_problem(disk)[0]) for name, disk in self.tools.disks().items()}
         for gone in set(self._health) - set(disks):
             self._health.pop(gone)
+        began = time.monotonic()
         tried = await self._try_all({name: found for name, (_disk, found) in disks.items() if found is not None})
+        self._failed.update({name: began for name, each in tried.items() if each.result == "failed"})
         for name, (disk, device) in disks.items():
             if device is not None:
                 evidence = await self._evidence(name, device, tried.get(name))

@@ -72,6 +72,7 @@ class Preparing:
             return _RETRY_SECONDS
         if outcome.done:
             LOG.info("LocalDisk %s: %s", name, ", ".join(outcome.done))
+            self.renewed(name)
             self.tools.look_again()
         return None
 
@@ -161,7 +162,6 @@ class Preparing:
         self.tools.check()
         if await _on_host(lambda: unmounting.take_off_broken(machine, disk, root), f"unmount {name}"):
             LOG.info("LocalDisk %s: its filesystem answers errors only: it is mounted anew when no pod has it", name)
-            self.renewed(name)
 
     async def _say(self, disk: Object, reason: str, message: str) -> None:
         """The condition, and an Event where it is news."""

@@ -23,7 +23,7 @@ class Disks:
         self.tools = tools
         self.record = Record(tools)
         self.checking = Checking(tools, self.record)
-        self.preparing = Preparing(tools, self.record, lambda _name: self.checking.check_soon())
+        self.preparing = Preparing(tools, self.record, self.checking.mounted_anew)
         self.wiping = Wiping(tools, self.record)
 
     def findings(self, disk: Object, device: Device | None) -> Mapping[str, Any]:  # noqa: ARG002 - DiskWork's

@@ -165,7 +165,8 @@ def test_a_disk_that_breaks_under_a_living_filesystem(ground: Ground) -> None:
         eventually(lambda: told(ground, pod)[0] == "False", 60, "the pod is told")
         assert disk["spec"]["claimRef"] == lock
         assert get(ground.cluster, "pod", pod)["status"]["phase"] == "Running"
-        # what the pod has of it stays the pod's; a new one would not get in
+        eventually(lambda: not ground.agent.here(f"findmnt -no TARGET {ground.point(mine)}", check=False), 60, "gone")
+        # a new pod would not get in; what this one has of it stays its own
         assert "/kubelet/pods/" in ground.agent.here(f"findmnt -no TARGET -S {ground.device(mine)}")
 
         ground.agent.signal("KILL")  # the verdict outlives the agent
@@ -176,7 +177,7 @@ def test_a_disk_that_breaks_under_a_living_filesystem(ground: Ground) -> None:
         ground.cluster.hosts.disk_heal(HOST, mine)
         remove_pod(ground, pod)
         ground.wait(mine, "healed", lambda disk: disk["status"]["health"]["reason"] == "Healed")
-        ground.wait_phase(mine, "InUse")
+        ground.wait_mounted(mine, lock)
         ground.agent.here(f"echo more > {ground.point(mine)}/data/more; sync")
         assert ground.agent.here(f"cat {ground.point(mine)}/data/file") == "precious"
     finally:
