@@ -7,7 +7,6 @@ import io
 import subprocess
 import tarfile
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +65,6 @@ class VmAgent(AgentOnHost):
         same = subprocess.run([PYTHON, "-c", version], capture_output=True, text=True, check=True).stdout
         if self.here(f"{PYTHON} -c '{version}'") == same.strip():
             self.vm.run("tar", "-C", "/var/cache", "-xf", "-", data=_compiled())
-
-    def newer(self, folder: Path) -> Path:
-        """Another version of the agent, as far as anybody can see: the same program with a file more."""
-        target = folder / "newer.pyz"
-        target.write_bytes((self.plays / "berth-agent.pyz").read_bytes())
-        with zipfile.ZipFile(target, "a") as archive:
-            archive.writestr("NEWS", "newer\n")
-        return target
 
     # -- the service -------------------------------------------------------------------------------------------------
 
