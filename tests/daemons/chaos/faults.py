@@ -135,7 +135,9 @@ def breaks_under(ground: ChaosGround, host: str, role: str) -> None:
     try:
         disk = room.wait_phase(name, "Faulted")
         assert disk["spec"]["claimRef"] == lock
-        assert room.agent.here(f"findmnt -no TARGET {room.point(name)}"), "a mount in use was taken away"
+        gone = f"findmnt -no TARGET {room.point(name)} || echo off"
+        eventually(lambda: room.agent.here(gone, check=False) == "off", SECONDS, "it goes off its mount point")
+        assert "/kubelet/pods/" in room.agent.here(f"findmnt -no TARGET -S {room.device(name)}"), "a pod lost its mount"
     finally:
         ground.cluster.hosts.disk_heal(host, name)
     ground.restart_pod(host, role)
