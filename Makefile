@@ -99,7 +99,7 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
-.PHONY: cluster oracle dev apiserver daemons integration molecule
+.PHONY: cluster oracle dev apiserver daemons chaos integration molecule
 cluster: venv ## build the development cluster's programs and its virtual machine (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 	@if [ "$$(id -u)" = 0 ]; then $(BIN)/berth-dev vm build; \
@@ -116,6 +116,9 @@ apiserver: venv ## tests against the real control plane
 
 daemons: venv ## tests of the agent and the controller, on the real control plane and on real hosts (as root)
 	$(PYTEST) $(SIDE_BY_SIDE) tests/daemons
+
+chaos: venv ## faults one by one under PostgreSQL on real hosts (as root); not yet a part of `make test`
+	$(PYTEST) -v tests/daemons/chaos/each_fault.py
 
 integration: venv ## tests on real hosts with real disks (as root)
 	$(PYTEST) $(SIDE_BY_SIDE) tests/integration
