@@ -99,7 +99,7 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
-.PHONY: cluster oracle dev apiserver daemons chaos integration molecule
+.PHONY: cluster oracle dev apiserver daemons vm chaos integration molecule
 cluster: venv ## build the development cluster's programs and its virtual machine (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 	@if [ "$$(id -u)" = 0 ]; then $(BIN)/berth-dev vm build; \
@@ -114,8 +114,11 @@ dev: venv ## tests of the development cluster itself
 apiserver: venv ## tests against the real control plane
 	$(PYTEST) $(SIDE_BY_SIDE) tests/apiserver
 
-daemons: venv ## tests of the agent and the controller, on the real control plane and on real hosts (as root)
-	$(PYTEST) $(SIDE_BY_SIDE) tests/daemons
+daemons: venv ## tests of the agent, the controller and the scheduler, on the real control plane and on real hosts (as root)
+	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm tests/daemons
+
+vm: venv cluster ## the agent in a virtual machine with NVMe and SCSI disks (as root); not yet a part of `make test`
+	$(PYTEST) tests/daemons/vm
 
 chaos: venv ## faults one by one under PostgreSQL on real hosts (as root); not yet a part of `make test`
 	$(PYTEST) -v tests/daemons/chaos/each_fault.py
