@@ -136,7 +136,7 @@ def _typed(value: Any, wanted: Any, path: str) -> None:
                 for index, one in enumerate(value):
                     _typed(one, typing.get_args(option)[0], f"{path}[{index}]")
                 return
-        elif option is Any or type(value) is option or (option is float and type(value) is int):
+        elif option is Any or value.__class__ in (option, int if option is float else option):  # bool is no int here
             return
     names = " or ".join(getattr(one, "__name__", str(one)) for one in options)
     raise InputError(f"{path}: expected {names}, got {value!r}", field=path)

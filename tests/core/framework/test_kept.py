@@ -123,8 +123,7 @@ def test_a_known_selector_looks_at_no_pod_again(snapshot, monkeypatch):
     bind(snapshot, asked(topologySpreadConstraints=spread))
 
     def never(_namespace):
-        raise AssertionError("all pods were looked at again")
-        yield
+        return (pytest.fail("all pods were looked at again") for _each in "x")  # asked for is not yet looked at
 
     monkeypatch.setattr(snapshot._occupants, "in_namespace", never)
     after = bind(snapshot, asked(ordinal=1, topologySpreadConstraints=spread))

@@ -21,6 +21,7 @@ def plane(control_plane: Any) -> Any:
 
     install_crds(control_plane.kubeconfig)
     control_plane.kubectl("apply", "-f", str(DEPLOY / "rbac.yaml"))
+    control_plane.add_nodes(0)  # none of its own: it runs kwok, which keeps the worlds' nodes
     return control_plane
 
 

@@ -145,7 +145,7 @@ class VmGround(Ground):
 
     def keep(self, name: str) -> Kept:
         """A replica with data, whose checksum can be asked for."""
-        (replica,) = self.replicas([name]).values()
+        replica = self.replicas([name])[name]
         return Kept(self, name, replica.lock, replica.pod, self.write(name))
 
     def _pod_on(self, disk: str, lock: dict[str, Any]) -> str:
