@@ -10,6 +10,7 @@ from typing import Any
 
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
 from berth_core.errors import InputError
+from berth_kube import options
 
 #: Each flag has an environment variable: BERTH_CONTROLLER_ and the flag's name in capitals.
 PREFIX = "BERTH_CONTROLLER_"
@@ -64,33 +65,11 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
         description="Binds PersistentVolumeClaims of the provisioner local.berth.dev to local disks.",
         epilog=f"Each flag can be given as an environment variable: --leader-elect as {PREFIX}LEADER_ELECT=true.",
     )
-    for name, field in Settings.__dataclass_fields__.items():
-        default = field.default
-        text = _HELP[name] + ("" if default in ("", None) or "default" in _HELP[name] else f" (default: {default})")
-        flag = f"--{name.replace('_', '-')}"
-        action = argparse.BooleanOptionalAction if isinstance(default, bool) else "store"
-        parser.add_argument(flag, dest=name, action=action, default=None, help=text)
-    given = {key: value for key, value in vars(parser.parse_args(argv)).items() if value is not None}
-    variables = os.environ if environ is None else environ
-    named = {key: variables[PREFIX + key.upper()] for key in _HELP if PREFIX + key.upper() in variables}
-    values: dict[str, Any] = {key: _typed(key, value) for key, value in {**named, **given}.items()}
+    options.add_flags(parser, Settings, _HELP)
+    values: dict[str, Any] = options.read(
+        parser.parse_args(argv), os.environ if environ is None else environ, Settings, PREFIX
+    )
     return _checked(Settings(**values))
-
-
-def _typed(name: str, value: object) -> object:
-    default = Settings.__dataclass_fields__[name].default
-    flag = f"--{name.replace('_', '-')} (or {PREFIX}{name.upper()})"
-    if isinstance(default, bool):
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if str(value).lower() not in words:
-            raise InputError(f"{flag} is {value!r}: expected true or false")
-        return words[str(value).lower()]
-    if isinstance(default, str):
-        return str(value)
-    try:
-        return float(str(value)) if isinstance(default, float) else int(str(value))
-    except ValueError as exc:
-        raise InputError(f"{flag} is {value!r}: expected a number") from exc
 
 
 def _checked(settings: Settings) -> Settings:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
 from berth_core.errors import InputError
+from berth_kube import options
 
 #: Each flag of `run` has an environment variable: BERTH_SCHEDULER_ and the flag's name in capitals.
 PREFIX = "BERTH_SCHEDULER_"
@@ -57,43 +58,13 @@ def add_run(commands: Any) -> None:
         description="Places the pods whose schedulerName is one of the configuration's profiles.",
         epilog=f"Each flag can be given as an environment variable: --leader-elect as {PREFIX}LEADER_ELECT=true.",
     )
-    for name, field in Settings.__dataclass_fields__.items():
-        default = field.default
-        text = _HELP[name] + ("" if default in ("", None) or "default" in _HELP[name] else f" (default: {default})")
-        action = argparse.BooleanOptionalAction if isinstance(default, bool) else "store"
-        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, action=action, default=None, help=text)
-
-
-def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings of `berth-scheduler run ...`, without the word run. Raises InputError that names flag or variable."""
-    parser = argparse.ArgumentParser(prog="berth-scheduler")
-    add_run(parser.add_subparsers(required=True))
-    return read(parser.parse_args(["run", *argv]), environ)
+    options.add_flags(parser, Settings, _HELP)
 
 
 def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings of a parsed command line; a flag goes before its variable."""
-    given = {key: value for key, value in vars(arguments).items() if key in _HELP and value is not None}
-    variables = os.environ if environ is None else environ
-    named = {key: variables[PREFIX + key.upper()] for key in _HELP if PREFIX + key.upper() in variables}
-    values: dict[str, Any] = {key: _typed(key, value) for key, value in {**named, **given}.items()}
+    """Settings of a parsed command line. Raises InputError that names the flag and the variable."""
+    values: dict[str, Any] = options.read(arguments, os.environ if environ is None else environ, Settings, PREFIX)
     return _checked(Settings(**values))
-
-
-def _typed(name: str, value: object) -> object:
-    default = Settings.__dataclass_fields__[name].default
-    flag = f"--{name.replace('_', '-')} (or {PREFIX}{name.upper()})"
-    if isinstance(default, bool):
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if str(value).lower() not in words:
-            raise InputError(f"{flag} is {value!r}: expected true or false")
-        return words[str(value).lower()]
-    if isinstance(default, str):
-        return str(value)
-    try:
-        return int(str(value))
-    except ValueError as exc:
-        raise InputError(f"{flag} is {value!r}: expected a number") from exc
 
 
 def _checked(settings: Settings) -> Settings:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +62,22 @@ def kubeconfig(control_plane: Any, admin: ApiClient, path: Path, server: str | N
 
 
 class Process:
-    """One controller. Ends with the test, whatever happens."""
+    """One controller, or another daemon with a ``command``. Ends with the test, whatever happens."""
 
-    def __init__(self, config: Path, log: Path, *flags: str, module: str = "berth_controller") -> None:
+    def __init__(
+        self,
+        config: Path,
+        log: Path,
+        *flags: str,
+        module: str = "berth_controller",
+        command: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = log
-        command = [sys.executable, "-m", module, "--kubeconfig", str(config), "--port", "0", *flags]
+        argv = [sys.executable, "-m", module, *command, "--kubeconfig", str(config), "--port", "0", *flags]
         with log.open("ab") as stream:
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            self.process = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=ROOT, env=environment)
+            variables = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+            self.process = subprocess.Popen(argv, stdout=stream, stderr=stream, cwd=ROOT, env=variables)
 
     def text(self) -> str:
         return self.log.read_text()

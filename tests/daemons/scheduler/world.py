@@ -6,9 +6,6 @@ RBAC is what deploy/scheduler says. Every world has scheduler names and a Lease 
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,8 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.controller.world import PATIENCE, ROOT, until
+from tests.daemons.controller.world import ROOT, until
+from tests.daemons.controller.world import Process as ControllerProcess
 from tests.daemons.controller.world import World as ControllerWorld
 
 DEPLOY = ROOT / "deploy" / "scheduler"
@@ -43,7 +41,7 @@ def kubeconfig(control_plane: Any, admin: Any, path: Path, server: str | None = 
     return path
 
 
-class Process:
+class Process(ControllerProcess):
     """One scheduler. Ends with the test, whatever happens."""
 
     def __init__(
@@ -54,16 +52,7 @@ class Process:
         module: str = "berth_scheduler",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        import os
-
-        self.log = log
-        command = [sys.executable, "-m", module, "run", "--kubeconfig", str(kubeconfig_path), "--port", "0", *flags]
-        with log.open("ab") as stream:
-            variables = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
-            self.process = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=ROOT, env=variables)
-
-    def text(self) -> str:
-        return self.log.read_text()
+        super().__init__(kubeconfig_path, log, *flags, module=module, command=("run",), environment=environment)
 
     def says(self, words: str) -> Process:
         """Wait until its log has these words."""
@@ -74,23 +63,6 @@ class Process:
     def works(self) -> Process:
         """Wait until it leads and its caches are filled."""
         return self.says(" works as ")
-
-    def signal(self, number: int) -> None:
-        self.process.send_signal(number)
-
-    def ended(self) -> int:
-        """Its exit status, when it has ended by itself."""
-        return self.process.wait(PATIENCE)
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
 
 
 class World(ControllerWorld):
