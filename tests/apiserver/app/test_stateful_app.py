@@ -55,7 +55,7 @@ def test_the_pod_comes_back_to_its_disk_by_any_scheduler(world, kubeconfig):
     world.client.delete(world.kinds.POD, "db-1", "default")
     after = run(options)
     assert not after.get("failed"), after
-    pods = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in world.client.list(world.kinds.POD, "default")}
+    pods = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in world.ours(world.kinds.POD)}
     assert pods["db-1"] == places(before)["db-1"][0]
     assert places(after) == places(before)
 
@@ -104,7 +104,7 @@ def test_bare_pods_are_tied_and_replaced_in_place(world, kubeconfig):
     options = params("db", kubeconfig, workload="Pod", wait=True)
     first = run(options)
     assert not first.get("failed"), first
-    pods = {pod["metadata"]["name"]: pod for pod in world.client.list(world.kinds.POD, "default")}
+    pods = {pod["metadata"]["name"]: pod for pod in world.ours(world.kinds.POD)}
     assert {name: pod["spec"]["nodeName"] for name, pod in pods.items()} == {
         name: place[0] for name, place in places(first).items()
     }
@@ -113,7 +113,7 @@ def test_bare_pods_are_tied_and_replaced_in_place(world, kubeconfig):
     second = run(options)
     assert not second.get("failed"), second
     assert places(second) == places(first)
-    fresh = {pod["metadata"]["name"]: pod for pod in world.client.list(world.kinds.POD, "default")}
+    fresh = {pod["metadata"]["name"]: pod for pod in world.ours(world.kinds.POD)}
     assert all(fresh[name]["metadata"]["uid"] != pod["metadata"]["uid"] for name, pod in pods.items())
     world.check()
 

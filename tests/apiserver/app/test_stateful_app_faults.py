@@ -46,13 +46,9 @@ def shape(world, app):
     for name, record in berths.items():
         held = sorted(disk for disk, uid in holders.items() if uid == record["metadata"]["uid"])
         rows[name] = (record["spec"]["nodeName"], held, record["status"]["phase"])
-    volumes = {
-        item["spec"]["claimRef"]["name"]: item["spec"]["local"]["path"] for item in world.client.list(world.kinds.PV)
-    }
-    claims = {
-        item["metadata"]["name"]: item["status"].get("phase") for item in world.client.list(world.kinds.PVC, "default")
-    }
-    sets = [item["spec"]["replicas"] for item in world.client.list(world.kinds.STATEFUL_SET, "default")]
+    volumes = {item["spec"]["claimRef"]["name"]: item["spec"]["local"]["path"] for item in world.ours(world.kinds.PV)}
+    claims = {item["metadata"]["name"]: item["status"].get("phase") for item in world.ours(world.kinds.PVC)}
+    sets = [item["spec"]["replicas"] for item in world.ours(world.kinds.STATEFUL_SET)]
     return {"berths": rows, "volumes": volumes, "claims": claims, "sets": sets}
 
 

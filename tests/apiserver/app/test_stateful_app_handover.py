@@ -118,7 +118,7 @@ def test_every_pod_gets_the_device_that_its_berth_locked(world, kubeconfig, work
     assert run(wanted)["changed"] is False
     gone = run({**wanted, "state": "absent"})
     assert not gone.get("failed"), gone
-    assert world.client.list(world.kinds.RESOURCE_CLAIM, "default") == []
+    assert world.ours(world.kinds.RESOURCE_CLAIM) == []
     assert locked(world) == {}
 
 
@@ -135,7 +135,7 @@ def test_two_shares_of_one_device_are_two_claims_on_it(world, kubeconfig):
 def test_a_template_that_begins_to_name_its_device_gets_a_claim(world, kubeconfig):
     first = run(options("late", kubeconfig, handed=False, workload="Pod", replicas=1, wait=True))
     assert not first.get("failed"), first
-    assert world.client.list(world.kinds.RESOURCE_CLAIM, "default") == []
+    assert world.ours(world.kinds.RESOURCE_CLAIM) == []
     then = run(options("late", kubeconfig, workload="Pod", replicas=1, wait=True))
     assert not then.get("failed"), then
     assert allocated(world, "late-0") == [(locked(world)["late-0"][1], "1k")]
@@ -162,7 +162,7 @@ def test_a_device_that_no_agent_publishes_is_refused_by_name(world, kubeconfig):
     refused = run(options("ml", kubeconfig, workload="Pod"))
     assert refused["failed"]
     assert "does not publish it to the kubelet" in refused["msg"]
-    assert world.client.list(world.kinds.POD, "default") == []
+    assert world.ours(world.kinds.POD) == []
 
 
 def test_the_claim_of_an_earlier_berth_is_made_anew(world, kubeconfig):
@@ -199,7 +199,7 @@ def test_killed_at_every_write_with_a_device_in_hand(world, kubeconfig):
         assert run(gone, kill_at=1 + write % len(back), before=write % 2 == 0) is None
         result = run(gone)
         assert not result.get("failed"), (write, result)
-        assert (locked(world), world.client.list(world.kinds.RESOURCE_CLAIM, "default")) == ({}, []), write
+        assert (locked(world), world.ours(world.kinds.RESOURCE_CLAIM)) == ({}, []), write
 
 
 def test_a_claim_of_the_template_with_a_devices_name_is_refused(world, kubeconfig):

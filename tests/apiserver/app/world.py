@@ -12,6 +12,7 @@ STORAGE_CLASS = {
     "volumeBindingMode": "WaitForFirstConsumer",
 }
 MI = 2**20
+OURS = "app.kubernetes.io/managed-by=berth"
 
 
 def params(app, kubeconfig, **values):
@@ -64,6 +65,10 @@ class World:
         status = {"metadata": {}, "status": {"phase": phase, "observed": OBSERVED}}
         return self.client.patch(self.kinds.LOCAL_DISK, made["metadata"]["name"], None, status, "status")
 
+    def ours(self, kind):
+        """What berth has made of a kind in the namespace of these tests; other files' tests use it too."""
+        return self.client.list(kind, "default" if kind.namespaced else None, labels=OURS)
+
     def disks(self):
         return {disk["metadata"]["name"]: disk for disk in self.client.list(self.kinds.LOCAL_DISK)}
 
@@ -89,7 +94,6 @@ class World:
 
     def clear(self):
         """Remove everything that tests have made, whatever state it is in, and wait until it is gone."""
-        label = "app.kubernetes.io/managed-by=berth"
         ours = (
             self.kinds.STATEFUL_SET,
             self.kinds.SERVICE,
@@ -99,13 +103,13 @@ class World:
             self.kinds.RESOURCE_CLAIM,
         )
         for kind in ours:
-            for item in self.client.list(kind, labels=label):
+            for item in self.client.list(kind, labels=OURS):
                 meta = item["metadata"]
                 self.client.delete(kind, meta["name"], meta.get("namespace"))
         for kind in (self.kinds.BERTH, self.kinds.LOCAL_DISK, self.kinds.LOCAL_DEVICE):
             for item in self.client.list(kind):
                 self.client.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))
         deadline = time.monotonic() + 30
-        while any(self.client.list(kind, labels=label) for kind in ours):
+        while any(self.client.list(kind, labels=OURS) for kind in ours):
             assert time.monotonic() < deadline, "what the last test made does not go"
             time.sleep(0.05)
