@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berth_core.app import claim_steps, claims, states
+from berth_core.app.asking import owner_of
 from berth_core.app.claim_steps import CREATE, DONE, REMOVE, STATUS, View, Wait, Write
 from berth_core.app.claims import Asked
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
@@ -24,7 +25,6 @@ from berth_core.framework.contract import SUCCESS, Status
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, STORAGE_CLASS
 
 from .cluster import Cluster
-from .requests import owner_of
 from .volumes import Volumes, select_node
 
 _log = logging.getLogger(__name__)

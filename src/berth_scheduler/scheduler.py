@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from berth_core.app.asking import Ask, ask
 from berth_core.errors import BerthError
 from berth_core.framework.binding import Binding
 from berth_core.framework.contract import Code
@@ -33,7 +34,6 @@ from .metrics import UNSCHEDULABLE as REFUSED
 from .profiles import Running
 from .reports import ERROR as SCHEDULER_ERROR
 from .reports import UNSCHEDULABLE, Reports
-from .requests import Ask, ask
 from .volumes import forget
 
 _log = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from berth_core.app.asking import ask
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import BerthError, InputError
 from berth_core.framework.contract import Nomination
@@ -27,7 +28,6 @@ from berth_core.model.pod import PodInfo
 
 from .configuration import Configurations
 from .files import FileCluster, Obj, checked
-from .requests import ask
 from .settings import Settings
 
 MOST_TIMES = 100_000

@@ -60,10 +60,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class NodeScore:
-    """A node's scores: `plugins` before weighting (0 to 100), `total` after."""
+    """A node's scores: `plugins` before weighting (0 to 100), `total` after; `raw`: before they were normalized."""
 
     total: int
     plugins: Mapping[str, int]
+    raw: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -205,11 +206,12 @@ class _Run:
         rows = self._filter(rows)
         if not len(rows):
             return self._nowhere()
+        raws: dict[str, IntColumn] = {}
         scores: dict[str, IntColumn] = {}
         total = ints(len(rows))
         if len(rows) > 1 or (self.explain and self.only_node is None):
-            scores, total = self._score(rows)
-        return self._done(rows, total, self._scores(rows, scores, total) if self.explain else {})
+            raws, scores, total = self._score(rows)
+        return self._done(rows, total, self._scores(rows, raws, scores, total) if self.explain else {})
 
     def _looked_at(self, rows: Sequence[int] | IntColumn) -> None:
         if len(rows) <= FEW:
@@ -241,9 +243,10 @@ class _Run:
             rows = rows[passes(verdict)]
         return rows
 
-    def _score(self, rows: IntColumn) -> tuple[dict[str, IntColumn], IntColumn]:
+    def _score(self, rows: IntColumn) -> tuple[dict[str, IntColumn], dict[str, IntColumn], IntColumn]:
         skipped = self._skipped_scores(rows)
         total = ints(len(rows))
+        raws: dict[str, IntColumn] = {}
         scores: dict[str, IntColumn] = {}
         for scorer in self.profile.scorers:
             if scorer.name in skipped:
@@ -251,15 +254,20 @@ class _Run:
             raw = scorer.plugin.score(self.cycle, rows)
             self.counts.score[scorer.name] += len(rows)
             self.counts.computed[scorer.name] += len(rows)
+            raws[scorer.name] = raw
             scores[scorer.name] = normalized(scorer, self.cycle, rows, raw)
             total += scorer.weight * scores[scorer.name]
-        return scores, total
+        return raws, scores, total
 
-    def _scores(self, rows: IntColumn, scores: Mapping[str, IntColumn], total: IntColumn) -> Mapping[str, NodeScore]:
+    def _scores(
+        self, rows: IntColumn, raws: Mapping[str, IntColumn], scores: Mapping[str, IntColumn], total: IntColumn
+    ) -> Mapping[str, NodeScore]:
         names = self.snapshot.nodes.names
         return {
             names[int(row)]: NodeScore(
-                int(total[position]), {name: int(column[position]) for name, column in scores.items()}
+                int(total[position]),
+                {name: int(column[position]) for name, column in scores.items()},
+                {name: int(column[position]) for name, column in raws.items()},
             )
             for position, row in enumerate(rows)
         }

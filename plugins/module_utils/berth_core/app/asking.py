@@ -1,27 +1,30 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 """From a pod to what the engine is asked: its claims of berth's classes as local disks, and its own berth.
 
-The scheduler calls me once for each attempt, as all of it may have changed since the last one. Pure but for the reading
-of the caches.
+The scheduler calls me once for each attempt, as all of it may have changed since the last one; so do its extender, the
+simulation and placement_info.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from berth_core.app import claims
-from berth_core.app.claims import Asked
-from berth_core.cluster.disks import Owner
-from berth_core.cluster.snapshot import Snapshot
-from berth_core.errors import BerthError
-from berth_core.model import resources as kinds
-from berth_core.model.berth import BerthRecord
-from berth_core.model.placement import DiskClaim, Holder, PlacementRequest
-from berth_core.model.pod import ClaimVolume, PodInfo
-from berth_core.model.resources import Resource
+from ..cluster.disks import Owner
+from ..cluster.snapshot import Snapshot
+from ..errors import BerthError
+from ..model import resources as kinds
+from ..model.berth import BerthRecord
+from ..model.placement import DiskClaim, Holder, PlacementRequest
+from ..model.pod import ClaimVolume, PodInfo
+from ..model.resources import Resource
+from . import claims
+from .claims import Asked
 
 
 class Known(Protocol):
-    """Where the objects are: the daemon's caches, or the file of a simulation."""
+    """Where the objects are: the daemon's caches, the file of a simulation, the lists of a module."""
 
     @property
     def snapshot(self) -> Snapshot:
