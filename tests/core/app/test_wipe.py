@@ -119,8 +119,9 @@ def test_an_interrupted_wipe_goes_on_by_its_method_and_another_request_begins_an
     journal = progress(first, "Overwriting", 1 << 20, 5, "zero")
     again = plan_wipe(asked("auto", wipe=journal), [device()], True, "later")
     assert (again.method, again.offset, again.start_time) == ("zero", 1 << 20, NOW)
-    for other in ({**journal, "requestID": "r0"}, {**journal, "step": "Signatures"}):
-        assert plan_wipe(asked("auto", wipe=other), [device()], True, "later").offset == 0
+    for other, began in (({**journal, "requestID": "r0"}, "later"), ({**journal, "step": "Signatures"}, NOW)):
+        anew = plan_wipe(asked("auto", wipe=other), [device()], True, "later")
+        assert (anew.method, anew.offset, anew.start_time) == ("discard", 0, began)
 
 
 def test_a_request_is_carried_out_once_and_cleared_with_whose_data_there_was():

@@ -84,7 +84,9 @@ def plan_wipe(disk: Object, devices: Sequence[Device], can_discard: bool, now: s
     method = (DISCARD if can_discard else ZERO) if asked == AUTO else asked
     if method == DISCARD and not can_discard:
         raise InputError(f"LocalDisk {name}: {describe(device)} offers no discard; ask for zero or auto", disk=name)
-    journal = _journal(disk, request["requestID"])
+    begun = _begun(disk, request["requestID"])
+    # Before the first signature is gone nothing is done that could be gone on with.
+    journal = begun if begun.get("step") != "Signatures" else {}
     return WipePlan(
         name=name,
         request=str(request["requestID"]),
@@ -96,7 +98,7 @@ def plan_wipe(disk: Object, devices: Sequence[Device], can_discard: bool, now: s
         method=str(journal.get("method") or method),
         offset=int(journal.get("offset") or 0),
         fallback=asked == AUTO,
-        start_time=str(journal.get("startTime") or now),
+        start_time=str(begun.get("startTime") or now),
     )
 
 
@@ -158,7 +160,7 @@ def last_of(disk: Object) -> Mapping[str, Any]:
     return dict((disk.get("status") or {}).get("lastWipe") or {})
 
 
-def _journal(disk: Object, request: str) -> Mapping[str, Any]:
-    journal = (disk.get("status") or {}).get("wipe") or {}
-    # Before the first signature is gone nothing is done that could be gone on with.
-    return journal if journal.get("requestID") == request and journal.get("step") != "Signatures" else {}
+def _begun(disk: Object, request: str) -> Mapping[str, Any]:
+    """``status.wipe``, where it is that request's."""
+    journal = dict((disk.get("status") or {}).get("wipe") or {})
+    return journal if journal.get("requestID") == request else {}
