@@ -23,6 +23,7 @@ from berth_core.model.resources import Resource
 
 from .call import WRITES, Call, make_call, plain_get
 from .config import Config
+from .http1 import Framed, Framing
 from .sending import Observe, Options, Sender
 from .watch import Watch
 
@@ -51,7 +52,8 @@ class KubeClient:
 
     ``timeout`` is that of a whole request, tries and pauses included; each method that sends takes another by name.
     ``connections`` bounds the requests under way; watches have connections of their own. ``gzip`` asks for compressed
-    answers: less on the network for more work on both sides. ``observe(verb, status, seconds)`` is called after each
+    answers: less on the network for more work on both sides. ``framing``: who takes HTTP apart, for a daemon that sends
+    much that of http1_fast.py. ``observe(verb, status, seconds)`` is called after each
     try (status 0: no answer). Every method raises ApiError's children; UnavailableError means that nothing is known of
     what became of a write.
     """
@@ -65,10 +67,11 @@ class KubeClient:
         timeout: float = 30.0,
         connections: int = 8,
         gzip: bool = False,
+        framing: Callable[[], Framed] = Framing,
         observe: Observe | None = None,
     ) -> None:
         self._config, self._manager = config, field_manager
-        self._sender = Sender(config, Options(user_agent, timeout, connections, gzip), observe)
+        self._sender = Sender(config, Options(user_agent, timeout, connections, gzip, framing), observe)
         #: writes that the API server carried out
         self.written = 0
 

@@ -14,9 +14,9 @@ import errno
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
-from .http1 import END, Framing, FramingError, Head
+from .http1 import END, Framed, Framing, FramingError, Head
 
 CONNECT_SECONDS = 10.0
 #: An idle connection older than this is not trusted to be alive: load balancers forget connections silently.
@@ -64,9 +64,8 @@ NAME, REFUSED, CERTIFICATE, TIMEOUT, CLOSED, PROTOCOL = (
 class Connection:
     """One connection: one exchange at a time. Made by `connect`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._framing = Framing()
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framing: Framed) -> None:
+        self._reader, self._writer, self._framing = reader, writer, framing
         self._loop = asyncio.get_running_loop()
         self._alarm: asyncio.TimerHandle | None = None
         self._expired = False
@@ -148,7 +147,9 @@ class Connection:
             self._alarm = None
 
 
-async def connect(endpoint: Endpoint, context: ssl.SSLContext | None, deadline: float) -> Connection:
+async def connect(
+    endpoint: Endpoint, context: ssl.SSLContext | None, deadline: float, framing: Callable[[], Framed] = Framing
+) -> Connection:
     """A new connection. Raises WireError (nothing was sent)."""
     loop = asyncio.get_running_loop()
     seconds = max(0.0, min(CONNECT_SECONDS, deadline - loop.time()))
@@ -166,7 +167,7 @@ async def connect(endpoint: Endpoint, context: ssl.SSLContext | None, deadline: 
     finally:
         opening.cancel()
     _keep_alive(writer.get_extra_info("socket"))
-    return Connection(reader, writer)
+    return Connection(reader, writer, framing())
 
 
 async def _open(

@@ -1,13 +1,13 @@
-"""HTTP/1.1 as bytes: a request becomes bytes, bytes become an answer. wire.py alone calls me; I touch no socket.
+"""HTTP/1.1 as bytes: a request becomes bytes, bytes become an answer. connection.py alone calls me; I touch no socket.
 
-This is the only file that names the parser, so that a faster one can take its place.
+Here the parser is pure Python (h11). http1_fast.py does the same with a compiled one; no other file names a parser.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Protocol, Union
 
 import h11
 
@@ -41,6 +41,38 @@ Part = Optional[Union[Head, bytes, End]]
 
 class FramingError(Exception):
     """The other side does not speak HTTP/1.1, or stopped in the middle of an answer."""
+
+
+class Framed(Protocol):
+    """What a connection needs of either."""
+
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+        """The bytes of one request."""
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the socket."""
+
+    def next(self) -> Part:
+        """The next part of the answer."""
+
+    def reusable(self) -> bool:
+        """Whether another exchange may follow."""
+
+
+def inflate(head: Head) -> zlib._Decompress | None:
+    """What unpacks the answer's body; None where it is not packed."""
+    gzipped = head.header("content-encoding").lower() == "gzip"
+    return zlib.decompressobj(zlib.MAX_WBITS | 16) if gzipped else None
+
+
+def plain(unpack: zlib._Decompress | None, data: bytes) -> bytes:
+    """Some of the body, unpacked where it was packed."""
+    if unpack is None:
+        return data
+    try:
+        return unpack.decompress(data)
+    except zlib.error as exc:
+        raise FramingError(f"the answer's gzip is broken: {exc}") from exc
 
 
 class Framing:
@@ -83,7 +115,7 @@ class Framing:
             if isinstance(event, h11.Response):
                 return self._head(event)
             if isinstance(event, h11.Data):
-                return self._plain(bytes(event.data))
+                return plain(self._inflate, bytes(event.data))
             if isinstance(event, h11.EndOfMessage):
                 if self._inflate is not None and not self._inflate.eof:
                     raise FramingError("the answer's gzip is broken: it ends early")
@@ -101,14 +133,5 @@ class Framing:
     def _head(self, event: h11.Response) -> Head:
         headers = tuple((key.decode("ascii"), value.decode("latin-1")) for key, value in event.headers)
         head = Head(event.status_code, headers)
-        gzipped = head.header("content-encoding").lower() == "gzip"
-        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if gzipped else None
+        self._inflate = inflate(head)
         return head
-
-    def _plain(self, data: bytes) -> bytes:
-        if self._inflate is None:
-            return data
-        try:
-            return self._inflate.decompress(data)
-        except zlib.error as exc:
-            raise FramingError(f"the answer's gzip is broken: {exc}") from exc

@@ -18,6 +18,7 @@ from berth_core.model.api_errors import Request, api_error, warnings
 from . import connection, retry
 from .call import Call
 from .config import Config
+from .http1 import Framed, Framing
 from .wire import Response, Wire
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Options(NamedTuple):
     timeout: float
     connections: int
     gzip: bool
+    framing: Callable[[], Framed] = Framing
 
 
 class Sender:
@@ -41,7 +43,7 @@ class Sender:
         self._config, self._timeout = config, options.timeout
         self._common = {"user-agent": options.user_agent, **({"accept-encoding": "gzip"} if options.gzip else {})}
         self._loop = asyncio.get_running_loop()
-        self._wire = Wire(config.endpoint, self._context, options.connections)
+        self._wire = Wire(config.endpoint, self._context, options.connections, options.framing)
         self._observe: Observe = observe or (lambda _verb, _status, _seconds: None)
         #: called right before each write is sent; what it raises, the caller gets
         self.before_write: Callable[[], None] = lambda: None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
 from .connection import PROTOCOL, TIMEOUT, Connection, Endpoint, WireError, connect
-from .http1 import Head
+from .http1 import Framed, Framing, Head
 
 
 class Response(NamedTuple):
@@ -28,8 +28,14 @@ class Wire:
     ``context`` is asked at each new connection, so that changed certificates are taken up. Made inside a running loop.
     """
 
-    def __init__(self, endpoint: Endpoint, context: Callable[[], ssl.SSLContext | None], limit: int) -> None:
-        self._endpoint, self._context, self._limit = endpoint, context, limit
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        context: Callable[[], ssl.SSLContext | None],
+        limit: int,
+        framing: Callable[[], Framed] = Framing,
+    ) -> None:
+        self._endpoint, self._context, self._limit, self._framing = endpoint, context, limit, framing
         self._loop = asyncio.get_running_loop()
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
@@ -123,7 +129,7 @@ class Wire:
 
     async def _new(self, deadline: float) -> Connection:
         self._refuse_closed()
-        connection = await connect(self._endpoint, self._context(), deadline)
+        connection = await connect(self._endpoint, self._context(), deadline, self._framing)
         self._open.add(connection)
         try:
             self._refuse_closed()  # it may have been closed meanwhile

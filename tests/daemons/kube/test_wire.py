@@ -6,14 +6,14 @@ import asyncio
 import gzip
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from berth_core.errors import ApiError, GoneError, UnavailableError
 from berth_core.model.resources import CONFIG_MAP, NAMESPACE, POD
-from berth_kube import config, retry
+from berth_kube import config, http1, http1_fast, retry
 from berth_kube.client import KubeClient
 from berth_kube.credentials import Static
 
@@ -32,6 +32,8 @@ OK = answer(200, {"metadata": {"name": "x"}})
 
 class Script:
     """A server that gives these answers, one for each request, and then closes; empty bytes close at once."""
+
+    framing: Callable[[], http1.Framed] = http1.Framing
 
     def __init__(self, *answers: bytes) -> None:
         self.answers, self.requests, self.connections = list(answers), [], 0
@@ -59,12 +61,21 @@ class Script:
             writer.close()
 
 
+@pytest.fixture(autouse=True, params=[http1.Framing, http1_fast.FastFraming], ids=["h11", "httptools"])
+def framing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every answer is read by both parsers."""
+    Script.framing = request.param
+    yield
+    Script.framing = http1.Framing
+
+
 def play(run: Run, script: Script, story: Callable[[KubeClient], Any], **options: Any) -> Any:
     async def scene() -> Any:
         server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         where = config.endpoint(f"http://127.0.0.1:{port}", "test")
         try:
+            options.setdefault("framing", Script.framing)
             async with KubeClient(config.Config(where, None, Static({}), "test", "default"), **options) as client:
                 return await story(client)
         finally:
