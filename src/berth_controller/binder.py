@@ -256,7 +256,7 @@ class Binder:
             return
         if step.resource == LOCAL_DISK:
             self._chosen.pop(key, None)
-        self._reports.wrote(view.key, step, self._about(key, view))
+        self._reports.wrote(view.key, step)
 
     def _wrote(self, resource: Resource, answer: Obj) -> None:
         """Keep the answer, unless it was the last that was heard of the object."""

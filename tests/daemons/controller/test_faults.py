@@ -18,7 +18,7 @@ from tests.daemons.controller.world import until
 from tests.support.tcp import Proxy
 
 DYING = "tests.daemons.controller.dying"
-FORWARD, BACKWARD = 5, 4
+FORWARD, BACKWARD = 4, 4
 
 
 def die(start: Any, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
@@ -38,7 +38,6 @@ def test_a_controller_that_dies_at_any_write_is_continued_by_the_next(world, sta
         world.check()
         process = start("--no-leader-elect")
         world.wait_bound(f"c{at}")
-        until(lambda: all(one["status"]["phase"] == "Bound" for one in world.berths().values()), "no record")
         process.stop()
         world.check()
         assert len(world.locks()) == len(world.berths()) == len(world.volumes()) == at
@@ -52,7 +51,6 @@ def test_a_release_that_dies_at_any_write_is_continued(world, start, nodes, monk
         world.claim(f"c{at}")
         process = start("--no-leader-elect")
         world.wait_bound(f"c{at}")
-        until(lambda: all(one["status"]["phase"] == "Bound" for one in world.berths().values()), "no record")
         process.stop()
         world.delete(kinds.PVC, f"c{at}")
         until(lambda: not world.api.list(kinds.PVC, world.name), "the claim does not go")

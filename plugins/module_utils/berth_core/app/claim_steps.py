@@ -5,6 +5,10 @@
 
 Called by the controller, which carries a step out, puts the answer into the view and asks again, until there is nothing
 to write. The steps are those of the state table (states.py): select, reserve, prebind, and back: unreserve, forget.
+
+Four writes make a claim, and each is needed: the Berth, whose uid the lock carries; the lock; Reserved, the fence
+between a disk that is given up without a trace and one that may carry data; the volume. There the Berth rests: that
+Kubernetes has bound the claim, the claim says itself.
 Nothing is remembered between two questions but what the API server says. Never reads, never writes.
 """
 
@@ -143,16 +147,21 @@ def _unusable(asked: Asked, disk: Object) -> bool:
 
 
 def _give_up(view: View, record: Object) -> Step:
-    """A choice that was never Reserved leaves no trace: nobody has written to its disk."""
-    if view.disk is not None:
+    """A choice that was never Reserved leaves no trace: nobody has written to its disk.
+
+    The Berth is asked to go before its lock is given up: of this write and that of Reserved, both on the same version,
+    one is refused. So nobody makes a volume over a disk that another one of us is giving up.
+    """
+    name, unlocked = _disk_name(record), None
+    if view.disk is not None and record["metadata"].get("deletionTimestamp"):
         unlocked = unlock_disk(view.disk, record["metadata"]["uid"], keep_data=recorded(record) != states.SELECTED)
-        if unlocked is not None:
-            return Write(REPLACE, LOCAL_DISK, unlocked, f"the lock on LocalDisk {_disk_name(record)} is given up")
-    return _forget(record, f"LocalDisk {_disk_name(record)} cannot be had; another one is chosen")
+    if unlocked is not None:
+        return Write(REPLACE, LOCAL_DISK, unlocked, f"the lock on LocalDisk {name} is given up")
+    return _forget(record, f"LocalDisk {name} cannot be had; another one is chosen")
 
 
 def _bind(view: View, asked: Asked, record: Object) -> Step:
-    """Reserved -> Bound. A choice that was Reserved is final: the disk may carry data from now on."""
+    """The volume of a Reserved claim. A choice that was Reserved is final: the disk may carry data from now on."""
     claim, name = asked.claim, _disk_name(record)
     if view.disk is None:
         return Wait("DiskGone", f"LocalDisk {name} is gone; it held this claim's data", True)
@@ -169,7 +178,7 @@ def _bind(view: View, asked: Asked, record: Object) -> Step:
     if claim.volume_name and claim.volume_name != meta["name"]:
         return Wait("BoundElsewhere", f"the claim is bound to PersistentVolume {claim.volume_name}", True)
     if claim.phase == "Bound" and claim.volume_name:
-        return DONE if states.reached(recorded(record), states.BOUND) else _record(record, states.BOUND)
+        return DONE  # the claim says so itself: no record repeats it
     return Wait("Binding", f"PersistentVolume {meta['name']} is there; Kubernetes binds the claim to it")
 
 

@@ -1,0 +1,30 @@
+"""The controller, noting down each request that it sends: the real program, looked at where its requests leave it.
+
+NOTES: a file that gets a line for each: verb, kind, and what it was about. Watches and lists are left out: they live
+with the process, not with a claim. Started by world.Process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from berth_controller.__main__ import main
+from berth_kube.client import KubeClient
+
+
+async def _send(self: KubeClient, call: Any, timeout: float | None) -> Any:
+    asked = call.asked
+    if asked.verb not in ("watch", "list"):
+        kind = f"{asked.resource.kind}/{asked.subresource}" if asked.subresource else asked.resource.kind
+        with open(os.environ["NOTES"], "ab") as notes:
+            notes.write(f"{asked.verb} {kind} {call.target} ".encode() + (call.body or b"") + b"\n")
+    return await _real(self, call, timeout)
+
+
+_real = KubeClient._send
+KubeClient._send = _send  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What a claim costs the API server: the controller's own requests, counted as they leave it.
+
+What every process on the way costs besides (the volume controller, the scheduler) is Kubernetes' own.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.test_claims import _metrics
+from tests.daemons.controller.world import until
+
+COUNTED = "tests.daemons.controller.counted"
+#: In this order, each of them needed (berth_core.app.claim_steps says for what), and nothing that is read.
+ONE_CLAIM = ["create Berth", "replace LocalDisk", "replace Berth/status", "create PersistentVolume"]
+
+
+class Watched:
+    """A controller whose requests are noted down. `begin` when the disks are there: then its first lists tell them."""
+
+    def __init__(self, world: Any, start: Any, notes: Path) -> None:
+        self.world, self.notes, self._start = world, notes, start
+        self.notes.touch()
+
+    def begin(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+        self._start("--no-leader-elect", "--port", str(self.port), module=COUNTED)
+
+    def asked(self) -> list[str]:
+        """``verb kind`` of what was about the things of this world, in order."""
+        lines = self.notes.read_text().splitlines()
+        return [" ".join(line.split(" ")[:2]) for line in lines if self.world.name in line]
+
+    def settled(self, claims: int) -> None:
+        """Until the controller has seen that so many claims are Bound: nothing is left for it to do."""
+        count = "berth_controller_claim_bound_seconds_count"
+        until(lambda: _metrics(self.port)[count] >= claims, lambda: "\n".join(self.asked()))
+
+
+@pytest.fixture
+def watched(world: Any, start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watched:
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    return Watched(world, start, tmp_path / "notes")
+
+
+def test_a_static_claim_costs_four_writes_and_no_read(world: Any, watched: Watched, nodes: list[str]) -> None:
+    world.storage_class()
+    world.disk(nodes[0], 0)
+    watched.begin()
+    world.claim("data")
+    world.wait_bound("data")
+    watched.settled(1)
+    assert watched.asked() == ONE_CLAIM
+
+
+def test_a_dynamic_claim_costs_no_more_besides_what_the_scheduler_is_told_of_its_node(
+    world: Any, watched: Watched, nodes: list[str]
+) -> None:
+    world.storage_class(waits=True)
+    world.disk(nodes[0], 0)
+    watched.begin()
+    until(lambda: "create CSIStorageCapacity" in watched.asked(), lambda: str(watched.asked()))
+    world.claim("data")
+    world.pod("app", "data")
+    world.wait_bound("data")
+    watched.settled(1)
+    assert [one for one in watched.asked() if "CSIStorageCapacity" not in one] == ONE_CLAIM
+    until(lambda: _shown(world) == ["0"], lambda: f"the capacity that is shown is not what is left: {_shown(world)}")
+
+
+def _shown(world: Any) -> list[str]:
+    """What a scheduler is told of the nodes of this world's class."""
+    listed = world.api.list(kinds.CSI_STORAGE_CAPACITY, "berth-system")
+    return [str(one["maximumVolumeSize"]) for one in listed if one["storageClassName"] == world.name]
+
+
+@pytest.mark.slow
+def test_forty_claims_at_once_cost_as_much_each(world: Any, watched: Watched, nodes: list[str]) -> None:
+    """Side by side they choose different disks at once: nobody's choice is refused, nothing is done twice."""
+    world.storage_class()
+    for index in range(40):
+        world.disk(nodes[index % 4], index)
+    watched.begin()
+    names = [f"c{number}" for number in range(40)]
+    for name in names:
+        world.claim(name)
+    world.wait_bound(*names)
+    watched.settled(40)
+    assert Counter(watched.asked()) == dict.fromkeys(ONE_CLAIM, 40)
