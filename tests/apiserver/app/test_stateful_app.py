@@ -6,6 +6,7 @@ import pytest
 
 from tests.apiserver.app.runner import run, start
 from tests.apiserver.app.world import MI, local_disk, params
+from tests.dev.hosts_help import eventually
 
 NODES = ("fake-0", "fake-1", "fake-2")
 WRITES = ("create", "replace", "apply", "patch", "delete")
@@ -263,6 +264,7 @@ def test_conflict_on_every_write_ends(world, kubeconfig):
 
 def test_the_api_server_restarts_in_the_middle(world, kubeconfig, control_plane):
     racer = start(params("db", kubeconfig, replicas=6, wait=True))
+    eventually(world.berths, 60, "it has begun: who cannot reach an API server at all says so sooner")
     control_plane.restart_apiserver(kill=True)
     result = racer.finish()
     assert not result.get("failed"), result
