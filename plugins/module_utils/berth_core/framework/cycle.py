@@ -17,14 +17,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..cluster.columns import IntColumn, bools, every_row, ints
+from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
 from ..cluster.snapshot import Snapshot
 from ..errors import UnschedulableError
 from ..model.placement import Placement, PlacementRequest
-from .contract import Code, Status
+from .contract import Code, Filter, Status
 from .diagnosis import Diagnosis, Fix, Refusal
 from .kept import Kept, Result, kept_for
 from .layers import Numbers, normalized, passes
+from .nominated import Nominated, Refused, contested, crowded_out, judge_all
 from .profile import Profile
 from .state import Cycle
 
@@ -105,14 +106,17 @@ def place(
     explain: bool = False,
     only_node: str | None = None,
     hints: bool = True,
+    nominated: Nominated | None = None,
 ) -> Outcome:
     """Choose a node, disks and devices for a request.
 
     `explain`: ask the plugins themselves, and give every verdict and score on success too. `only_node`: look at that
     node alone, as for a replica that has its berth. `hints` False: do not look for verdicts on disks and devices, nor
-    for ways out, when nothing fits: kube-scheduler's sentence is all that is wanted.
+    for ways out, when nothing fits: kube-scheduler's sentence is all that is wanted. `nominated`: pods for which room
+    is being made on a node, where they count too (framework/nominated.py); a pod that is nominated itself is placed on
+    its node if it fits there, without a look at the others. With `explain` all verdicts are wanted, and it is not.
     """
-    return _Run(profile, snapshot, request, explain, only_node, hints).outcome()
+    return _Run(profile, snapshot, request, explain, only_node, hints, nominated).outcome()
 
 
 class _Run:
@@ -126,9 +130,11 @@ class _Run:
         explain: bool,
         only_node: str | None,
         hints: bool,
+        nominated: Nominated | None,
     ) -> None:
         self.profile, self.snapshot, self.explain, self.only_node = profile, snapshot, explain, only_node
-        self.hints = hints
+        self.hints, self.nominated = hints, nominated
+        self.contested = contested(snapshot, request.pod, nominated) if nominated else ints(0)
         self.cycle = Cycle(snapshot, request)
         self.counts = Counts()
         self.refusals: list[Refusal] = []
@@ -142,6 +148,9 @@ class _Run:
         narrowed = self._pre_filter()
         if self.rejected:
             return self._nowhere()
+        itself = self._on_own_node()
+        if itself is not None:
+            return itself
         if self.explain or narrowed or self.only_node is not None:
             return self._asked(narrowed)
         return self._known()
@@ -161,6 +170,27 @@ class _Run:
                 narrowed.append((name, found.nodes, elsewhere))
         return narrowed
 
+    @property
+    def _filters(self) -> list[tuple[str, Filter]]:
+        return [one for one in self.profile.filters if one[0] not in self.skipped]
+
+    def _on_own_node(self) -> Outcome | None:
+        """Place a pod on the node that is nominated to it; None where there is none, or it does not fit there."""
+        node = self.cycle.pod.preemption.nominated
+        if self.nominated is None or self.explain or self.only_node is not None:
+            return None
+        row = self.snapshot.nodes.row_of.get(node)
+        if row is None:
+            return None
+        rows = every_row(row + 1)[row:]
+        passed, _refused = judge_all(self.snapshot, self.cycle.request, self._filters, rows)
+        if not passed[0] or (row in self.contested and not self._crowded_out(rows)[0][0]):
+            return None
+        return self._done(rows, ints(1), {})
+
+    def _crowded_out(self, rows: IntColumn) -> tuple[BoolColumn, Refused]:
+        return crowded_out(self.snapshot, self.cycle.request, self._filters, self.nominated or {}, rows)
+
     def _skipped_scores(self, rows: IntColumn) -> tuple[str, ...]:
         asked = self.profile.pre_scores
         return tuple([name for name, plugin in asked if plugin.pre_score(self.cycle, rows).code is Code.SKIP])
@@ -179,6 +209,8 @@ class _Run:
         self._looked_at(every_row(size) if size <= FEW else ())
         result = kept.filter(self.cycle, skipped, counts.computed)
         counts.filter.update(dict.fromkeys(result.asked, size))
+        if len(self.contested):
+            result = self._yield(result)
         rows = result.rows
         if not len(rows):
             self._refuse_all(kept, result)
@@ -189,8 +221,22 @@ class _Run:
         counts.score.update({one.name: len(rows) for one in self.profile.scorers if one.name not in unscored})
         return self._done(rows, kept.totals(self.cycle, unscored, result, counts.computed), {})
 
+    def _yield(self, result: Result) -> Result:
+        """Leave out the rows on which there is no room beside nominated pods."""
+        rows = self.contested[result.passed[self.contested]]
+        passed = result.passed.copy()
+        passed[rows] = self._crowded_out(rows)[0]
+        if (passed == result.passed).all():
+            return result
+        return result._replace(rows=passed.nonzero()[0], passed=passed)
+
     def _refuse_all(self, kept: Kept, result: Result) -> None:
+        """Say who refused each row: where there are nominated pods, first what is said with them there."""
+        passed, first = self._crowded_out(self.contested) if len(self.contested) else (bools(0), [])
+        out = self.contested[~passed]
         for plugin, status, refused in kept.refusals(result):
+            self._refuse(plugin, status, refused[~np.isin(refused, out)] if len(out) else refused)
+        for plugin, status, refused in first:
             self._refuse(plugin, status, refused)
 
     # -- by asking
@@ -203,7 +249,7 @@ class _Run:
         for name, nodes, reason in narrowed:
             rows = self._narrow(rows, name, nodes, reason)
         self._looked_at(rows)
-        rows = self._filter(rows)
+        rows = self._filter(self._beside_nominated(rows))
         if not len(rows):
             return self._nowhere()
         raws: dict[str, IntColumn] = {}
@@ -212,6 +258,16 @@ class _Run:
         if len(rows) > 1 or (self.explain and self.only_node is None):
             raws, scores, total = self._score(rows)
         return self._done(rows, total, self._scores(rows, raws, scores, total) if self.explain else {})
+
+    def _beside_nominated(self, rows: IntColumn) -> IntColumn:
+        """Leave out, and say why, the rows on which there is no room beside nominated pods."""
+        asked = np.intersect1d(self.contested, rows)
+        if not len(asked):
+            return rows
+        passed, refused = self._crowded_out(asked)
+        for plugin, status, out in refused:
+            self._refuse(plugin, status, out)
+        return np.setdiff1d(rows, asked[~passed])
 
     def _looked_at(self, rows: Sequence[int] | IntColumn) -> None:
         if len(rows) <= FEW:

@@ -9,24 +9,17 @@ a `DryRun`. Nothing is kept and nothing is changed: when it returns, the snapsho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, np
-from ..cluster.occupants import Key, of_pod
+from ..cluster.columns import BoolColumn, IntColumn, np
 from ..cluster.snapshot import Snapshot
 from ..cluster.trial import Trial
 from ..model.placement import PlacementRequest
-from ..model.pod import PodInfo
-from .contract import Code, Dirt, Nomination, Status, Verdict
+from .contract import Code, Dirt, Nomination
 from .diagnosis import Diagnosis
+from .nominated import Nominated, Refused, judge_all, nominate
 from .profile import Profile
 from .state import Cycle
-
-Nominated = Mapping[str, Sequence[PodInfo]]
-"""Pods that wait for room which is being made for them, by node."""
-Refused = list[tuple[str, Status, IntColumn]]
-"""(plugin, what it said, rows)"""
 
 
 def post_filter(
@@ -92,52 +85,17 @@ class DryRun:
     def fits(self, trial: Trial, rows: IntColumn) -> tuple[BoolColumn, Refused]:
         """Return which rows pass all filters as the tables stand now, and who refused the others.
 
-        Pods of at least the request's priority that are nominated to a row are counted as if they were there; where
-        there are any, the row has to pass without them too, for they may yet go elsewhere.
+        Pods that are nominated to a row are counted as if they were there (framework/nominated.py); where there are
+        any, the row has to pass without them too.
         """
-        added = [key for row in rows for key in self._nominate(trial, self.snapshot.nodes.names[int(row)])]
-        passed, refused = self._judge(rows)
+        names = self.snapshot.nodes.names
+        added = nominate(trial, self.request.pod, self.nominated, [names[int(row)] for row in rows])
+        passed, refused = judge_all(self.snapshot, self.request, self._filters, rows)
         if not added:
             return passed, refused
-        nodes = {node for node in self.nominated if self.nominated[node]}
         for key in added:
             trial.remove(key)
-        again = passed & np.array([self.snapshot.nodes.names[int(row)] in nodes for row in rows], dtype=np.bool_)
-        second, more = self._judge(rows[again])
+        again = passed & np.array([bool(self.nominated.get(names[int(row)])) for row in rows], dtype=np.bool_)
+        second, more = judge_all(self.snapshot, self.request, self._filters, rows[again])
         passed[again] = second
         return passed, refused + more
-
-    def _nominate(self, trial: Trial, node: str) -> Iterator[Key]:
-        for pod in self.nominated.get(node, ()):
-            occupant = of_pod(pod, node)
-            key = (pod.namespace, pod.name)
-            itself = (self.request.pod.namespace, self.request.pod.name) == key
-            if itself or occupant is None or pod.priority < self.request.pod.priority:
-                continue
-            if trial.add(key, occupant):
-                yield key
-
-    def _judge(self, rows: IntColumn) -> tuple[BoolColumn, Refused]:
-        # A new cycle: what a plugin found out in the last one was about other tables.
-        cycle = Cycle(self.snapshot, self.request)
-        passed, refused = bools(len(rows), True), []
-        left = every_row(len(rows))
-        for name, plugin in self._filters:
-            if not len(left):
-                break
-            verdict = plugin.filter(cycle, rows[left])
-            allowed = _allowed(verdict)
-            if allowed.all():
-                continue
-            for code, status in enumerate(verdict.table):
-                out = left[verdict.codes == code]
-                if not status.ok and len(out):
-                    refused.append((name, status, rows[out]))
-            passed[left[~allowed]] = False
-            left = left[allowed]
-        return passed, refused
-
-
-def _allowed(verdict: Verdict) -> BoolColumn:
-    allowed: BoolColumn = np.array([status.ok for status in verdict.table], dtype=np.bool_)[verdict.codes]
-    return allowed

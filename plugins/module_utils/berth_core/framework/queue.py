@@ -246,9 +246,14 @@ class SchedulingQueue:
 
     # -- the cluster changes ---------------------------------------------------------------------------------------
 
-    def changed(self, change: Change, now: float) -> None:
-        """Something happened: pods that it may help become active, or are held back to the end of their backoff."""
+    def changed(self, change: Change, now: float, up_to: int | None = None) -> None:
+        """Something happened: pods that it may help become active, or are held back to the end of their backoff.
+
+        `up_to`: it can help nobody of a higher priority.
+        """
         for queued in list(self._waiting.values()):
+            if up_to is not None and queued.pod.priority > up_to:
+                continue
             if queued.gated_by and not self._gate_listens(queued, change):
                 continue
             self._moved(queued, self._worth(queued, change), now)

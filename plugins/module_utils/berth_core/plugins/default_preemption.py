@@ -17,7 +17,8 @@ from ..cluster.columns import IntColumn, np
 from ..errors import InputError
 from ..framework.contract import Code, Nomination, unresolvable
 from ..framework.diagnosis import Diagnosis, Refusal
-from ..framework.dry_run import DryRun, Refused
+from ..framework.dry_run import DryRun
+from ..framework.nominated import Refused
 from ..model.fields import integer
 from .args import known_only
 from .victims import Candidate, best, select_victims

@@ -57,9 +57,10 @@ def _room(pod: PodInfo, change: Change) -> bool:
 
 
 def _left(pod: PodInfo, change: Change) -> bool:
-    """Fit: a pod has left a node, or one takes less; or the pod itself does."""
+    """Fit: a pod has left a node, or the one that was nominated to it; one takes less; or the pod itself does."""
     if change.new is None:
-        return isinstance(change.old, PodInfo) and bool(change.old.node_name)
+        gone = change.old
+        return isinstance(gone, PodInfo) and bool(gone.node_name or gone.preemption.nominated)
     return bool(isinstance(change.new, PodInfo) and change.new.node_name) or _same(pod, change)
 
 
@@ -133,11 +134,17 @@ def _assigned(pod: PodInfo, change: Change) -> bool:
     return _same(pod, change) or (isinstance(other, PodInfo) and bool(other.node_name))
 
 
+def _by_others(_pod: PodInfo, _change: Change) -> bool:
+    """DefaultPreemption: its gate is asked again, and who refused the pod says whether the room is enough."""
+    return False
+
+
 def _wish(resource: str, action: Action, hint: Any = None) -> Wish:
     return Wish(ClusterEvent(resource, action), hint)
 
 
 BUILT_IN: Mapping[str, Sequence[Wish]] = {
+    "DefaultPreemption": (_wish(POD, _DELETE, _by_others),),
     "InterPodAffinity": (
         _wish(POD, _ADD | _DELETE | Action.POD_LABEL, _assigned),
         _wish(NODE, _ADD | Action.NODE_LABEL),

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from ..cluster.columns import IntColumn, np
 from ..cluster.trial import Trial
 from ..framework.contract import unresolvable
-from ..framework.dry_run import DryRun, Refused
+from ..framework.dry_run import DryRun
+from ..framework.nominated import Refused
 from ..model.preemption import DisruptionBudget, VictimFacts
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods that wait for room which is being made for them: a node that is nominated to one counts it as if it were there.
+
+framework/cycle.py and framework/dry_run.py ask me, the daemon keeps `Nominations`. The rules are those of
+kube-scheduler v1.36: a pod yields to nominated pods of its own priority and above, and never to itself; a node has to
+pass both with them and without them, for they may yet go elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, np
+from ..cluster.occupants import Key, of_pod
+from ..cluster.snapshot import Snapshot
+from ..cluster.trial import Trial
+from ..model.placement import PlacementRequest
+from ..model.pod import PodInfo
+from .contract import Dirt, Filter, Status, Verdict
+from .state import Cycle
+
+Nominated = Mapping[str, Sequence[PodInfo]]
+"""Nominated pods by node."""
+Filters = Sequence[tuple[str, Filter]]
+Refused = list[tuple[str, Status, IntColumn]]
+"""(plugin, what it said, rows)"""
+
+
+class Nominations:
+    """Which pods are nominated to which node. A pod's object may still say something else than what was decided."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, list[PodInfo]] = {}
+        self._node_of: dict[str, str] = {}
+
+    def node_of(self, uid: str) -> str:
+        """Return a pod's node; "" for one that has none."""
+        return self._node_of.get(uid, "")
+
+    def on(self, node: str) -> tuple[PodInfo, ...]:
+        """Return the pods that are nominated to a node."""
+        return tuple(self.by_node.get(node, ()))
+
+    def put(self, pod: PodInfo, node: str | None = None) -> None:
+        """Nominate a pod. `node` "": to none any more; None: to the one that its object says."""
+        self.remove(pod.uid)
+        where = pod.preemption.nominated if node is None else node
+        if where:
+            self.by_node.setdefault(where, []).append(pod)
+            self._node_of[pod.uid] = where
+
+    def update(self, old: PodInfo, new: PodInfo) -> None:
+        """Take a waiting pod's new facts over.
+
+        Where neither says a node, the change was not about that: what was decided and is not written yet stays.
+        """
+        silent = not old.preemption.nominated and not new.preemption.nominated
+        self.put(new, self.node_of(old.uid) if silent else None)
+
+    def remove(self, uid: str) -> None:
+        """Forget a pod: it has a place, or it is gone."""
+        node = self._node_of.pop(uid, "")
+        if node:
+            left = [one for one in self.by_node[node] if one.uid != uid]
+            if left:
+                self.by_node[node] = left
+            else:
+                del self.by_node[node]
+
+
+def yields_to(pod: PodInfo, nominated: Nominated, node: str) -> list[PodInfo]:
+    """Return the pods nominated to a node whose room the pod must leave alone."""
+    return [one for one in nominated.get(node, ()) if one.priority >= pod.priority and one.uid != pod.uid]
+
+
+def contested(snapshot: Snapshot, pod: PodInfo, nominated: Nominated) -> IntColumn:
+    """Return the rows on which the pod has to yield to somebody, in the order of the table."""
+    row_of = snapshot.nodes.row_of
+    rows = [row_of[node] for node in nominated if node in row_of and yields_to(pod, nominated, node)]
+    return np.array(sorted(rows), dtype=np.int64)
+
+
+def nominate(trial: Trial, pod: PodInfo, nominated: Nominated, nodes: Iterable[str]) -> list[Key]:
+    """Let the pods that a pod must yield to count on these nodes; return who counts now and did not before."""
+    added = []
+    for node in nodes:
+        for one in yields_to(pod, nominated, node):
+            occupant, key = of_pod(one, node), (one.namespace, one.name)
+            if occupant is not None and trial.add(key, occupant):
+                added.append(key)
+    return added
+
+
+def crowded_out(
+    snapshot: Snapshot, request: PlacementRequest, filters: Filters, nominated: Nominated, rows: IntColumn
+) -> tuple[BoolColumn, Refused]:
+    """Return which of the rows pass with those counted that are nominated to them, and who refused the others.
+
+    Where a filter looks at other nodes, one row is asked at a time: a pod counts on its own node alone.
+    """
+    apart = any(plugin.filter_dirt in (Dirt.TOPOLOGY, Dirt.ALL) for _name, plugin in filters)
+    passed, refused = bools(len(rows)), []
+    for asked in every_row(len(rows)).reshape(-1, 1) if apart else [every_row(len(rows))]:
+        with snapshot.trial() as trial:
+            names = [snapshot.nodes.names[int(row)] for row in rows[asked]]
+            nominate(trial, request.pod, nominated, names)
+            passed[asked], more = judge_all(snapshot, request, filters, rows[asked])
+        refused += more
+    return passed, refused
+
+
+def judge_all(
+    snapshot: Snapshot, request: PlacementRequest, filters: Filters, rows: IntColumn
+) -> tuple[BoolColumn, Refused]:
+    """Ask filters themselves, each for the rows that the ones before let pass, about the tables as they stand now."""
+    # A new cycle: what a plugin found out in the last one was about other tables.
+    cycle = Cycle(snapshot, request)
+    passed, refused = bools(len(rows), True), []
+    left = every_row(len(rows))
+    for name, plugin in filters:
+        if not len(left):
+            break
+        verdict = plugin.filter(cycle, rows[left])
+        allowed = _allowed(verdict)
+        if allowed.all():
+            continue
+        for code, status in enumerate(verdict.table):
+            out = left[verdict.codes == code]
+            if not status.ok and len(out):
+                refused.append((name, status, rows[out]))
+        passed[left[~allowed]] = False
+        left = left[allowed]
+    return passed, refused
+
+
+def _allowed(verdict: Verdict) -> BoolColumn:
+    allowed: BoolColumn = np.array([status.ok for status in verdict.table], dtype=np.bool_)[verdict.codes]
+    return allowed

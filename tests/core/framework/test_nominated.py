@@ -1,0 +1,92 @@
+"""Nominated pods: who is counted where, what is remembered, and that a nominated pod goes to its node unasked."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth_core.cluster.snapshot import Snapshot
+from berth_core.framework.cycle import place
+from berth_core.framework.nominated import Nominations, yields_to
+from berth_core.model.placement import PlacementRequest
+from berth_core.model.pod import PodInfo
+from berth_core.plugins.table import make_profile
+from tests.core.cluster.objects import container, node, pod
+
+PROFILE = make_profile()
+
+
+def waiting(name, cpu="1", priority=0, nominated="", **spec):
+    found = pod(name, [container(cpu)], priority=priority, **spec)
+    found["status"] = {"nominatedNodeName": nominated} if nominated else {}
+    return PodInfo.from_manifest(found)
+
+
+def placed(snapshot, info, nominated):
+    outcome = place(PROFILE, snapshot, PlacementRequest(info), hints=False, nominated=nominated)
+    return outcome.placement.node if outcome.placement else outcome.diagnosis.summary()
+
+
+@pytest.fixture
+def snapshot():
+    return Snapshot.from_objects(nodes=[node("a", cpu="2"), node("b", cpu="2")])
+
+
+def test_a_pod_leaves_room_for_those_of_its_priority_and_above(snapshot):
+    there = {"a": [waiting("first", "2", 10)]}
+    assert placed(snapshot, waiting("second", "1", 10), there) == "b"
+    assert placed(snapshot, waiting("above", "1", 11), there) == "a"
+    assert placed(snapshot, waiting("first", "2", 10), there) == "a", "nobody stands in its own way"
+    both = {**there, "b": [waiting("third", "1500m", 20)]}
+    assert placed(snapshot, waiting("second", "1", 10), both) == "0/2 nodes are available: 2 Insufficient cpu."
+    assert snapshot.nodes.requested["cpu"].tolist() == [0, 0]
+
+
+def test_what_was_learned_beside_nominated_pods_is_not_kept(snapshot):
+    asked = waiting("asked", "1")
+    assert placed(snapshot, asked, {"a": [waiting("first", "2")]}) == "b"
+    assert placed(snapshot, asked, {}) == "a"
+
+
+def test_a_node_must_pass_without_them_too(snapshot):
+    """It wants to be beside a nominated pod that may yet go elsewhere."""
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    friend = pod("friend", [container("1")])
+    friend["metadata"]["labels"] = {"app": "db"}
+    found = placed(snapshot, waiting("asked", affinity=affinity), {"a": [PodInfo.from_manifest(friend)]})
+    assert found == "0/2 nodes are available: 2 node(s) didn't match pod affinity rules."
+
+
+def test_a_nominated_pod_is_placed_on_its_node_and_nothing_else_is_asked(snapshot):
+    asked = waiting("asked", nominated="b")
+    outcome = place(PROFILE, snapshot, PlacementRequest(asked), hints=False, nominated={"b": [asked]})
+    assert outcome.placement.node == "b"
+    assert outcome.counts.score_calls == 0
+    full = waiting("asked", "2", nominated="b")
+    above = {"b": [full, waiting("other", "1", 5)]}
+    assert placed(snapshot, full, above) == "a", "there is no room on its node beside the other"
+    assert placed(snapshot, waiting("asked", nominated="gone"), {}) == "a"
+
+
+def test_what_was_decided_stays_until_the_object_says_otherwise():
+    kept, decided = Nominations(), waiting("p")
+    kept.put(decided, "a")
+    kept.update(decided, waiting("p", "2"))
+    assert [one.requests for one in kept.on("a")] == [waiting("p", "2").requests], "the facts are the new ones"
+    kept.update(decided, waiting("p", nominated="b"))
+    assert (kept.on("a"), kept.node_of(decided.uid)) == ((), "b")
+    kept.update(waiting("p", nominated="b"), decided)
+    assert kept.by_node == {}
+
+
+def test_a_nomination_is_put_and_forgotten():
+    kept, one, other = Nominations(), waiting("one", nominated="a"), waiting("other", nominated="a")
+    kept.put(one)
+    kept.put(other)
+    kept.put(one)
+    assert [pod.name for pod in kept.on("a")] == ["other", "one"]
+    kept.put(other, "")
+    kept.remove(one.uid)
+    kept.remove("never heard of")
+    assert kept.by_node == {}
+    assert yields_to(one, {"a": [one]}, "a") == []
