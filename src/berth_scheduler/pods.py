@@ -1,11 +1,13 @@
 """What is kept of a pod: what scheduling sees of it, and the little of the object that is written about.
 
 The cache of pods calls me for each object that the API server sends. A pod is read again only where something changed
-that scheduling looks at: most of what a cluster says of its pods is that they are still well.
+that scheduling looks at: most of what a cluster says of its pods is that they are still well. And what the pods of one
+template have in common is read once: that is nearly all of it.
 """
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +18,18 @@ from berth_core.plugins.coscheduling import group_of
 Obj = dict[str, Any]
 #: Of those that have ended nothing is asked any more; the watch tells them as deleted.
 ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
+#: Kinds of pods that are remembered: a cluster has fewer templates, and each takes a few kilobytes.
+MAX_KINDS = 4096
+_UNREAD_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "hostPath", "projected", "secret"})
+_READ_OF_CONTAINERS = ("name", "image", "resources", "ports", "restartPolicy")
+_READ_OF_STATUSES = ("name", "allocatedResources", "resources")
+_APART = frozenset({"nodeName", "hostname", "subdomain", "containers", "initContainers", "volumes"})
 _META = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "generation")
 
 
 def reducer(known: Callable[[str, str], Obj | None]) -> Callable[[Obj], Obj]:
     """Return the transform of the cache. ``known`` gives what was kept of the pod before."""
+    read = Reader().read
 
     def reduce(pod: Obj) -> Obj:
         meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
@@ -38,15 +47,58 @@ def reducer(known: Callable[[str, str], Obj | None]) -> Callable[[Obj], Obj]:
         if old is not None and stamp is not None and old["stamp"] == stamp:
             kept.update({"info": old["info"], "problem": old["problem"]})
         else:
-            kept.update(_read(pod))
+            kept.update(_read(pod, read))
         return kept
 
     return reduce
 
 
-def _read(pod: Obj) -> Obj:
+class Reader:
+    """Reads pods, and remembers one of each kind."""
+
+    def __init__(self) -> None:
+        self._one_of: dict[bytes, PodInfo] = {}
+
+    def read(self, pod: Obj) -> PodInfo:
+        """Raises as `PodInfo.from_manifest` does."""
+        key = alike(pod)
+        if key is None:
+            return PodInfo.from_manifest(pod)
+        found = self._one_of.get(key)
+        if found is not None:
+            return found.twin(pod)
+        if len(self._one_of) >= MAX_KINDS:
+            self._one_of.clear()
+        found = self._one_of[key] = PodInfo.from_manifest(pod)
+        return found
+
+
+def alike(pod: Obj) -> bytes | None:
+    """Everything of a pod that `PodInfo.twin` does not read again; None where even twins differ.
+
+    What nobody reads is left out: the API server gives each pod a volume of its own for its token, and its mounts.
+    """
+    meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+    volumes = [one for one in spec.get("volumes") or () if not _UNREAD_VOLUMES.intersection(one)]
+    if any("ephemeral" in one for one in volumes):
+        return None  # their claims have the pod's name
+    containers = [
+        [[one.get(key) for key in _READ_OF_CONTAINERS] for one in spec.get(kind) or ()]
+        for kind in ("initContainers", "containers")
+    ]
+    given = [[one.get(key) for key in _READ_OF_STATUSES] for one in status.get("containerStatuses") or ()]
+    given += [[one.get(key) for key in _READ_OF_STATUSES] for one in status.get("initContainerStatuses") or ()]
+    resizes = [one for one in status.get("conditions") or () if str(one.get("type")).startswith("PodResize")]
+    rest = {key: value for key, value in spec.items() if key not in _APART}
+    levels = (status.get("resources"), status.get("allocatedResources"), not status)
+    # Constraints may take their values from the pod's own labels, affinity its namespace.
+    own = (meta.get("namespace"), meta.get("labels") if "topologySpreadConstraints" in spec else None)
+    return marshal.dumps((rest, containers, volumes, given, resizes, levels, own), 2)
+
+
+def _read(pod: Obj, read: Callable[[Obj], PodInfo]) -> Obj:
     try:
-        return {"info": PodInfo.from_manifest(pod), "problem": ""}
+        return {"info": read(pod), "problem": ""}
     except BerthError as exc:  # the API server took it, and we cannot place it: its pod is told so
         meta = pod["metadata"]
         node = (pod.get("spec") or {}).get("nodeName") or ""

@@ -133,6 +133,31 @@ class PodInfo:
             *(self.inline, self.images, self.containers, self.controller),
         )
 
+    def twin(self, pod: Object) -> PodInfo:
+        """Return a pod whose manifest says the same as this one's did, but for its identity, node, labels and life.
+
+        That is the caller's word: what else the two share is not read again, and is shared.
+        """
+        meta, spec = mapping(pod, "metadata", "pod.metadata"), mapping(pod, "spec", "pod.spec")
+        status = mapping(pod, "status", "pod.status")
+        name, terminating = string(meta, "name", "pod.metadata.name"), meta.get("deletionTimestamp") is not None
+        where = f"pod {name}"
+        found = object.__new__(PodInfo)
+        # dataclasses.replace goes through a frozen class field by field: ten times as long.
+        found.__dict__.update(
+            self.__dict__,
+            namespace=string(meta, "namespace", "pod.metadata.namespace") or "default",
+            name=name,
+            uid=string(meta, "uid", "pod.metadata.uid"),
+            node_name=string(spec, "nodeName", f"{where}: spec.nodeName"),
+            labels=tuple(sorted(string_map(meta, "labels", f"{where}: metadata.labels").items())),
+            terminating=terminating,
+            phase=string(status, "phase", f"{where}: status.phase"),
+            controller=_controller(meta, f"{where}: metadata.ownerReferences"),
+            preemption=read_facts(spec, status, terminating, where),
+        )
+        return found
+
     @classmethod
     def from_manifest(cls, pod: Object) -> PodInfo:
         """Read a pod. Raises InputError, QuantityError or SelectorError that name the pod and the field."""

@@ -1,0 +1,89 @@
+"""What pods of one template have in common is read once, and what is read so is what reading each would give."""
+
+from __future__ import annotations
+
+import copy
+from random import Random
+
+import pytest
+
+from berth_core.errors import BerthError
+from berth_core.model.pod import PodInfo
+from berth_scheduler.pods import Reader, alike
+from tests.oracle.clusters import case
+from tests.oracle.crowded import crowded
+
+SEEDS = 40
+
+
+def as_sent(pod, number):
+    """As the API server has it."""
+    pod = copy.deepcopy(pod)
+    pod["metadata"].update({"uid": f"u{number}", "resourceVersion": str(number), "generation": 1})
+    return pod
+
+
+def variants(rng, pod):
+    """The same pod under other names, on other nodes, with other labels, further on in its life; and changed ones."""
+    for number in range(4):
+        other = as_sent(pod, number)
+        other["metadata"]["name"] += str(number)
+        other["metadata"]["labels"] = {**(other["metadata"].get("labels") or {}), "index": str(number)}
+        other["spec"]["nodeName"] = rng.choice(["", "n1"])
+        status = other.setdefault("status", {})
+        status["phase"] = rng.choice(["Pending", "Running"])
+        status["nominatedNodeName"] = rng.choice(["", "n2"])
+        yield other
+    changed = as_sent(pod, 9)
+    changed["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{rng.randrange(1, 900)}m"}}
+    yield changed
+    resized = as_sent(pod, 10)
+    name = resized["spec"]["containers"][0].get("name")
+    given = {"name": name, "allocatedResources": {"cpu": "7"}, "resources": {"requests": {"cpu": "7"}}}
+    resized.setdefault("status", {})["containerStatuses"] = [given]
+    yield resized
+
+
+def plainly(pod):
+    try:
+        return PodInfo.from_manifest(pod)
+    except BerthError as exc:
+        return type(exc), exc.message
+
+
+def read(reader, pod):
+    try:
+        return reader.read(pod)
+    except BerthError as exc:
+        return type(exc), exc.message
+
+
+@pytest.mark.parametrize("make", [case, crowded])
+def test_reading_once_is_reading_each(make):
+    rng, reader, shared = Random(1), Reader(), 0
+    for seed in range(SEEDS):
+        found = make(seed)
+        for pod in [found["pod"], *found["pods"]]:
+            for one in variants(rng, pod):
+                before = len(reader._one_of)
+                assert read(reader, one) == plainly(one), f"seed {seed}"
+                shared += len(reader._one_of) == before
+    assert shared > SEEDS, "nothing was read once only"
+
+
+def test_a_volume_for_the_token_makes_no_other_kind():
+    def pod(token):
+        return {
+            "metadata": {"name": token, "namespace": "n", "uid": token},
+            "spec": {
+                "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": token}]}],
+                "volumes": [{"name": token, "projected": {"sources": []}}, {"name": "tmp", "emptyDir": {}}],
+            },
+        }
+
+    assert alike(pod("kube-api-access-a")) == alike(pod("kube-api-access-b"))
+    other = pod("x")
+    other["spec"]["volumes"].append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
+    assert alike(other) != alike(pod("x"))
+    other["spec"]["volumes"].append({"name": "own", "ephemeral": {}})
+    assert alike(other) is None
