@@ -4,13 +4,14 @@
 
 In it are our packages and the pure-Python files of the wheels in requirements-agent.txt, whose hashes pip checks. The
 same sources give the same bytes. The Makefile, the role node_agent (from an installed collection too), the image of the
-DaemonSet and the tests call me.
+DaemonSet and the tests call me. Exit status 1, with what to do, where there is no pip or it fetches nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,9 @@ PACKAGES = ("plugins/module_utils/berth_core", "plugins/module_utils/berth_host"
 PLATFORM = ("--python-version", "3.9", "--implementation", "cp", "--abi", "cp39", "--abi", "none")
 PLATFORMS = ("--platform", "manylinux2014_x86_64", "--platform", "any")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_HELP = (
+    "or build the agent elsewhere (`python3 tools/zipapp.py` of the collection) and name the file: node_agent_zipapp"
+)
 _SHEBANG = b"#!/usr/bin/env python3\n"
 #: The first file that Python runs; kept apart so that it can be read and checked as code.
 MAIN = ROOT / "src" / "zipapp_main.py"
@@ -39,15 +43,38 @@ def wheels(cache: Path) -> list[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             fetched = Path(scratch, "wheels")
-            asked = ["--no-deps", "--only-binary=:all:", "--require-hashes", *PLATFORM, *PLATFORMS]
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", *asked]
-            subprocess.run([*command, "--dest", str(fetched), "-r", str(REQUIREMENTS)], check=True)
+            fetch(fetched)
             try:
                 fetched.rename(folder)
             except OSError:  # another build was faster, and made the same
                 if not folder.exists():
                     raise
     return sorted(folder.glob("*.whl"))
+
+
+def fetch(folder: Path) -> None:
+    """The wheels, by pip. SystemExit that says what to do when it cannot."""
+    asked = ["--no-deps", "--only-binary=:all:", "--require-hashes", *PLATFORM, *PLATFORMS]
+    command = [*pip(), "download", "--quiet", "--disable-pip-version-check", *asked]
+    done = subprocess.run([*command, "--dest", str(folder), "-r", str(REQUIREMENTS)], check=False)
+    if done.returncode != 0:
+        sys.exit(f"the agent is not built: pip could not fetch what {REQUIREMENTS} names; mend that, {_HELP}")
+
+
+def pip() -> list[str]:
+    """The command line of a pip: of this Python, or of the system's (Ansible's own Python may be without).
+
+    Which Python it belongs to does not matter: the wheels are asked for by the agent's oldest.
+    """
+    for command in ([sys.executable, "-m", "pip"], ["python3", "-m", "pip"], ["pip3"]):
+        if not shutil.which(command[0]):
+            continue
+        if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode == 0:
+            return command
+    sys.exit(
+        f"the agent is not built: neither {sys.executable} nor the system has pip, which fetches its packages; install "
+        f"one (python3-pip of the distribution, or `{sys.executable} -m ensurepip`), {_HELP}"
+    )
 
 
 def ours() -> Iterator[tuple[str, bytes]]:

@@ -52,6 +52,40 @@ def test_every_python_that_is_here_runs_it(agent: Path, tmp_path: Path) -> None:
         assert "--kubeconfig" in run(python, agent, "run", "--help").stdout
 
 
+@pytest.fixture(scope="module")
+def without_pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python without pip, as that of Ansible is where a distribution's package or uv has installed it."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    return folder / "bin" / "python"
+
+
+def build_with(python: Path, folder: Path, path: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(python), str(zipapp.ROOT / "tools" / "zipapp.py"), str(folder / "agent.pyz"), str(folder / "cache")]
+    env = {"PATH": path, "HOME": str(folder), **environment}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_without_pip_it_says_what_to_do(without_pip: Path, tmp_path: Path) -> None:
+    refused = build_with(without_pip, tmp_path, str(tmp_path))
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+    for words in (f"neither {without_pip} nor the system has pip", "python3-pip", "node_agent_zipapp"):
+        assert words in refused.stderr
+    assert not (tmp_path / "agent.pyz").exists()
+
+
+def test_the_systems_pip_does_where_ansible_s_own_python_has_none(without_pip: Path, tmp_path: Path) -> None:
+    """It is found, and asked; what it answers without an index is told, and nothing is left half-made."""
+    path = str(Path(sys.executable).parent)
+    refused = build_with(without_pip, tmp_path, path, PIP_NO_INDEX="1", PIP_CONFIG_FILE="/dev/null")
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+    for words in ("No matching distribution found", "pip could not fetch", "node_agent_zipapp"):
+        assert words in refused.stderr
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
 def test_with_a_cache_it_is_unpacked_once_and_older_versions_go(agent: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (cache / "older").mkdir(parents=True)
