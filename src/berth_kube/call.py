@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ _METHOD = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "repla
 #: What may be carried out twice: the second time changes nothing, or is told so by its resourceVersion.
 _IDEMPOTENT = ("get", "list", "watch", "replace", "apply", "patch", "delete")
 WRITES = ("create", "replace", "apply", "patch", "delete")
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Call(NamedTuple):
@@ -34,6 +36,12 @@ class Call(NamedTuple):
     def evicts(self) -> bool:
         """True for an eviction, which a disruption budget refuses with 429: that is an answer, not a "later"."""
         return self.asked.subresource == "eviction"
+
+
+@lru_cache(maxsize=64)
+def _query(parameters: tuple[tuple[str, str], ...]) -> str:
+    """Those of a daemon's writes are nearly always the same."""
+    return urlencode(parameters)
 
 
 def make_call(
@@ -58,9 +66,9 @@ def make_call(
     headers = {"accept": "application/json"}
     payload = None
     if body is not None:
-        payload = json.dumps(body, separators=(",", ":")).encode()
+        payload = _encode(body).encode()
         headers["content-type"] = content_type
-    target = path + ("?" + urlencode(parameters) if parameters else "")
+    target = path + ("?" + _query(tuple(parameters.items())) if parameters else "")
     return Call(asked, method, target, headers, payload, asked.verb in _IDEMPOTENT)
 
 

@@ -386,7 +386,8 @@ class Snapshot:
             for device, share in shares:
                 self.devices.forget(device, (holder, claim, share))
         self._put(key, ASSUMED, None)
-        self._dirty(placement.node)
+        if placement.disks or placement.devices:  # a pod that is there by now has changed nothing else
+            self._dirty(placement.node)
 
     # -- questions of plugins
 
