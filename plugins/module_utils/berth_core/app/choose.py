@@ -18,6 +18,7 @@ from typing import Any
 from ..cluster.snapshot import Snapshot
 from ..errors import UnschedulableError
 from ..framework.cycle import Outcome, place
+from ..framework.profile import Profile
 from ..model.labels import LabelSelector
 from ..model.placement import DeviceClaim, DiskClaim, Holder, Placement, PlacementRequest
 from ..plugins.table import DEFAULT_PROFILE
@@ -81,23 +82,30 @@ def choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool 
 
     Disks that another run has written down and not locked yet are left to it while there are others.
     """
+    without = polite(world)
+    if without is not None:
+        try:
+            return _choose(app, without, ordinals, explain)
+        except UnschedulableError:
+            pass
+    return _choose(app, world, ordinals, explain)
+
+
+def polite(world: World) -> World | None:
+    """The world without the disks that somebody has written down and not locked yet; None where there are none."""
     spoken_for = {
         disk["name"]
         for record in world.berths
         if recorded(record) == states.SELECTED
         for disk in record["spec"].get("disks") or ()
     }
-    if spoken_for:
-        polite = replace(world, disks=[disk for disk in world.disks if disk["metadata"]["name"] not in spoken_for])
-        try:
-            return _choose(app, polite, ordinals, explain)
-        except UnschedulableError:
-            pass
-    return _choose(app, world, ordinals, explain)
+    if not spoken_for:
+        return None
+    return replace(world, disks=[disk for disk in world.disks if disk["metadata"]["name"] not in spoken_for])
 
 
 def _choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool) -> list[Choice]:
-    snapshot = _snapshot(world)
+    snapshot = snapshot_of(world)
     choices: list[Choice] = []
     for ordinal in ordinals:
         wanted = request(app, ordinal)
@@ -109,7 +117,8 @@ def _choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool
     return choices
 
 
-def _snapshot(world: World) -> Snapshot:
+def snapshot_of(world: World) -> Snapshot:
+    """The lists as the engine sees them."""
     return Snapshot.from_objects(
         nodes=world.nodes,
         pods=world.pods,
@@ -138,7 +147,7 @@ def _unschedulable(app: AppWanted, ordinal: int, outcome: Outcome, placed: Seque
     return UnschedulableError(text, ordinal=ordinal, explanation=explain(outcome), hints=hints)
 
 
-def still_fits(app: AppWanted, world: World, record: Object) -> Outcome:
+def still_fits(app: AppWanted, world: World, record: Object, profile: Profile = DEFAULT_PROFILE) -> Outcome:
     """Whether a berth that was written down fits its node beside everything that counts before it.
 
     Its own locks are taken for free; its outcome has a placement, or the diagnosis of its one node.
@@ -152,13 +161,13 @@ def still_fits(app: AppWanted, world: World, record: Object) -> Outcome:
         for pod in world.pods
         if (pod["metadata"]["namespace"], pod["metadata"]["name"]) != (app.namespace, meta["name"])
     ]
-    snapshot = _snapshot(replace(world, berths=others, disks=disks, devices=devices, pods=pods))
+    snapshot = snapshot_of(replace(world, berths=others, disks=disks, devices=devices, pods=pods))
     wanted = request(app, spec["ordinal"])
     pins = {disk["claim"]: (disk["name"],) for disk in spec.get("disks") or ()}
     pinned = replace(
         wanted, disks=tuple(replace(disk, disk_names=pins[disk.name]) for disk in wanted.disks if disk.name in pins)
     )
-    return place(DEFAULT_PROFILE, snapshot, pinned, only_node=spec["nodeName"])
+    return place(profile, snapshot, pinned, only_node=spec["nodeName"])
 
 
 def _earlier(other: Object, record: Object) -> bool:
@@ -195,13 +204,14 @@ def explain(outcome: Outcome) -> dict[str, Any]:
     return {
         "node": outcome.placement.node if outcome.placement else None,
         "nodes": dict(sorted(nodes.items())),
-        "disks": _objects(outcome.diagnosis.disks),
-        "devices": _objects(outcome.diagnosis.devices),
+        "disks": object_verdicts(outcome.diagnosis.disks),
+        "devices": object_verdicts(outcome.diagnosis.devices),
         "counts": counts,
     }
 
 
-def _objects(verdicts: Sequence[Any]) -> list[dict[str, Any]]:
+def object_verdicts(verdicts: Sequence[Any]) -> list[dict[str, Any]]:
+    """Verdicts on disks or devices, as JSON."""
     return [
         {
             "claim": one.claim,

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operation behind placement_info: one LIST per kind, then the engine's answer for a pod or an app. Never writes.
+
+The module's shell and its action plugin run me.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..berth_core.app import choose, what_if
+from ..berth_core.app.wanted import POD as POD_WORKLOAD
+from ..berth_core.app.wanted import STATEFUL_SET as SET_WORKLOAD
+from ..berth_core.app.wanted import parse_app
+from ..berth_core.config.configuration import SchedulerConfiguration
+from ..berth_core.errors import InputError
+from ..berth_core.framework.profile import Profile
+from ..berth_core.model import resources as kinds
+from ..berth_core.plugins.table import DEFAULT_PROFILE
+from .app.observe import load_world
+from .app.sources import load_template
+from .base import Context, Operation
+from .stateful_app import OPTIONS as APP_OPTIONS
+
+#: Everything that may decide about a pod. Locks before berths, so that no lock is seen whose berth is not there yet.
+_KINDS = (
+    *(kinds.LOCAL_DISK, kinds.LOCAL_DEVICE, kinds.BERTH, kinds.NODE, kinds.POD, kinds.PV, kinds.PVC),
+    *(kinds.STORAGE_CLASS, kinds.NAMESPACE, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT, kinds.SERVICE),
+    *(kinds.REPLICATION_CONTROLLER, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.POD_DISRUPTION_BUDGET),
+)
+_LIVING = "status.phase!=Succeeded,status.phase!=Failed"
+_OF_APPS = ("disks", "devices", "topology_spread_constraints")
+_MOST = 1000
+
+
+def run(context: Context) -> dict[str, Any]:
+    params = context.params
+    if not 1 <= params["replicas"] <= _MOST:
+        raise InputError(f"replicas is {params['replicas']}: expected 1 to {_MOST}")
+    profile = _profile(params["configuration"], params["scheduler_name"])
+    given = load_template(params["template"], params["src"])
+    pod = params["pod"] if given is None else given
+    if params["pod_name"] or (isinstance(pod, Mapping) and pod.get("kind") == POD_WORKLOAD) or params["pod"]:
+        _refuse_app_options(params)
+        rows = _of_pod(context, profile, pod)
+    else:
+        rows = _of_app(context, profile, pod)
+    fitting = sum(row["fits"] for row in rows)
+    return {"changed": False, "fits": fitting == len(rows), "fitting": fitting, "placements": rows}
+
+
+def _profile(configuration: Mapping[str, Any] | None, name: str | None) -> Profile:
+    if configuration is None:
+        if name:
+            raise InputError(f"scheduler_name is {name}: it names a profile of configuration, which is not given")
+        return DEFAULT_PROFILE
+    profiles = SchedulerConfiguration.parse(configuration).profiles
+    names = [one.scheduler_name for one in profiles]
+    if name and name not in names:
+        raise InputError(f"scheduler_name is {name}: expected a profile of configuration: {', '.join(names)}")
+    return profiles[names.index(name) if name else 0].build()
+
+
+def _refuse_app_options(params: Mapping[str, Any]) -> None:
+    given = [option for option in _OF_APPS if params[option]]
+    if given:
+        raise InputError(f"{', '.join(given)}: only for an app (template); a pod asks by its own spec and claims")
+
+
+def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]]:
+    params = context.params
+    if pod is not None:
+        if not isinstance(pod, Mapping) or not isinstance(pod.get("metadata"), Mapping) or not pod.get("spec"):
+            raise InputError("pod: expected a manifest with metadata and spec")
+        pod = {**pod, "metadata": {"namespace": params["namespace"], **pod["metadata"]}}
+    extra = [_claim(index, one, params["namespace"]) for index, one in enumerate(params["claims"] or ())]
+    client = context.client
+    lists = {kind.kind: client.list(kind, fields=_LIVING if kind is kinds.POD else None) for kind in _KINDS}
+    lists[kinds.PVC.kind] += extra
+    if pod is None:
+        pod = _named(lists[kinds.POD.kind], params["pod_name"], params["namespace"])
+    meta = pod["metadata"]
+    # What is there of the pod itself is no other pod's room.
+    own = (meta["namespace"], meta.get("name"))
+    lists[kinds.POD.kind] = [
+        one for one in lists[kinds.POD.kind] if (one["metadata"]["namespace"], one["metadata"]["name"]) != own
+    ]
+    return what_if.judge_pod(profile, what_if.Listed(lists), pod, params["replicas"])
+
+
+def _named(pods: list[dict[str, Any]], name: str, namespace: str) -> dict[str, Any]:
+    for pod in pods:
+        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == (namespace, name):
+            return pod
+    raise InputError(f"pod_name: there is no pod {namespace}/{name} that has not ended; give the manifest as pod")
+
+
+def _claim(index: int, claim: Any, namespace: str) -> dict[str, Any]:
+    """A claim that would be made with the pod, as if it were there."""
+    meta = claim.get("metadata") if isinstance(claim, Mapping) else None
+    if not isinstance(meta, Mapping) or not meta.get("name") or not claim.get("spec"):
+        raise InputError(f"claims[{index}]: expected a PersistentVolumeClaim with metadata.name and spec")
+    named = {"namespace": namespace, "uid": f"claim-{index}", "resourceVersion": "0", **meta}
+    api = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    return {**api, **claim, "metadata": named, "status": {"phase": "Pending"}}
+
+
+def _of_app(context: Context, profile: Profile, template: Any) -> list[dict[str, Any]]:
+    params = context.params
+    if not params["name"]:
+        raise InputError("name is missing: an app needs its name, as its replicas' data and spreading go by it")
+    if params["claims"]:
+        raise InputError("claims: only for a pod; an app asks for disks")
+    workload = SET_WORKLOAD if params["disks"] else POD_WORKLOAD
+    app = parse_app({**params, "template": template, "workload": workload})
+    world = load_world(context.client, app)
+    unknown = choose.unknown_storage_classes(app, world)
+    if unknown:
+        known = ", ".join(sorted(item["metadata"]["name"] for item in world.storage_classes)) or "none"
+        raise InputError(f"StorageClass {', '.join(unknown)} does not exist; the cluster has: {known}")
+    return what_if.judge_app(profile, world, app)
+
+
+def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """On the controller: read ``src`` there, for whoever runs the module where that file is not."""
+    src = arguments.get("src")
+    if not isinstance(src, str) or any(arguments.get(one) is not None for one in ("template", "pod", "pod_name")):
+        return arguments
+    others = {key: value for key, value in arguments.items() if key != "src"}
+    return {**others, "template": load_template(None, src)}
+
+
+OPERATION = Operation(
+    "placement_info",
+    {
+        "pod": {"type": "dict"},
+        "pod_name": {"type": "str"},
+        "claims": {"type": "list", "elements": "dict"},
+        "name": {"type": "str"},
+        "configuration": {"type": "dict"},
+        "scheduler_name": {"type": "str"},
+        **{key: APP_OPTIONS[key] for key in ("namespace", "replicas", "template", "src", *_OF_APPS)},
+    },
+    run,
+    mutually_exclusive=(("pod", "pod_name", "template", "src"),),
+    required_one_of=(("pod", "pod_name", "template", "src"),),
+    controller_files=("src",),
+    prepare=_prepare,
+)
