@@ -39,10 +39,13 @@ class Answer(NamedTuple):
 
 
 class ServerTls:
-    """A serving context that shows today's certificate to each new connection."""
+    """A serving context that shows today's certificate to each new connection.
 
-    def __init__(self, cert: str, key: str) -> None:
-        self._cert, self._key = Pem(path=cert), Pem(path=key)
+    ``client_ca``: authorities; who has no certificate of theirs does not get in.
+    """
+
+    def __init__(self, cert: str, key: str, client_ca: str = "") -> None:
+        self._cert, self._key, self._client_ca = Pem(path=cert), Pem(path=key), client_ca
         self._stamp: tuple[object, ...] = ()
         self._told = ""
         try:
@@ -58,6 +61,9 @@ class ServerTls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._cert.path or "", self._key.path)
+        if self._client_ca:
+            context.load_verify_locations(cafile=self._client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
         return context
 
     def _stamps(self) -> tuple[object, ...]:

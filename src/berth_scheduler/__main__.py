@@ -29,6 +29,7 @@ from berth_kube.serve import Server
 
 from .cluster import Cluster
 from .configuration import NAME, Configurations
+from .extender.command import add_extend, extend_command
 from .metrics import Metrics
 from .profiles import Running, queue_rules, run_profile
 from .reports import Reports
@@ -49,10 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_run(commands)
     add_simulate(commands)
+    add_extend(commands)
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
         if arguments.command == "simulate":
             return simulate_command(arguments)
+        if arguments.command == "extend":
+            return extend_command(arguments)
         settings = read(arguments)
         logs.setup(settings.log_format, settings.log_level)
         return asyncio.run(run(settings))

@@ -1,0 +1,249 @@
+"""`berth-scheduler extend`: the composition root of the extender. __main__ calls me.
+
+Every process answers for itself: which disk a pod gets is decided by compare-and-swap, so several of them need no
+election. A request that is wrong, or that fails, costs that request and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
+from berth_core.errors import BerthError, InputError
+from berth_kube import config, logs, options
+from berth_kube.client import KubeClient
+from berth_kube.lease import identity
+from berth_kube.metrics import Metrics as RequestMetrics
+from berth_kube.serve import Server, ServerTls
+
+from ..cluster import Cluster
+from ..disks import LocalDisks
+from ..settings import PREFIX
+from ..volumes import Volumes
+from . import messages
+from .binder import Binder
+from .counters import Counters
+from .holds import Holds
+from .listener import Listener
+from .messages import Refused
+from .verdicts import PROFILE, Judge, error_of
+
+_log = logging.getLogger(__name__)
+
+NAME = "berth-scheduler-extender"
+PATHS = frozenset({"/filter", "/prioritize", "/preempt", "/bind"})
+CONNECTIONS = 16
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``client_ca`` empty: whoever reaches the port may ask."""
+
+    kubeconfig: str = ""
+    mount_root: str = DEFAULT_MOUNT_ROOT
+    address: str = "127.0.0.1"
+    port: int = 9811
+    tls_certificate: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
+    hold_seconds: float = 60.0
+    bind_seconds: float = 20.0
+    metrics_address: str = "127.0.0.1"
+    metrics_port: int = 9812
+    log_format: str = "logfmt"
+    log_level: str = "info"
+
+
+_HELP = {
+    "kubeconfig": "kubeconfig file (default: the pod's service account, or ~/.kube/config)",
+    "mount_root": "directory below which agents mount disks (the agents' mount_root)",
+    "address": "address where kube-scheduler asks",
+    "port": "port where kube-scheduler asks; 0: a free one, which the log names",
+    "tls_certificate": "PEM file; with tls-key: serve by TLS",
+    "tls_key": "PEM file",
+    "client_ca": "PEM file of authorities: only clients with a certificate of theirs are answered",
+    "hold_seconds": "seconds for which a disk is kept from other pods while its lock is awaited",
+    "bind_seconds": "seconds for which a bind waits for the pod's claims; less than the extender's httpTimeout",
+    "metrics_address": "address of /metrics, /healthz and /readyz",
+    "metrics_port": "their port; 0: not served",
+    "log_format": "logfmt or json",
+    "log_level": "debug, info, warning or error",
+}
+
+
+def add_extend(commands: Any) -> None:
+    """The command `extend`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "extend",
+        help="answer the stock kube-scheduler as its HTTP extender",
+        description="Filters and scores nodes by local disks and devices for the stock kube-scheduler, and binds.",
+        epilog=f"Each flag can be given as an environment variable: --client-ca as {PREFIX}CLIENT_CA=file.",
+    )
+    options.add_flags(parser, Settings, _HELP)
+
+
+def extend_command(arguments: argparse.Namespace) -> int:
+    """Exit status: 0 asked to stop; 1 the API refused us. Raises InputError for wrong settings."""
+    settings = read(arguments)
+    logs.setup(settings.log_format, settings.log_level)
+    return asyncio.run(run(settings))
+
+
+def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings of a parsed command line. Raises InputError that names the flag and the variable."""
+    values: dict[str, Any] = options.read(arguments, os.environ if environ is None else environ, Settings, PREFIX)
+    settings = Settings(**values)
+    mount_point("disk", settings.mount_root)
+    wrong = ""
+    for flag, port in (("--port", settings.port), ("--metrics-port", settings.metrics_port)):
+        if not 0 <= port <= 65535:
+            wrong = f"{flag} is {port}: expected 0 to 65535"
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        wrong = "--tls-certificate and --tls-key belong together: give both or none"
+    elif settings.client_ca and not settings.tls_certificate:
+        wrong = "--client-ca needs --tls-certificate and --tls-key: certificates are asked for by TLS"
+    elif settings.hold_seconds <= 0 or settings.bind_seconds <= 0:
+        wrong = "--hold-seconds and --bind-seconds: expected more than 0"
+    elif settings.log_format not in ("logfmt", "json"):
+        wrong = f"--log-format is {settings.log_format!r}: expected logfmt or json"
+    elif settings.log_level not in ("debug", "info", "warning", "error"):
+        wrong = f"--log-level is {settings.log_level!r}: expected debug, info, warning or error"
+    if wrong:
+        raise InputError(wrong)
+    return settings
+
+
+async def run(settings: Settings) -> int:
+    """Until a signal."""
+    whole = asyncio.ensure_future(_serve(settings))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, whole.cancel)
+    try:
+        await whole
+    except asyncio.CancelledError:
+        _log.info("asked to stop")
+    except InputError:
+        raise
+    except BerthError as exc:
+        _log.error("%s", exc.message)
+        return 1
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    requests = RequestMetrics()
+    make: dict[str, Any] = {
+        "user_agent": NAME,
+        "field_manager": NAME,
+        "observe": requests.requests(),
+        "connections": CONNECTIONS,
+    }
+    async with KubeClient(config.load(settings.kubeconfig or None), **make) as client:
+        cluster = Cluster(client)
+        holds = Holds(cluster, PROFILE, settings.hold_seconds, time.monotonic)
+        judge = Judge(cluster, holds)
+        disks = LocalDisks(cluster, Volumes(cluster, settings.bind_seconds), settings.mount_root)
+        verbs = Verbs(cluster, judge, Binder(client, cluster, judge, holds, disks), Counters(holds))
+        tls = None
+        if settings.tls_certificate:
+            tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.client_ca)
+        listener = Listener(settings.address, settings.port, PATHS, verbs.answer, tls)
+        await _together(settings, cluster, holds, listener)
+
+
+async def _together(settings: Settings, cluster: Cluster, holds: Holds, listener: Listener) -> None:
+    """The caches and the two ports, until one of them fails or we are cancelled."""
+    ready = {"caches": lambda: None if cluster.synced else "not every kind was listed yet"}
+    server = Server(settings.metrics_port, settings.metrics_address, ready=ready) if settings.metrics_port else None
+    tasks = [asyncio.ensure_future(one) for one in (cluster.run(), _expire(holds))]
+    synced = asyncio.ensure_future(cluster.wait_synced())
+    try:
+        await listener.start()
+        if server is not None:
+            await server.start()
+        if not settings.client_ca and not _local(settings.address):
+            _log.warning("whoever reaches %s may ask, and bind pods: give --client-ca", settings.address)
+        await asyncio.wait([*tasks, synced], return_when=asyncio.FIRST_COMPLETED)
+        if synced.done():
+            holds.look_at_all()
+            _log.info("%s works as %s", NAME, identity(socket.gethostname()), extra={"port": listener.port})
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        await listener.stop()
+        for task in (*tasks, synced):
+            task.cancel()
+        await asyncio.gather(*tasks, synced, return_exceptions=True)
+        if server is not None:
+            await server.stop()
+
+
+async def _expire(holds: Holds) -> None:
+    while True:
+        await asyncio.sleep(1.0)
+        holds.expire()
+
+
+def _local(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+class Verbs:
+    """From a path and a body to the answer's document."""
+
+    def __init__(self, cluster: Cluster, judge: Judge, binder: Binder, counters: Counters) -> None:
+        self._cluster, self._judge, self._binder, self._counters = cluster, judge, binder, counters
+
+    async def answer(self, path: str, body: bytes) -> Any:
+        """Raises Refused. What fails is told in the answer's field Error, where kube-scheduler shows it to people."""
+        began = time.monotonic()
+        verb, result = path.lstrip("/"), "error"
+        try:
+            document = await self._answer(verb, body)
+            result = "error" if isinstance(document, dict) and document.get("Error") else "success"
+            return document
+        except Refused:
+            result = "refused"
+            raise
+        finally:
+            self._counters.asked(verb, result, time.monotonic() - began)
+
+    async def _answer(self, verb: str, body: bytes) -> Any:
+        if not self._cluster.synced:
+            raise Refused(503, "not every kind was listed yet: ask again")
+        document = messages.decode(body)
+        try:
+            if verb == "filter":
+                return self._judge.filter(messages.asked(document))
+            if verb == "prioritize":
+                return self._judge.prioritize(messages.asked(document))
+            if verb == "preempt":
+                return self._judge.preempt(messages.preempting(document))
+            await self._binder.bind(messages.bind_asked(document))
+            return {"Error": ""}
+        except BerthError as exc:
+            _log.info("%s: %s", verb, exc.message)
+            if verb in ("filter", "bind"):
+                return error_of(exc)
+            raise Refused(422, exc.message) from exc
+        except Refused:
+            raise
+        except Exception as exc:
+            _log.exception("%s failed", verb)
+            raise Refused(500, f"{verb} failed: {type(exc).__name__}: {exc}") from exc

@@ -1,0 +1,29 @@
+"""What the extender counts. command.py makes me."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = tuple(0.001 * 2**power for power in range(15))
+
+
+class Counters:
+    """Once for each registry."""
+
+    def __init__(self, holds: Sized, registry: CollectorRegistry = REGISTRY) -> None:
+        make: dict[str, Any] = {"registry": registry}
+        self._asked = Counter("berth_extender_requests", "Questions of kube-scheduler", ["verb", "result"], **make)
+        self._seconds = Histogram(
+            "berth_extender_request_duration_seconds", "Answering them", ["verb"], buckets=_SECONDS, **make
+        )
+        Gauge("berth_extender_holds", "Disks that are kept for a pod and not locked yet", **make).set_function(
+            lambda: len(holds)
+        )
+
+    def asked(self, verb: str, result: str, seconds: float) -> None:
+        """One question."""
+        self._asked.labels(verb, result).inc()
+        self._seconds.labels(verb).observe(seconds)

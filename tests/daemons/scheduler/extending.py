@@ -1,0 +1,81 @@
+"""The extender and the stock kube-scheduler as processes: the real programs, each with rights of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from berth_core.config.stock import MANAGED, ExtenderAddress, with_extender
+from tests.daemons.controller.world import Process as ControllerProcess
+
+#: So that a pod is one of the extender's.
+REQUESTS = {"requests": {"cpu": "100m", MANAGED: "1"}, "limits": {MANAGED: "1"}}
+
+
+class Extender(ControllerProcess):
+    """`berth-scheduler extend` with the scheduler's service account. ``at``: the port that it had before."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str, at: int = 0, **options: Any) -> None:
+        options = {"module": "berth_scheduler", **options}
+        port = ("--port", str(at)) if at else ()
+        super().__init__(kubeconfig, log, "--metrics-port", "0", *flags, *port, command=("extend",), **options)
+
+    def works(self) -> Extender:
+        super().works()
+        return self
+
+    @property
+    def port(self) -> int:
+        found = re.search(r" works as .*\bport=(\d+)", self.text())
+        assert found, self.text()
+        return int(found.group(1))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, verb: str, document: Any) -> tuple[int, Any]:
+        """As kube-scheduler asks."""
+        body = json.dumps(document).encode()
+        question = urllib.request.Request(f"{self.url}/{verb}", body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(question, timeout=300) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as exc:
+            return exc.code, json.load(exc)
+
+
+class Stock:
+    """A kube-scheduler for one world: its name is the world's, and the extender stands in its configuration."""
+
+    def __init__(self, plane: Any, world: Any, folder: Path, url: str) -> None:
+        source = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
+            "leaderElection": {"leaderElect": False},
+            "profiles": [{"schedulerName": world.name}],
+        }
+        file, self.log = folder / "kube-scheduler.yaml", folder / "kube-scheduler.log"
+        file.write_text(yaml.safe_dump(with_extender(plane.status()["version"], source, ExtenderAddress(url))))
+        argv = [str(plane.bin_dir / "kube-scheduler"), "--config", str(file), "--secure-port", "0", "-v", "2"]
+        with self.log.open("ab") as stream:
+            self.process = subprocess.Popen(argv, stdout=stream, stderr=stream)
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,245 @@
+"""The extender over the real API server: its verbs as kube-scheduler asks them, and behind a real kube-scheduler.
+
+Fake nodes, real objects. Where no controller runs, the extender keeps its promises alone.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.world import GI, until
+
+pytestmark = pytest.mark.slow
+NO_DISK = "node(s) didn't have a free local disk for v0"
+
+
+@pytest.fixture
+def extend(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """``extend()`` starts an extender and waits until it works; ``wait=False``: does not wait."""
+    from tests.daemons.scheduler.extending import Extender
+    from tests.daemons.scheduler.world import kubeconfig
+
+    running: list[Extender] = []
+
+    def begin(*flags: str, wait: bool = True, **options: Any) -> Extender:
+        number = len(running)
+        who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}")
+        patience = ("--bind-seconds", "240")  # on a slow machine Kubernetes takes its time to bind a claim
+        running.append(Extender(who, tmp_path / f"extender-{number}.log", *patience, *flags, **options))
+        return running[-1].works() if wait else running[-1]
+
+    yield begin
+    for process in running:
+        process.stop()
+        print(process.text())
+
+
+def ground(world: Any, *disks_of_nodes: int) -> list[str]:
+    """Nodes with so many disks of 2 GiB each, and a class of them."""
+    world.storage_class(waits=True)
+    nodes = [world.node(str(number)) for number in range(len(disks_of_nodes))]
+    for node, count in zip(nodes, disks_of_nodes, strict=True):
+        for index in range(count):
+            world.disk(node, index)
+    return nodes
+
+
+def asking(world: Any, name: str, nodes: list[str]) -> dict[str, Any]:
+    """ExtenderArgs for a pod as it is now."""
+    return {"Pod": world.get_pod(name), "Nodes": None, "NodeNames": nodes}
+
+
+def passes(extender: Any, document: dict[str, Any]) -> list[str]:
+    status, answer = extender.ask("filter", document)
+    assert (status, answer.get("Error")) == (200, ""), answer
+    return list(answer["NodeNames"])
+
+
+def settled(extender: Any, document: dict[str, Any], expected: list[str]) -> None:
+    """Wait until the filter lets these nodes pass: its watches may be a moment behind."""
+
+    def now() -> bool:
+        status, answer = extender.ask("filter", document)
+        return status == 200 and answer.get("NodeNames") == expected
+
+    until(now, lambda: f"expected {expected}, got {extender.ask('filter', document)}")
+
+
+def binding(pod: dict[str, Any], node: str) -> dict[str, str]:
+    meta = pod["metadata"]
+    return {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
+
+
+def test_the_verbs(world: Any, extend: Callable[..., Any]) -> None:
+    nodes = ground(world, 0, 1, 1)
+    world.disk(nodes[2], "large", size=8 * GI)
+    world.claim("data")
+    pod = world.pod("db", "data")
+    world.claim("more")
+    world.pod("other", "more")
+    world.pod("plain")
+    extender = extend()
+    question = asking(world, "db", [*nodes, "elsewhere"])
+    settled(extender, question, nodes[1:])
+
+    _status, answer = extender.ask("filter", question)
+    assert answer["FailedAndUnresolvableNodes"] == {
+        nodes[0]: NO_DISK,
+        "elsewhere": "node(s) were not known to the extender yet",
+    }
+    whole = {"Pod": question["Pod"], "Nodes": {"items": [world.api.get(kinds.NODE, node) for node in nodes]}}
+    _status, answer = extender.ask("filter", whole)
+    assert [node["metadata"]["name"] for node in answer["Nodes"]["items"]] == nodes[1:]
+    assert answer["NodeNames"] is None
+    assert extender.ask("prioritize", question)[1] == [
+        {"Host": nodes[0], "Score": 0},
+        {"Host": nodes[1], "Score": 5},
+        {"Host": nodes[2], "Score": 5},
+        {"Host": "elsewhere", "Score": 0},
+    ], "1 GiB of a disk of 2 GiB"
+    victims = {node: {"Pods": [{"UID": "u"}], "NumPDBViolations": 1} for node in nodes}
+    _status, answer = extender.ask("preempt", {"Pod": question["Pod"], "NodeNameToMetaVictims": victims})
+    assert answer == {"NodeNameToMetaVictims": {node: victims[node] for node in nodes[1:]}}
+    assert passes(extender, asking(world, "plain", ["elsewhere", *nodes])) == ["elsewhere", *nodes], "not ours"
+
+    assert extender.ask("bind", binding(pod, nodes[1])) == (200, {"Error": ""})
+    assert world.where("db") == nodes[1]
+    world.wait_bound("data")
+    ((disk, lock),) = world.locks().items()
+    assert (disk, lock["claim"]) == (f"{world.name}-{nodes[1]}-0", "data")
+    world.check()
+    assert extender.ask("bind", binding(pod, nodes[1])) == (200, {"Error": ""}), "asked again"
+    assert "is on node" in extender.ask("bind", binding(pod, nodes[2]))[1]["Error"]
+    assert passes(extender, asking(world, "other", nodes)) == [nodes[2]], "the lock counts at once"
+
+
+def test_what_cannot_be_answered(world: Any, extend: Callable[..., Any]) -> None:
+    (node,) = ground(world, 1)
+    world.pod("early", "missing")
+    extender = extend()
+    status, answer = extender.ask("filter", asking(world, "early", [node]))
+    assert (status, answer["Error"]) == (200, 'persistentvolumeclaim "missing" is not known to the extender yet')
+    world.claim("shared", accessModes=["ReadWriteMany"])
+    world.pod("many", "shared")
+    settled(extender, asking(world, "many", [node]), [])
+    _status, answer = extender.ask("filter", asking(world, "many", [node]))
+    assert "accessModes ReadWriteMany" in answer["FailedAndUnresolvableNodes"][node]
+    gone = {"PodName": "gone", "PodNamespace": world.name, "PodUID": "u", "Node": node}
+    assert "is gone" in extender.ask("bind", gone)[1]["Error"]
+    broken = {"metadata": {"name": "p", "namespace": world.name}, "spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}}  # fmt: skip # noqa: E501
+    status, answer = extender.ask("filter", {"Pod": broken, "NodeNames": [node]})
+    assert (status, "much" in answer["Error"]) == (200, True)
+    assert extender.ask("prioritize", {"Pod": broken, "NodeNames": [node]})[0] == 422
+    assert extender.ask("scores", {})[0] == 404
+    assert extender.ask("filter", {})[0] == 400
+    assert world.locks() == {}
+
+
+def test_a_claim_that_was_given_a_node_has_its_disk_there(world: Any, extend: Callable[..., Any]) -> None:
+    """What kube-scheduler writes on a claim holds a disk before its lock is there, and until it is taken back."""
+    nodes = ground(world, 1, 1)
+    for name in ("first", "second"):
+        world.claim(name)
+        world.pod(name, name)
+    extender = extend()
+    settled(extender, asking(world, "second", nodes), nodes)
+    chosen = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": nodes[0]}}}
+    world.api.patch(kinds.PVC, "first", world.name, chosen)
+    settled(extender, asking(world, "second", nodes), [nodes[1]])
+    settled(extender, asking(world, "first", nodes), nodes)
+    assert passes(extender, asking(world, "second", nodes)) == [nodes[1]], "asking for itself gave nothing away"
+    chosen["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = None  # type: ignore[assignment]
+    world.api.patch(kinds.PVC, "first", world.name, chosen)
+    settled(extender, asking(world, "second", nodes), nodes)
+
+
+def test_a_hold_that_nobody_confirms_ends(world: Any, extend: Callable[..., Any]) -> None:
+    nodes = ground(world, 1)
+    for name in ("first", "second"):
+        world.claim(name)
+        world.pod(name, name)
+    chosen = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": nodes[0]}}}
+    world.api.patch(kinds.PVC, "first", world.name, chosen)
+    extender = extend("--hold-seconds", "3")
+    settled(extender, asking(world, "second", nodes), nodes)
+    assert "a hold has expired" in extender.text()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+def test_an_extender_that_dies_while_it_binds_is_continued(world: Any, extend: Callable[..., Any], number: int) -> None:
+    """SIGKILL right after a write on the way: the next answer finishes what is begun; no disk twice, no lock alone."""
+    (node,) = ground(world, 1)
+    world.claim("data")
+    pod = world.pod("db", "data")
+    dying = extend(module="tests.daemons.scheduler.dying", environment={"DIE_AT": str(number)})
+    settled(dying, asking(world, "db", [node]), [node])
+    with pytest.raises(OSError):  # noqa: PT011 - whatever a connection says that ends in the middle
+        dying.ask("bind", binding(pod, node))
+    assert dying.ended() == -signal.SIGKILL
+    extender = extend()
+
+    def bound() -> bool:
+        return bool(extender.ask("bind", binding(pod, node)) == (200, {"Error": ""}))
+
+    until(bound, lambda: str(extender.ask("bind", binding(pod, node))))
+    assert world.where("db") == node
+    world.wait_bound("data")
+    assert len(world.locks()) == 1
+    world.check()
+
+
+def test_behind_kube_scheduler(plane: Any, world: Any, extend: Callable[..., Any], tmp_path: Path) -> None:
+    """Two disks or none; two pods for the last one; an extender that is away: each pod ends where its disk is."""
+    from tests.daemons.controller.world import Process, install
+    from tests.daemons.controller.world import kubeconfig as controller_kubeconfig
+    from tests.daemons.scheduler.extending import REQUESTS, Stock
+
+    def pod(name: str, *claims: str) -> None:
+        for claim in claims:
+            world.claim(claim)
+        mounts = [{"name": "main", "image": "none", "resources": REQUESTS}]
+        world.pod(name, *claims, containers=mounts)
+
+    install(plane)
+    nodes = ground(world, 1, 2)
+    extender = extend()
+    controller = Process(controller_kubeconfig(plane, world.api, tmp_path / "controller"), tmp_path / "controller.log")
+    stock = Stock(plane, world, tmp_path, extender.url)
+    try:
+        # Each claim alone would fit either node: only the extender knows that both together do not.
+        pod("pair", "left", "right")
+        assert world.placed("pair") == [nodes[1]]
+        world.wait_bound("left", "right")
+        assert {lock["claim"] for lock in world.locks().values()} == {"left", "right"}
+        world.check()
+
+        pod("a", "a")
+        pod("b", "b")
+        until(lambda: world.where("a") or world.where("b"), lambda: stock.text()[-3000:])
+        loser = "b" if world.where("a") else "a"
+        until(lambda: world.condition(loser)[0] == "False", lambda: world.story_of(loser))
+        assert len(world.locks()) == 3
+        world.disk(nodes[0], "late")
+        assert world.placed(loser) == [nodes[0]]
+        world.wait_bound("a", "b")
+        world.check()
+
+        port = extender.port
+        extender.stop()
+        world.disk(nodes[0], "last")
+        pod("waits", "waits")
+        world.refused("waits", "connection refused")
+        extend(at=port)
+        assert world.placed("waits") == [nodes[0]]
+        world.wait_bound("waits")
+        world.check()
+    finally:
+        stock.stop()
+        controller.stop()
+        print(stock.text()[-5000:], controller.text())
