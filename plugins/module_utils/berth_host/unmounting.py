@@ -9,7 +9,7 @@ disk is gone. A mount that anybody uses stays: also a container that has it in a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import fstab
@@ -48,6 +48,12 @@ def detach_dead(machine: Machine, name: str, mount_root: str) -> bool:
         return False
     run(machine, ["umount", "--lazy", here.point], f"LocalDisk {name}: the dead mount at {here.point} stays")
     return True
+
+
+def copies_of_dead(mounts: Iterable[Mount], volume: str, number: str) -> list[str]:
+    """Where pods still have the PersistentVolume ``volume`` from a device that its disk is no longer: it was away, and
+    came back as device ``number`` (major:minor)."""
+    return [mount.point for mount in mounts if mount.point.endswith(f"/{volume}") and mount.device != number]
 
 
 def take_off_broken(machine: Machine, disk: Mapping[str, Any], mount_root: str) -> bool:

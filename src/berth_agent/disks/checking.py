@@ -13,10 +13,13 @@ from typing import Any
 
 from berth_core.app.fsid import mount_point
 from berth_core.app.health import Evidence, Health, from_status, judge, smart_facts, to_status
+from berth_core.app.manifests import volume_name
 from berth_core.app.phase import FAULTED
 from berth_core.errors import BerthError
 from berth_host.disk_probe import Probe, Tried
+from berth_host.mounts import Mount, read_mounts
 from berth_host.smart import read_smart
+from berth_host.unmounting import copies_of_dead
 
 from ..seams import Look, Object, Tools
 from ..seams import Record as Device
@@ -88,12 +91,13 @@ class Checking:
         began = time.monotonic()
         tried = await self._try_all({name: found for name, (_disk, found) in disks.items() if found is not None})
         self._failed.update({name: began for name, each in tried.items() if each.result == "failed"})
+        mounts = read_mounts(self.tools.machine)
         for name, (disk, device) in disks.items():
             if device is not None:
                 evidence = await self._evidence(name, device, tried.get(name))
                 self._judge(disk, evidence)
             try:
-                await self._tell(disk, device)
+                await self._tell(disk, device, mounts)
             except BerthError as exc:
                 LOG.warning("LocalDisk %s: its health is not recorded: %s", name, exc.message)
 
@@ -110,7 +114,7 @@ class Checking:
             self.tools.recorder.event(disk, kind, f"Disk{now.reason}", words, action="Check")
         self.tools.wake_disk(name)
 
-    async def _tell(self, disk: Object, device: Device | None) -> None:
+    async def _tell(self, disk: Object, device: Device | None, mounts: list[Mount]) -> None:
         """The status, and the pods on the disk."""
         name = str(disk["metadata"]["name"])
         health, live = self._health.get(name), (disk.get("status") or {}).get("health") or {}
@@ -119,7 +123,8 @@ class Checking:
             status = to_status(health, facts, live, self.tools.now())
             if status != live:
                 await self.record.write(disk, health=status)
-        await self.pods.tell(disk, _verdict(disk, device, health or Health(), self.tools.settings().mount_root))
+        root = self.tools.settings().mount_root
+        await self.pods.tell(disk, _verdict(disk, device, health or Health(), root, mounts))
 
     async def _try_all(self, devices: dict[str, Device]) -> dict[str, Tried]:
         """Begin a try of each, then wait for the answers, all together."""
@@ -180,16 +185,17 @@ class Checking:
         self._soon.clear()
 
 
-def _verdict(disk: Object, device: Device | None, health: Health, root: str) -> Verdict:
+def _verdict(disk: Object, device: Device | None, health: Health, root: str, mounts: list[Mount]) -> Verdict:
+    name = disk["metadata"]["name"]
     if device is None:
-        return Verdict(False, "Missing", f"LocalDisk {disk['metadata']['name']} is not in its node any more")
+        return Verdict(False, "Missing", f"LocalDisk {name} is not in its node any more")
     if health.state == FAULTED:
-        return Verdict(False, health.reason, f"LocalDisk {disk['metadata']['name']}: {health.message}")
+        return Verdict(False, health.reason, f"LocalDisk {name}: {health.message}")
     if device.get("health") == FAULTED:
-        return Verdict(False, FAULTED, f"LocalDisk {disk['metadata']['name']}: {device.get('problem')}")
-    if _is_left_over(disk, device, mount_point(str(disk["metadata"]["name"]), root)):
+        return Verdict(False, FAULTED, f"LocalDisk {name}: {device.get('problem')}")
+    if _is_left_over(disk, device, mount_point(str(name), root)) or _is_from_before(disk, device, mounts):
         words = "this pod has an old mount of a filesystem that is shut down; delete the pod: the next gets a new one"
-        return Verdict(False, "OldMount", f"LocalDisk {disk['metadata']['name']}: {words}")
+        return Verdict(False, "OldMount", f"LocalDisk {name}: {words}")
     return Verdict(True, "Healthy", "every disk of this pod answers")
 
 
@@ -197,3 +203,12 @@ def _is_left_over(disk: Object, device: Device, point: str) -> bool:
     """Whether pods still have a filesystem that was taken off its mount point because it answered errors only."""
     mounts = device.get("mounts") or ()
     return bool(mounts) and point not in mounts and disk["spec"].get("volumeMode") != "Block"
+
+
+def _is_from_before(disk: Object, device: Device, mounts: list[Mount]) -> bool:
+    """Whether pods still have what was mounted before the disk was pulled out: that filesystem answers no more."""
+    lock = disk["spec"].get("claimRef")
+    if not lock or disk["spec"].get("volumeMode") == "Block":
+        return False
+    volume = volume_name(str(disk["metadata"]["name"]), str(lock["uid"]))
+    return bool(copies_of_dead(mounts, volume, str(device["number"])))

@@ -56,7 +56,9 @@ class Preparing:
     async def prepare(self, disk: Object, device: Device | None, broken: bool) -> float | None:
         """Make the disk ready for its lock. ``broken``: what is mounted there answers errors only."""
         name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
-        if device is None or (self._is_ready(disk, device) and not broken):
+        if device is None:
+            return await self._detach(disk)
+        if self._is_ready(disk, device) and not broken:
             return None
         try:
             fresh = await self._fence(name, ref["uid"])
@@ -74,6 +76,18 @@ class Preparing:
             LOG.info("LocalDisk %s: %s", name, ", ".join(outcome.done))
             self.renewed(name)
             self.tools.look_again()
+        return None
+
+    async def _detach(self, disk: Object) -> float | None:
+        """What is mounted of a device that has gone goes at once: no new pod may begin on it, and keep it alive."""
+        name, root, machine = str(disk["metadata"]["name"]), self.tools.settings().mount_root, self.tools.machine
+        try:
+            self.tools.check()
+            if await _on_host(lambda: unmounting.detach_dead(machine, name, root), f"unmount {name}"):
+                await self._say(disk, "Missing", f"LocalDisk {name} is not in its node: its dead mount was taken away")
+        except BerthError as exc:
+            LOG.warning("LocalDisk %s: %s", name, exc.message)
+            return _RETRY_SECONDS
         return None
 
     async def release(self, disk: Object) -> float | None:
