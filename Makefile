@@ -115,13 +115,13 @@ apiserver: venv ## tests against the real control plane
 	$(PYTEST) $(SIDE_BY_SIDE) tests/apiserver
 
 daemons: venv ## tests of the agent, the controller and the scheduler, on the real control plane and on real hosts (as root)
-	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm tests/daemons
+	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm --ignore=tests/daemons/chaos tests/daemons
 
 vm: venv cluster ## the agent in a virtual machine with NVMe and SCSI disks (as root); not yet a part of `make test`
 	$(PYTEST) tests/daemons/vm
 
-chaos: venv ## faults one by one under PostgreSQL on real hosts (as root); not yet a part of `make test`
-	$(PYTEST) -v tests/daemons/chaos/each_fault.py
+chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random: MINUTES=10 SEED=7
+	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
 
 integration: venv ## tests on real hosts with real disks (as root)
 	$(PYTEST) $(SIDE_BY_SIDE) tests/integration

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, HOSTS, NAMESPACE, ChaosGround
 from tests.daemons.controller.world import until
 from tests.dev.hosts_help import eventually
@@ -20,6 +21,7 @@ from tests.support.agent import zipapp
 
 SECONDS = 180.0
 Chance = random.Random
+Fault = Callable[[ChaosGround, Chance], None]
 
 
 def agent_is_killed(ground: ChaosGround, chance: Chance) -> None:
@@ -71,6 +73,7 @@ def _lives(ground: ChaosGround) -> dict[str, Any]:
 
 def controller_is_killed(ground: ChaosGround, chance: Chance) -> None:
     """SIGKILL of the leader or of the other, in the middle of claims."""
+    ground.revive()
     chance.choice(ground.controllers).signal(signal.SIGKILL)
     time.sleep(1)
     ground.revive()
@@ -135,12 +138,17 @@ def breaks_under(ground: ChaosGround, host: str, role: str) -> None:
     try:
         disk = room.wait_phase(name, "Faulted")
         assert disk["spec"]["claimRef"] == lock
-        gone = f"findmnt -no TARGET {room.point(name)} || echo off"
-        eventually(lambda: room.agent.here(gone, check=False) == "off", SECONDS, "it goes off its mount point")
+        goes_off(room, name)
         assert "/kubelet/pods/" in room.agent.here(f"findmnt -no TARGET -S {room.device(name)}"), "a pod lost its mount"
     finally:
         ground.cluster.hosts.disk_heal(host, name)
     ground.restart_pod(host, role)
+
+
+def goes_off(room: Ground, name: str) -> None:
+    """No new pod gets in, whichever is first: the next pod or the disk."""
+    gone = f"findmnt -no TARGET {room.point(name)} || echo off"
+    eventually(lambda: room.agent.here(gone, check=False) == "off", SECONDS, "it goes off its mount point")
 
 
 def disk_vanishes(ground: ChaosGround, chance: Chance) -> None:
@@ -152,9 +160,10 @@ def disk_vanishes(ground: ChaosGround, chance: Chance) -> None:
     hosts.disk_remove(host, name)
     try:
         assert room.wait_phase(name, "Missing")["spec"]["claimRef"] == lock
+        goes_off(room, name)
+        ground.restart_pod(host, role)  # the next is there before the disk, and must not begin on the dead filesystem
     finally:
         hosts.disk_heal(host, name)
-        ground.restart_pod(host, role)
         room.put_back(name)
 
 
@@ -244,8 +253,10 @@ def kubelet_is_killed(ground: ChaosGround, chance: Chance) -> None:
     ground.rooms[chance.choice(HOSTS)].agent.here("pkill -KILL -x kubelet", check=False)
 
 
+#: Those that ask nothing of the ground: they may strike while another fault is being got over.
+ANY_TIME: tuple[Fault, ...] = (agent_is_killed, controller_is_killed, pod_is_deleted, kubelet_is_killed)
 #: fault -> how often it is chosen, beside the others
-KINDS: dict[Callable[[ChaosGround, Chance], None], int] = {
+KINDS: dict[Fault, int] = {
     agent_is_killed: 6,
     agents_are_replaced: 2,
     controller_is_killed: 4,

@@ -20,6 +20,7 @@ from berth_dev.pytest_plugin import say
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos.apps import Bank, Counters
 from tests.daemons.chaos.churn import Churn
+from tests.daemons.chaos.near import NearAgent
 from tests.daemons.chaos.witness import Witness
 from tests.daemons.controller.world import Process, World, install, kubeconfig
 from tests.dev.hosts_help import eventually, node_ready
@@ -51,8 +52,10 @@ class ChaosGround:
 
     def __init__(self, cluster: Any, folder: Path, seed: int = 1) -> None:
         self.cluster, self.folder, self.seed = cluster, folder, seed
-        self.rooms = {host: Ground(cluster, host) for host in HOSTS}
         self.api = client_for(cluster.kubeconfig, warn=lambda _text: None)
+        self.rooms = {host: Ground(cluster, host) for host in HOSTS}
+        for host, room in self.rooms.items():
+            room.agent = NearAgent(cluster, host, self.api, "disks")
         #: (host, role) -> the disk's short name
         self.names: dict[tuple[str, str], str] = {}
         self.locks: dict[tuple[str, str], dict[str, Any]] = {}

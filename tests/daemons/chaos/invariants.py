@@ -12,7 +12,8 @@ from berth_core.app.fsid import filesystem_uuid
 from tests.daemons.agent.disk_ground import ROOT as MOUNTS
 from tests.daemons.chaos.apps import CHECKING, UNFLUSHED
 from tests.daemons.chaos.ground import HOSTS, ChaosGround
-from tests.daemons.controller.world import until
+from tests.daemons.controller.world import PATIENCE, until
+from tests.dev.hosts_help import eventually
 from tests.support.agent import NAMESPACE, conditions_of
 
 #: Commits and numbers that have to come before an application counts as alive.
@@ -25,7 +26,7 @@ def fingerprints(ground: ChaosGround) -> dict[tuple[str, str], str]:
     for host, room in ground.rooms.items():
         script = "".join(f"sha256sum < {ground.device(host, role)};" for role in ("raw", "foreign"))
         script += f"sha256sum < {ground.point(host, 'still')}/data/noise"
-        sums = room.agent.here(f"sync; {script}").splitlines()
+        sums = room.agent.here(script).splitlines()
         found.update({(host, role): line for role, line in zip(("raw", "foreign", "still"), sums, strict=True)})
     return found
 
@@ -168,7 +169,7 @@ def _wait(ground: ChaosGround, what: str, test: Callable[[ChaosGround], Any]) ->
             return False  # a host that is just starting, an object that is just not there
 
     try:
-        until(tried, what)
+        eventually(tried, PATIENCE, what)
     except AssertionError as exc:
         raise AssertionError(f"{exc}\n{ground.story()}") from None
 

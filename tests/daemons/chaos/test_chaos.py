@@ -1,4 +1,8 @@
-"""Faults one by one, on one ground with PostgreSQL: no byte changed, no disk twice, no commit missing."""
+"""Faults one by one, then at random, on one ground with PostgreSQL: no byte changed, no disk twice, no commit missing.
+
+`make chaos MINUTES=10 SEED=7` sets BERTH_CHAOS_MINUTES and BERTH_CHAOS_SEED of the run at random, and takes its time
+for an agent that dies after every write; without them the run is short, and its faults are always the same.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,30 @@ from typing import Any
 
 import pytest
 
-from tests.daemons.chaos import faults, one_by_one
+from berth_dev.pytest_plugin import say
+from tests.daemons.chaos import at_random, faults, one_by_one
 from tests.daemons.chaos.ground import ChaosGround
 from tests.daemons.chaos.invariants import check, everything_comes_to_rest, fingerprints
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
 Stage = tuple[ChaosGround, dict[tuple[str, str], str]]
-SEED = int(os.environ.get("BERTH_CHAOS_SEED") or time.time_ns() % 1_000_000)
+MINUTES = os.environ.get("BERTH_CHAOS_MINUTES", "")
+SECONDS = 60 * float(MINUTES) if MINUTES else 30.0
+SEED = int(os.environ.get("BERTH_CHAOS_SEED") or (time.time_ns() % 1_000_000 if MINUTES else 1))
 
 ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
+    faults.bank_breaks,
+    faults.disk_vanishes,
     faults.agents_are_replaced,
     one_by_one.host_comes_back_as_another,
+    one_by_one.node_is_made_again_with_empty_disks,
     faults.twin_of_a_held_disk,
     faults.root_disk_is_full,
+    faults.api_server_is_away,
+    one_by_one.leaders_are_paused,
 ]
+if MINUTES:  # the deaths of an agent in the middle of its work are told one by one in tests/daemons/agent too
+    ONE_BY_ONE.append(one_by_one.agent_dies_after_every_write)
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +58,11 @@ def test_one_fault(stage: Stage, fault: Callable[[ChaosGround, random.Random], N
     ground, before = stage
     fault(ground, random.Random(1))
     check(ground, before)
+
+
+def test_faults_at_random(stage: Stage) -> None:
+    ground, before = stage
+    story = at_random.run(ground, before, SECONDS, SEED, say)
+    assert sum(story.struck.values()) >= 1
+    assert story.commits > 0
+    assert not story.missing
