@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -15,7 +16,9 @@ import pytest
 
 from tests.core.app.disk_samples import held
 from tests.dev.hosts_help import eventually, out, ssh
-from tests.support.hosts import run_plays
+from tests.support import tarball
+from tests.support.agent import newer
+from tests.support.hosts import run_on
 from tests.support.kube import install_crds
 from tests.support.playbook import Run
 
@@ -28,7 +31,7 @@ pytestmark = [pytest.mark.hosts, pytest.mark.slow]
 class Ground(NamedTuple):
     cluster: Any
     serial: str  # of a blank disk of ONE
-    play: Callable[..., Run]
+    play: Callable[..., Run]  # of the role; the environment's collections unless `env` names others
     zipapp: Path
 
     def lease(self, host: str) -> dict[str, Any]:
@@ -69,7 +72,7 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
     dev_cluster.hosts.disk_add(ONE, disk, "320Mi")
     (serial,) = [each["serial"] for each in dev_cluster.hosts.disks(ONE) if each["name"] == disk]
 
-    def play(*args: str, hosts: str = ":".join(HOSTS), **values: Any) -> Run:
+    def play(*args: str, hosts: str = ":".join(HOSTS), env: dict[str, str] | None = None, **values: Any) -> Run:
         # The probe of a test's minute: what an operator would leave at its default is shorter.
         common = {
             "node_agent_kubeconfig": str(dev_cluster.kubeconfig),
@@ -80,7 +83,8 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
         }
         tasks = [{"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.node_agent"}}]
         one = {"hosts": hosts, "gather_facts": False, "serial": 1, "any_errors_fatal": True}
-        return run_plays(dev_cluster, [{**one, "vars": {**common, **values}, "tasks": tasks}], tmp_path, *args)
+        plays = [{**one, "vars": {**common, **values}, "tasks": tasks}]
+        return run_on(dev_cluster.hosts.inventory(), plays, tmp_path, *args, env=env)
 
     yield Ground(dev_cluster, serial, play, built)
     for each in Ground(dev_cluster, serial, play, built).disks():
@@ -172,6 +176,31 @@ def test_an_upgrade_stops_at_the_first_failure(ground: Ground, tmp_path: Path) -
     assert {host: ground.agents(host) for host in HOSTS[1:]} == {host: pids[host] for host in HOSTS[1:]}
     ground.play(hosts=HOSTS[0]).ok()
     assert ground.lease(HOSTS[0])["spec"]["holderIdentity"]
+
+
+def test_a_run_that_died_leaves_its_restart_to_the_next(ground: Ground, tmp_path: Path) -> None:
+    ground.play(hosts=ONE).ok()
+    pids = ground.agents(ONE)
+    upgrade = {"node_agent_zipapp": str(newer(ground.zipapp, tmp_path / "newer.pyz"))}
+    died = ground.play(hosts=ONE, **upgrade, berth_disks=[{"serial": ground.serial, "fs_type": "ntfs"}])
+    assert "ntfs" in str(died.failed())
+    assert [name for name in changed(died) if "The agent, tried before" in name], "it is in place"
+    assert ground.agents(ONE) == pids, "and does not run yet"
+    resumed = changed(ground.play(hosts=ONE, **upgrade).ok())
+    assert [name for name in resumed if "Running with what is installed" in name], resumed
+    assert len(ground.agents(ONE)) == 1
+    assert ground.agents(ONE) != pids
+    assert changed(ground.play(hosts=ONE, **upgrade).ok()) == []
+
+
+def test_a_user_of_the_tarball_has_the_agent_without_the_sources(ground: Ground, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    env = {"ANSIBLE_COLLECTIONS_PATH": str(tarball.install(tmp_path)), "XDG_CACHE_HOME": str(cache)}
+    first = ground.play(hosts=ONE, env=env, node_agent_zipapp="").ok()  # it waits until the agent is Ready
+    built = (cache / "berth" / "berth-agent.pyz").read_bytes()
+    assert out(ground.cluster, ONE, "sha256sum < /opt/berth/berth-agent.pyz").split()[0] == sha256(built).hexdigest()
+    assert len(ground.agents(ONE)) == 1, first.output
+    assert changed(ground.play(hosts=ONE, env=env, node_agent_zipapp="").ok()) == []
 
 
 def test_a_missing_program_is_named(ground: Ground) -> None:

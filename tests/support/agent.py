@@ -11,6 +11,7 @@ import json
 import shlex
 import subprocess
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,6 +32,15 @@ def zipapp() -> bytes:
     from tools import zipapp as builder
 
     return builder.build(ROOT / "build" / "test" / "berth-agent.pyz").read_bytes()
+
+
+def newer(program: Path, target: Path) -> Path:
+    """Another version of the agent, as far as anybody can see: the same program with a file more."""
+    target.write_bytes(program.read_bytes())
+    target.chmod(0o755)
+    with zipfile.ZipFile(target, "a") as archive:
+        archive.writestr("NEWS", "newer\n")
+    return target
 
 
 def install_rights(cluster: Any) -> None:
