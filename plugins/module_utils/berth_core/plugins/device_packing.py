@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any
 
 from ..cluster.columns import FloatColumn, IntColumn, np
-from ..cluster.devices import device_problem
 from ..errors import InputError
 from ..framework.contract import MAX_SCORE, SKIPPED, SUCCESS, Choice, Dirt, Status
 from ..framework.state import Cycle
@@ -27,6 +26,9 @@ from .args import known_only
 from .fragmentation import Typical, TypicalPod, gradients, taken_from
 
 KEYS = ("cpu", "count", "shares", "weight")
+CPU_WEIGHT = 50
+DIGITS = 6
+"""Of a share: what differs by less is the rounding of sums, and must not decide."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,14 @@ class DevicePacking:
 
     device_class: str
     typical_pods: tuple[TypicalPod, ...]
+    cpu_weight: int = CPU_WEIGHT
     name: str = "DevicePacking"
     score_dirt: Dirt = Dirt.ROW
 
     @classmethod
     def from_args(cls, args: Mapping[str, Any], path: str) -> DevicePacking:
-        """Read deviceClass and typicalPods. Raises InputError with the path."""
-        known_only(args, ("deviceClass", "typicalPods"), path)
+        """Read deviceClass, typicalPods and cpuWeight (per cent). Raises InputError with the path."""
+        known_only(args, ("deviceClass", "typicalPods", "cpuWeight"), path)
         device_class = string(args, "deviceClass", f"{path}.deviceClass")
         if not device_class:
             raise InputError(f"{path}.deviceClass: expected the class of the devices", field=f"{path}.deviceClass")
@@ -49,7 +52,12 @@ class DevicePacking:
         listed = objects(args, "typicalPods", where)
         if not listed:
             raise InputError(f"{where}: expected at least one kind of pod that is expected", field=where)
-        return cls(device_class, tuple(_typical_pod(one, f"{where}[{index}]") for index, one in enumerate(listed)))
+        pods = tuple(_typical_pod(one, f"{where}[{index}]") for index, one in enumerate(listed))
+        where = f"{path}.cpuWeight"
+        cpu_weight = integer(args, "cpuWeight", where, CPU_WEIGHT)
+        if not 0 <= cpu_weight <= 100:
+            raise InputError(f"{where}: expected 0 (cpu beside devices does not count) to 100", field=where)
+        return cls(device_class, pods, cpu_weight)
 
     def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
         """Skip pods with several device claims or of another class, and clusters without devices."""
@@ -69,7 +77,7 @@ class DevicePacking:
         100 * sigmoid(fall in whole devices), cut to an integer, as in the paper's own program. The cut matters: nodes
         that are nearly alike stay equal, and the first of them is filled before the next is begun.
         """
-        best = _gradients(self, cycle, rows)[0].max(axis=1)
+        best = _gradients(self, cycle, rows)[0].max(axis=1).round(DIGITS)
         # A row that LocalDeviceFit has not let pass may have no way at all: it rates 0.
         rated: IntColumn = (MAX_SCORE / (1 + np.exp(np.clip(-best / WHOLE, -50, 50)))).astype(np.int64)
         return rated
@@ -82,7 +90,7 @@ class DevicePacking:
         (claim,) = claims
         rows = np.array([row], dtype=np.int64)
         found, devices, free = _gradients(self, cycle, rows)
-        first = int(np.argmax(found[0]))
+        first = int(np.argmax(found[0].round(DIGITS)))
         taken = taken_from(free, first, claim.count, claim.shares)[0]
         names = sorted(one.name for one, chosen in zip(devices[0], taken) if chosen)
         # One that has nothing to say leaves LocalDeviceFit's choice as it is.
@@ -114,15 +122,12 @@ def _gradients(
     cpu = nodes.allocatable[CPU][rows] - nodes.requested[CPU][rows]
     claim = cycle.request.devices[0] if cycle.request.devices else None
     count, shares = (claim.count, claim.shares) if claim else (0, 0)
-    return gradients(_arrays(plugin.typical_pods), cpu, free, _cpu(cycle), count, shares), devices, free
+    found = gradients(_arrays(plugin.typical_pods), cpu, free, _cpu(cycle), count, shares, plugin.cpu_weight / 100)
+    return found, devices, free
 
 
 def _devices(plugin: DevicePacking, cycle: Cycle, node: str) -> list[LocalDevice]:
-    return [
-        one
-        for one in cycle.snapshot.devices.on_node(node)
-        if one.device_class == plugin.device_class and not device_problem(one)
-    ]
+    return [one for one in cycle.snapshot.devices.usable_on(node) if one.device_class == plugin.device_class]
 
 
 def _typical_pod(source: Mapping[str, Any], path: str) -> TypicalPod:

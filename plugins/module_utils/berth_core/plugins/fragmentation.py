@@ -4,7 +4,9 @@
 """How much of a node's free devices typical pods could not use: the measure of fragmentation gradient descent.
 
 Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
-USENIX ATC 2023, section 3. Called by DevicePacking; pure functions over arrays, all nodes at once.
+USENIX ATC 2023, section 3. `unserved` is ours: that measure sees that a node lacks cpu only when the next pod does not
+fit any more, which is too late to put the pods that need much cpu elsewhere. Called by DevicePacking; pure functions
+over arrays, all nodes at once.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ class Typical:
         self.count: IntColumn = np.array([one.count for one in pods], dtype=np.int64)
         self.shares: IntColumn = np.array([one.shares for one in pods], dtype=np.int64)
         self.weight: FloatColumn = np.array([one.weight / total for one in pods], dtype=np.float64)
+        served = sum(one.count * one.shares * one.weight for one in pods)
+        used = sum(one.cpu * one.weight for one in pods if one.count)
+        self.cpu_per_share: float = used / served if served else 0.0
+        """Thousandths of a core that a pod with devices needs on average beside each share."""
 
 
 def fragmentation(typical: Typical, cpu: IntColumn, free: IntColumn) -> FloatColumn:
@@ -51,27 +57,46 @@ def fragmentation(typical: Typical, cpu: IntColumn, free: IntColumn) -> FloatCol
     fits = (typical.cpu[None, :] <= cpu[:, None]) & ((~too_few).sum(axis=2) >= typical.count[None, :])
     lost = np.where(too_few, per_device, 0).sum(axis=2)
     every = free.sum(axis=1)[:, None]
-    expected: FloatColumn = np.where(fits & (typical.count > 0)[None, :], lost, every) @ typical.weight
+    # No matrix product: its order of summing depends on the number of rows; a row must not rate differently alone.
+    expected: FloatColumn = (np.where(fits & (typical.count > 0)[None, :], lost, every) * typical.weight).sum(axis=1)
     return expected
 
 
+def unserved(typical: Typical, cpu: IntColumn, free: IntColumn) -> FloatColumn:
+    """Return per node the free shares beside which there is too little cpu for pods with devices, on their average.
+
+    Units and shapes as in `fragmentation`.
+    """
+    every = free.sum(axis=1)
+    if not typical.cpu_per_share:
+        return np.zeros(len(every))
+    too_few: FloatColumn = np.maximum(every - cpu / typical.cpu_per_share, 0.0)
+    return too_few
+
+
 def gradients(
-    typical: Typical, cpu: IntColumn, free: IntColumn, wanted_cpu: int, count: int, shares: int
+    typical: Typical, cpu: IntColumn, free: IntColumn, wanted_cpu: int, count: int, shares: int, cpu_weight: float = 0.0
 ) -> FloatColumn:
     """Return by how much fragmentation falls when a pod takes `count` devices, for each device it could start with.
 
     Shape (nodes, devices): entry d is for the pod on device d and the next `count` - 1 of those that have `shares`
     free, in the table's order; -inf where that cannot be. Without devices (`count` 0) there is one entry per node.
+    `cpu_weight`: how much of a share counts as lost where there is too little cpu beside it; 0 is the paper's measure.
     """
-    before = fragmentation(typical, cpu, free)
+
+    def lost(cpu: IntColumn, free: IntColumn) -> FloatColumn:
+        whole = fragmentation(typical, cpu, free)
+        return whole + cpu_weight * unserved(typical, cpu, free) if cpu_weight else whole
+
+    before = lost(cpu, free)
     left = cpu - wanted_cpu
     if count == 0:
-        return (before - fragmentation(typical, left, free))[:, None]
+        return (before - lost(left, free))[:, None]
     found: FloatColumn = np.full(free.shape, -np.inf)
     for device in range(free.shape[1]):
         taken = taken_from(free, device, count, shares)
         possible = (taken.sum(axis=1) == count) & taken[:, device]
-        after = fragmentation(typical, left, free - taken * shares)
+        after = lost(left, free - taken * shares)
         found[:, device] = np.where(possible, before - after, -np.inf)
     return found
 

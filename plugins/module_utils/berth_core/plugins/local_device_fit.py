@@ -108,7 +108,7 @@ def _assign(cycle: Cycle, row: int) -> list[tuple[str, LocalDevice, int]] | None
 
 def _assign_now(cycle: Cycle, row: int) -> list[tuple[str, LocalDevice, int]] | None:
     table, owner = cycle.snapshot.devices, cycle.request.owner
-    devices = [one for one in table.on_node(cycle.snapshot.nodes.names[row]) if not device_problem(one)]
+    devices = table.usable_on(cycle.snapshot.nodes.names[row])
     free = [table.free(one, owner) for one in devices]
     items: list[Item] = []
     for number, claim in enumerate(cycle.request.devices):
@@ -120,10 +120,13 @@ def _assign_now(cycle: Cycle, row: int) -> list[tuple[str, LocalDevice, int]] | 
         if len(fitting) < claim.count:
             return None
         items += [(number, claim.shares, fitting)] * claim.count
+    claims = cycle.request.devices
+    if len(claims) == 1:  # the fullest that can take it, at once: nothing else competes
+        fullest = sorted(items[0][2], key=lambda index: (free[index], index))[: claims[0].count]
+        return [(claims[0].name, devices[index], claims[0].shares) for index in fullest]
     given = assign_shares(items, free)
     if given is None:
         return None
-    claims = cycle.request.devices
     return [(claims[item[0]].name, devices[at], item[1]) for item, at in zip(items, given)]
 
 
