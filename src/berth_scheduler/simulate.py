@@ -28,6 +28,7 @@ from berth_core.model.pod import PodInfo
 
 from .configuration import Configurations
 from .files import FileCluster, Obj, checked
+from .openb import replay_command
 from .settings import Settings
 
 MOST_TIMES = 100_000
@@ -51,19 +52,29 @@ def add_simulate(commands: Any) -> None:
         description="Places the pods without a node of some files on the nodes of these files, and says where and why.",
         epilog="Exit status: 0 every pod has a place, 1 some have none, 2 a file cannot be read.",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML or JSON, as kubectl get -o yaml")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="YAML or JSON, as kubectl get -o yaml")
     parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file (default: as run's)")
     parser.add_argument("--profile", default="", help="schedulerName of the profile for all pods (default: the first)")
     parser.add_argument("--times", type=int, default=1, help="place the waiting pods so many times (default: 1)")
     parser.add_argument("--output", choices=("text", "json"), default="text")
+    trace = parser.add_argument_group("the openb trace", "its lists of nodes and pods (CSV, also .gz) instead of files")
+    trace.add_argument("--openb", nargs=2, type=Path, metavar=("NODES", "PODS"))
+    trace.add_argument("--seed", type=int, default=42, help="of the order of arrival (default: 42)")
+    trace.add_argument("--arrived", type=int, default=130, help="per cent of the GPUs to ask for (default: 130)")
 
 
 def simulate_command(arguments: argparse.Namespace) -> int:
     """Run it and print the answer."""
     if not 1 <= arguments.times <= MOST_TIMES:
         raise InputError(f"--times: expected 1 to {MOST_TIMES}, got {arguments.times}")
+    if bool(arguments.files) == bool(arguments.openb):
+        raise InputError("expected files of a cluster, or --openb with the lists of a trace")
     files = Configurations(Settings(config=arguments.config))
+    if arguments.openb and not arguments.config:
+        return replay_command(arguments, None)
     profile = chosen(files.load(), arguments.profile).build(files.table)
+    if arguments.openb:
+        return replay_command(arguments, profile)
     cluster = checked(arguments.files)
     results = list(simulate(cluster, profile, arguments.times))
     left = room(cluster)

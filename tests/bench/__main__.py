@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     prepare()
-    from . import agent, claims, client, decide, requests, scale, scheduler, tasks
+    from . import agent, claims, client, decide, openb, requests, scale, scheduler, tasks
     from .figures import table
     from .ground import Ground, say
 
@@ -36,6 +36,7 @@ def main(arguments: list[str]) -> int:
         "agent/publish": agent.publish,
         "agent/idle": agent.idle,
         "sched/decide": decide.decide,
+        "sched/openb": openb.openb,
         "sched/plain": scheduler.plain,
         "sched/rate": scheduler.rate,
         "sched/memory": scheduler.memory,
