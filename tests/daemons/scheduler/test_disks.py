@@ -73,7 +73,7 @@ def test_a_claim_that_cannot_be_served_is_told(world, start):
     assert world.locks() == {}
 
 
-@pytest.mark.parametrize("number", range(1, 8))
+@pytest.mark.parametrize("number", range(1, 7))
 def test_a_scheduler_that_dies_between_two_writes_is_continued(world, start, number):
     """SIGKILL right after each write on the way: the next one finishes what is begun; no disk twice, no lock alone."""
     ground(world, 1, 1)
