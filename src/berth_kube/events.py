@@ -4,8 +4,8 @@
     task = asyncio.create_task(recorder.run())
     recorder.event(disk, "Warning", "WipeRefused", "…")
 
-`event` only notes it down. The same fact again becomes a series of one Event. What cannot be written is told once in
-the log and dropped: an event is news, the conditions of objects are the record.
+`event` only notes it down; several writes may be under way at once. The same fact again becomes a series of one Event.
+What cannot be written is told once in the log and dropped: an event is news, the conditions of objects are the record.
 """
 
 from __future__ import annotations
@@ -51,10 +51,16 @@ class Told:
     name: str = ""
     namespace: str = ""
     waiting: bool = False
+    writing: bool = False
 
 
 class Recorder:
-    """Events of one component (``berth.dev/agent``) on one instance (the node's or pod's name). Made inside a loop."""
+    """Events of one component (``berth.dev/agent``) on one instance (the node's or pod's name). Made inside a loop.
+
+    ``writers``: writes under way at once; ``waiting``: facts that may wait for one, beyond that they are dropped.
+    ``by_note`` False: a fact with another note is the same fact and is counted under the first one's, as client-go's
+    recorder has it; what is said of a pod changes with every node that fills up.
+    """
 
     def __init__(
         self,
@@ -65,6 +71,9 @@ class Recorder:
         rate: float = RATE,
         burst: int = BURST,
         refresh: float = REFRESH_SECONDS,
+        writers: int = 1,
+        waiting: int = WAITING,
+        by_note: bool = True,
         now: Callable[[], dt.datetime] = utc_now,
         nonce: Callable[[], int] = lambda: random.getrandbits(64),
     ) -> None:
@@ -73,7 +82,9 @@ class Recorder:
         self._loop = asyncio.get_running_loop()
         self._bucket = Bucket(rate, burst, self._loop.time())
         self._told: OrderedDict[Fact, Told] = OrderedDict()
-        self._queue: asyncio.Queue[Fact] = asyncio.Queue(WAITING)
+        self._writers, self._most, self._by_note = writers, waiting, by_note
+        # Those that wait are here, whether or not they are still remembered.
+        self._queue: asyncio.Queue[tuple[Fact, Told]] = asyncio.Queue(waiting)
         self._failing = False
         #: facts that nobody will read, because too many came at once
         self.dropped = 0
@@ -90,54 +101,81 @@ class Recorder:
     ) -> None:
         """Tell it about the object (whole, or a reference with kind, apiVersion, name, ...). Never waits."""
         told = fact(item, type, reason, note, action, related)
-        now, known = self._loop.time(), self._told.get(told)
+        key = self._key(told)
+        now, known = self._loop.time(), self._told.get(key)
         if known is not None and now - known.last < SERIES_SECONDS:
             known.count, known.last = known.count + 1, now
         else:
-            self._told.pop(told, None)
-            known = self._told[told] = Told(last=now)
+            self._told.pop(key, None)
+            known = self._told[key] = Told(last=now)
             self._forget_old(now)
-        self._told.move_to_end(told)
-        if not known.waiting:
+        self._told.move_to_end(key)
+        if not known.waiting and not known.writing:
             self._wait(told, known, now)
+
+    def _key(self, told: Fact) -> Fact:
+        return told if self._by_note else told._replace(note="")
 
     async def run(self) -> None:
         """Write what was noted down, until cancelled."""
+        writers = [asyncio.ensure_future(self._run_one()) for _number in range(self._writers)]
+        try:
+            await asyncio.gather(*writers)
+        finally:
+            for one in writers:
+                one.cancel()
+            await asyncio.gather(*writers, return_exceptions=True)
+
+    async def _run_one(self) -> None:
         while True:
-            told = await self._queue.get()
-            await asyncio.sleep(self._bucket.take(self._loop.time()))
-            known = self._told.get(told)
-            if known is not None:
-                known.waiting = False
-                await self._write(told, known)
+            told, known = await self._queue.get()
+            try:
+                pause = self._bucket.take(self._loop.time())
+                if pause:
+                    await asyncio.sleep(pause)
+                await self._written(told, known)
+            except asyncio.CancelledError:  # it may have been carried out; rather twice than not at all
+                known.waiting = True
+                self._line_up(told, known)
+                raise
+
+    async def _written(self, told: Fact, known: Told) -> None:
+        """Write one that has waited. What is told of it meanwhile is written after it, not beside it."""
+        known.waiting, known.writing = False, True
+        count = known.count
+        try:
+            await self._write(told, known)
+        finally:
+            known.writing = False
+        if known.count != count:
+            self._wait(told, known, self._loop.time())
 
     async def flush(self, seconds: float = 2.0) -> None:
         """Before the end: write what waits, for so long at most. `run` must have been cancelled."""
         until = self._loop.time() + seconds
         while not self._queue.empty() and self._loop.time() < until:
-            told = self._queue.get_nowait()
-            known = self._told.get(told)
-            if known is not None and known.waiting:
-                known.waiting = False
-                await self._write(told, known)
+            told, known = self._queue.get_nowait()
+            known.waiting = False
+            await self._write(told, known)
 
     def _wait(self, told: Fact, known: Told, now: float) -> None:
         """In line at once for what is new; a series is written again when its time comes."""
         known.waiting = True
         delay = known.written_at + self._refresh - now if known.written else 0.0
         if delay > 0:
-            self._loop.call_later(delay, self._line_up, told)
+            self._loop.call_later(delay, self._line_up, told, known)
         else:
-            self._line_up(told)
+            self._line_up(told, known)
 
-    def _line_up(self, told: Fact) -> None:
+    def _line_up(self, told: Fact, known: Told) -> None:
         try:
-            self._queue.put_nowait(told)
+            self._queue.put_nowait((told, known))
         except asyncio.QueueFull:
-            self._told.pop(told, None)
+            known.waiting = False
+            self._told.pop(self._key(told), None)
             self.dropped += 1
             if self.dropped == 1:
-                _log.warning("events: more than %d wait to be written; some are dropped", WAITING)
+                _log.warning("events: more than %d wait to be written; some are dropped", self._most)
 
     def _forget_old(self, now: float) -> None:
         while self._told:

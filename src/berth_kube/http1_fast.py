@@ -18,7 +18,9 @@ from .http1 import END, MAX_HEAD, Framed, Framing, FramingError, Head, Part, inf
 try:
     import httptools
 except ImportError:  # pragma: no cover - the tests have it
-    httptools = None  # type: ignore[assignment]
+    FOUND = False
+else:
+    FOUND = True
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"[\x21-\x7e]+")
@@ -27,7 +29,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 def framing() -> Callable[[], Framed]:
     """Return what makes the framing of a connection: the fast one where it can be had."""
-    return Framing if httptools is None else FastFraming
+    return FastFraming if FOUND else Framing
 
 
 class FastFraming:

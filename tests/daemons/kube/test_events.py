@@ -107,6 +107,46 @@ def test_a_flood_waits_for_nobody(run: Run, connect: Connect, name: str, caplog:
     assert "some are dropped" in caplog.text
 
 
+def test_a_burst_is_written_whole(run: Run, connect: Connect, namespace: str) -> None:
+    """10,000 facts at once, more than are remembered, by several writers: each becomes its Event, once."""
+
+    async def story() -> None:
+        async with connect() as client:
+            make: dict[str, Any] = {"rate": 1e6, "burst": 10_000, "writers": 8, "waiting": 20_000}
+            recorder = Recorder(client, "berth.dev/test", "node-1", **make)
+            for number in range(10_000):
+                about = {"kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": f"p{number}"}
+                recorder.event(about, "Normal", "Scheduled", "somewhere")
+            async with running(recorder):
+                end = time.monotonic() + PATIENCE * 4
+                while client.written < 10_000:
+                    assert time.monotonic() < end, client.written
+                    await asyncio.sleep(0.1)
+            events = (await client.list(EVENT, namespace)).items
+            assert sorted(one["regarding"]["name"] for one in events) == sorted(f"p{i}" for i in range(10_000))
+            assert (recorder.dropped, client.requests["create"]) == (0, 10_000)
+
+    run(story())
+
+
+def test_without_their_notes_facts_are_one_series(run: Run, connect: Connect, namespace: str) -> None:
+    """As client-go: the Event keeps the note it began with, and is counted on. Never two writes of one at once."""
+
+    async def story() -> None:
+        async with connect() as client:
+            recorder = Recorder(client, "berth.dev/test", "node-1", refresh=0.0, writers=8, by_note=False)
+            about = {"kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": "p"}
+            async with running(recorder):
+                for number in range(100):
+                    recorder.event(about, "Warning", "FailedScheduling", f"0/{number} nodes are available")
+                    await asyncio.sleep(0.001)
+                (event,) = await seen(client, namespace, lambda events: _counts(events) == [100])
+            assert event["note"] == "0/0 nodes are available"
+            assert client.requests["create"] == 1
+
+    run(story())
+
+
 def test_who_may_not_write_events_works_on(run: Run, ours: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with KubeClient(config.load(str(ours.user_kubeconfig(name)))) as client:
