@@ -23,22 +23,23 @@ LAST = LAST if LAST != 599 else 249
 LISTED = [*THEIRS, ("DefaultPreemption", 0)]
 
 
-def ours(found: dict[str, Any]) -> tuple[DryRun, Any] | None:
-    """Return the dry run of a case and its answer; None where the pod fits somewhere."""
+def ours(found: dict[str, Any]) -> tuple[DryRun, Any, Any]:
+    """Return the dry run of a case, the decision, and what PostFilter says; None for it where the pod fits."""
     profile, snapshot, request = read(found, LISTED)
     for one in found["podDisruptionBudgets"]:
         snapshot.upsert_budget(one)
     nominated: dict[str, list[PodInfo]] = {}
     for pod in found["nominated"]:
         nominated.setdefault(pod["status"]["nominatedNodeName"], []).append(PodInfo.from_manifest(pod))
-    outcome = place(profile, snapshot, request)
-    if outcome.placement is not None:
-        return None
     before = state(snapshot)
+    outcome = place(profile, snapshot, request, explain=True, nominated=nominated)
     run = DryRun(profile, snapshot, request, outcome.diagnosis, nominated)
+    if outcome.placement is not None:
+        assert state(snapshot) == before, "nominated pods count for a moment only"
+        return run, outcome, None
     answer = post_filter(profile, snapshot, request, outcome.diagnosis, nominated=nominated)
     assert state(snapshot) == before, "a dry run leaves the tables as they were"
-    return run, answer
+    return run, outcome, answer
 
 
 def state(snapshot: Any) -> Any:
@@ -49,13 +50,38 @@ def state(snapshot: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def pairs(oracle) -> list[tuple[int, Any, dict[str, Any]]]:
-    """(seed, ours, theirs) for all pods that fit nowhere, by both."""
+def everything(oracle) -> list[tuple[int, Any, dict[str, Any]]]:
     listed = [{"name": name, "weight": weight} for name, weight in LISTED]
     made = [{**crowded(seed), "plugins": listed} for seed in range(FIRST, LAST + 1)]
-    answers = zip(range(FIRST, LAST + 1), map(ours, made), ask(oracle, made), strict=True)
-    # A pod that fits only where no nominated pod is counted is beside the point here: `place` does not know of those.
-    return [(seed, mine, answer["preemption"]) for seed, mine, answer in answers if mine and answer.get("preemption")]
+    return list(zip(range(FIRST, LAST + 1), map(ours, made), ask(oracle, made), strict=True))
+
+
+@pytest.fixture(scope="module")
+def pairs(everything) -> list[tuple[int, Any, dict[str, Any]]]:
+    """(seed, ours, theirs) for all pods that fit nowhere, by both."""
+    found = [(seed, mine, answer.get("preemption")) for seed, mine, answer in everything]
+    return [(seed, (run, answer), theirs) for seed, (run, _outcome, answer), theirs in found if answer and theirs]
+
+
+def test_nominated_pods_count_on_their_nodes(everything):
+    """RunFilterPluginsWithNominatedPods: who passes, with which score, and what is said where nobody does."""
+    crowded_out = 0
+    for seed, (run, outcome, _answer), theirs in everything:
+        totals = {name: score.total for name, score in outcome.scores.items()}
+        assert totals == theirs["totals"], f"seed {seed}"
+        if outcome.placement is None:
+            assert outcome.diagnosis.summary() == theirs["message"], f"seed {seed}"
+        profile, snapshot, request = run.profile, run.snapshot, run.request
+        without = place(profile, snapshot, request, explain=True)
+        crowded_out += set(without.feasible) != set(outcome.feasible)
+        if request.pod.preemption.nominated not in snapshot.nodes.row_of:
+            kept = place(profile, snapshot, request, hints=False, nominated=run.nominated)
+            assert kept.feasible == outcome.feasible, f"seed {seed}"
+            if outcome.placement is None:
+                assert kept.diagnosis.summary() == theirs["message"], f"seed {seed}"
+            else:
+                assert kept.placement == outcome.placement, f"seed {seed}"
+    assert crowded_out > 2, "generated clusters prove nothing about a rule that none of them meets"
 
 
 def test_eligibility_victims_and_messages(pairs):
