@@ -15,12 +15,12 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import BerthError, InputError
-from berth_kube import config, logs
+from berth_kube import config, http1_fast, logs
 from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, Periods, identity
@@ -31,6 +31,7 @@ from .cluster import Cluster
 from .configuration import NAME, Configurations
 from .extender.command import add_extend, extend_command
 from .metrics import Metrics
+from .preemption import Preempting
 from .profiles import Running, queue_rules, run_profile
 from .reports import Reports
 from .scheduler import Scheduler
@@ -39,8 +40,8 @@ from .simulate import add_simulate, simulate_command
 
 _log = logging.getLogger(__name__)
 
-#: As kube-scheduler: every pod of a burst gets its event, the API server is not flooded for good.
-EVENT_RATE, EVENT_BURST = 500.0, 2000
+#: Every pod of a burst gets its event, and the API server is not flooded for good.
+EVENTS: Mapping[str, Any] = {"rate": 500.0, "burst": 2000, "writers": 4, "waiting": 50_000, "by_note": False}
 CONNECTIONS = 32
 
 
@@ -59,10 +60,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             return extend_command(arguments)
         settings = read(arguments)
         logs.setup(settings.log_format, settings.log_level)
-        return asyncio.run(run(settings))
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(run(settings))
     except InputError as exc:
         print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
         return 2
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed: the same loop with less of our own time in it."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 async def run(settings: Settings) -> int:
@@ -89,18 +100,21 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
     me = settings.identity or identity(socket.gethostname())
     requests, metrics = RequestMetrics(), Metrics()
     who = config.load(settings.kubeconfig or configuration.kubeconfig or None)
+    fast: dict[str, Any] = {"framing": http1_fast.framing()}
     make: dict[str, Any] = {"field_manager": NAME, "observe": requests.requests(), "connections": CONNECTIONS}
     async with (
-        KubeClient(who, user_agent=NAME, **make) as client,
-        KubeClient(who, user_agent=f"{NAME}/events", connections=8) as telling,
+        KubeClient(who, user_agent=NAME, **make, **fast) as client,
+        KubeClient(who, user_agent=f"{NAME}/events", connections=8, **fast) as telling,
         KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
     ):
         reports = Reports(client, {})
         cluster = Cluster(client)
         recorders = Recorders(telling, me, reports)
-        running = _profiles(settings, files, configuration, cluster)
+        preempting = Preempting(cluster)
+        running = _profiles(settings, files, configuration, cluster, preempting)
         recorders.take(running)
-        scheduler = Scheduler(client, cluster, reports, metrics, running, queue_rules(configuration, running))
+        rules = queue_rules(configuration, running)
+        scheduler = Scheduler(client, cluster, reports, metrics, running, rules, preempting)
         _show(metrics, cluster, scheduler)
         election = _election(electing, configuration, me)
         requests.leading(lambda: election is None or election.leading)
@@ -110,7 +124,7 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
             if isinstance(changed, InputError):
                 _log.error("the changed configuration is refused, the last one stays: %s", changed.message)
                 return
-            new = _profiles(settings, files, changed, cluster)
+            new = _profiles(settings, files, changed, cluster, preempting)
             recorders.take(new)
             scheduler.take(new, queue_rules(changed, new))
             _log.info("the changed configuration is in force", extra={"profiles": ", ".join(sorted(new))})
@@ -142,7 +156,7 @@ class Recorders:
         """Make recorders for new names."""
         for name in names:
             if name not in self._tasks:
-                recorder = Recorder(self._client, name, self._instance, rate=EVENT_RATE, burst=EVENT_BURST)
+                recorder = Recorder(self._client, name, self._instance, **EVENTS)
                 self._reports.recorders[name] = recorder
                 self._tasks[name] = asyncio.ensure_future(recorder.run())
 
@@ -160,10 +174,14 @@ class Recorders:
 
 
 def _profiles(
-    settings: Settings, files: Configurations, configuration: SchedulerConfiguration, cluster: Cluster
+    settings: Settings,
+    files: Configurations,
+    configuration: SchedulerConfiguration,
+    cluster: Cluster,
+    preempting: Preempting,
 ) -> dict[str, Running]:
     return {
-        one.scheduler_name: run_profile(one, files.table, cluster, settings.mount_root)
+        one.scheduler_name: run_profile(one, files.table, cluster, preempting, settings.mount_root)
         for one in configuration.profiles
     }
 

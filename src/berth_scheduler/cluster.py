@@ -50,6 +50,7 @@ def _tables(snapshot: Snapshot) -> dict[Resource, Table]:
         kinds.LOCAL_DISK: Table(snapshot.upsert_disk, snapshot.remove_disk),
         kinds.LOCAL_DEVICE: Table(snapshot.upsert_device, snapshot.remove_device),
         kinds.BERTH: Table(snapshot.upsert_berth, snapshot.remove_berth),
+        kinds.POD_DISRUPTION_BUDGET: Table(snapshot.upsert_budget, snapshot.remove_budget),
         kinds.SERVICE: Table(work.upsert_service, work.remove_service),
     }
     for resource, kind in (

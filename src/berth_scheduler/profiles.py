@@ -19,6 +19,7 @@ from berth_core.framework.queue import Rules
 from berth_core.framework.registry import Registry
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.coscheduling import Coscheduling, group_of
+from berth_core.plugins.default_preemption import DefaultPreemption
 from berth_core.plugins.hints import wishes_of
 
 from .binding import Actors, DefaultBinder
@@ -53,9 +54,13 @@ class GroupGate:
 
 
 def run_profile(
-    configured: ProfileConfiguration, table: Registry, cluster: Cluster, mount_root: str = DEFAULT_MOUNT_ROOT
+    configured: ProfileConfiguration,
+    table: Registry,
+    cluster: Cluster,
+    preempting: PreEnqueue,
+    mount_root: str = DEFAULT_MOUNT_ROOT,
 ) -> Running:
-    """Make the plugins of a profile, and what acts for them."""
+    """Make the plugins of a profile, and what acts for them. ``preempting``: DefaultPreemption's gate."""
     profile = configured.build(table)
     plugins = {one.name: one for one in profile.plugins}
     points = configured.plugins.points
@@ -71,15 +76,19 @@ def run_profile(
         tuple((name, one) for name, one in at["postBind"] if isinstance(one, PostBind)),
     )
     permits = tuple((name, plugins[name]) for name in points["permit"] if isinstance(plugins.get(name), Permit))
-    gates = tuple(_gates(plugins, points["preEnqueue"], cluster))
+    gates = tuple(_gates(plugins, points["preEnqueue"], cluster, preempting))
     return Running(profile, permits, actors, gates, wishes_of(profile.plugins), volumes, disks)  # type: ignore[arg-type]
 
 
-def _gates(plugins: Mapping[str, Plugin], names: tuple[str, ...], cluster: Cluster) -> Iterator[tuple[str, PreEnqueue]]:
+def _gates(
+    plugins: Mapping[str, Plugin], names: tuple[str, ...], cluster: Cluster, preempting: PreEnqueue
+) -> Iterator[tuple[str, PreEnqueue]]:
     for name in names:
         plugin: object = plugins.get(name)
         if isinstance(plugin, Coscheduling):
             yield name, GroupGate(plugin, cluster.members)
+        elif isinstance(plugin, DefaultPreemption):
+            yield name, preempting
         elif isinstance(plugin, PreEnqueue):
             yield name, plugin
 

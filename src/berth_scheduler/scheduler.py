@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,12 +16,15 @@ from typing import Any
 from berth_core.app.asking import Ask, ask
 from berth_core.errors import BerthError
 from berth_core.framework.binding import Binding
-from berth_core.framework.contract import Code
+from berth_core.framework.contract import Code, Nomination
 from berth_core.framework.cycle import Outcome, place
 from berth_core.framework.diagnosis import Diagnosis
+from berth_core.framework.dry_run import post_filter
 from berth_core.framework.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Change, ClusterEvent, pod_changes
+from berth_core.framework.nominated import Nominations
 from berth_core.framework.queue import QueuedPod, Rules, SchedulingQueue
 from berth_core.framework.state import Cycle
+from berth_core.model.node import NodeInfo
 from berth_core.model.placement import Placement
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.coscheduling import group_of
@@ -31,6 +35,7 @@ from .cluster import Cluster
 from .groups import HeldBack
 from .metrics import ERROR, SCHEDULED, Metrics
 from .metrics import UNSCHEDULABLE as REFUSED
+from .preemption import Preempting, Preemptions
 from .profiles import Running
 from .reports import ERROR as SCHEDULER_ERROR
 from .reports import UNSCHEDULABLE, Reports
@@ -59,11 +64,14 @@ class Scheduler:
         metrics: Metrics,
         profiles: Mapping[str, Running],
         rules: Rules,
+        preempting: Preempting,
     ) -> None:
         self._client, self._cluster, self._reports, self._metrics = client, cluster, reports, metrics
         self._profiles = dict(profiles)
         self.queue = SchedulingQueue(rules)
         self.room = WaitingRoom()
+        self.nominations = Nominations()
+        self._preemptions = Preemptions(client, cluster, reports, preempting, self.nominations, self._try_again)
         self._loop = asyncio.get_running_loop()
         self._wake, self._slot = asyncio.Event(), asyncio.Semaphore(BINDING)
         self._assumed: dict[str, Flight] = {}
@@ -83,6 +91,7 @@ class Scheduler:
             for task in (ticking, *self._tasks):
                 task.cancel()
             await asyncio.gather(ticking, *self._tasks, return_exceptions=True)
+            await self._preemptions.stop()
 
     async def _tick(self) -> None:
         while True:
@@ -114,6 +123,7 @@ class Scheduler:
         for queued in self.queue.pods():
             if queued.profile not in profiles:
                 self.queue.remove(queued.pod.uid)
+                self.nominations.remove(queued.pod.uid)
         for pod in self._cluster.pods.all():
             if not pod["info"].node_name and pod["info"].uid not in self._assumed:
                 self._pod_added(pod)
@@ -132,15 +142,35 @@ class Scheduler:
 
     # -- news ------------------------------------------------------------------------------------------------------
 
-    def _changed(self, change: Change) -> None:
-        self.queue.changed(change, self._loop.time())
+    def _changed(self, change: Change, up_to: int | None = None) -> None:
+        if isinstance(change.old, NodeInfo) and change.new is None:
+            self._node_gone(change.old.name)
+        self.queue.changed(change, self._loop.time(), up_to)
         self._wake.set()
+
+    def _try_again(self, uid: str) -> None:
+        self.queue.activate([uid])
+        self._wake.set()
+
+    def _node_gone(self, node: str) -> None:
+        """Who waits for room there has none to wait for."""
+        for one in self.nominations.on(node):
+            self.nominations.put(one, "")
+            pod = self._cluster.pods.get(one.name, one.namespace)
+            if pod is not None and pod["info"].uid == one.uid:
+                self._reports.nominated(pod, "")
+            self._try_again(one.uid)
+
+    def _nomination_over(self, pod: PodInfo) -> None:
+        """The room that a node kept for a pod is free: for pods that had to yield to it."""
+        self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), pod, None), pod.priority)
 
     def _pod_added(self, pod: Obj) -> None:
         info: PodInfo = pod["info"]
         if info.node_name:
             self._assigned(info)
         elif pod["scheduler"] in self._profiles:
+            self.nominations.put(info)
             self.queue.add(info, pod["scheduler"], self._loop.time())
             if group_of(info) is not None:
                 self._changed(Change(ClusterEvent(UNSCHEDULED_POD, Action.ADD), None, info))
@@ -155,17 +185,22 @@ class Scheduler:
                     self._changed(change)
         elif info.node_name:
             self.queue.remove(info.uid)
+            self.nominations.remove(info.uid)
             self._assigned(info)
         elif info.uid in self._assumed:
             if info.terminating and not before.terminating:
                 self.room.reject(frozenset({info.uid}), "", "the pod is being deleted")
         elif new["scheduler"] in self._profiles and before != info:
+            self.nominations.update(before, info)
             self.queue.update(info, new["scheduler"], self._loop.time())
+            if before.preemption.nominated and before.preemption.nominated != info.preemption.nominated:
+                self._nomination_over(before)
             self._wake.set()
 
     def _pod_deleted(self, pod: Obj) -> None:
         info: PodInfo = pod["info"]
         self.queue.remove(info.uid)
+        self.nominations.remove(info.uid)
         flight = self._assumed.get(info.uid)
         if flight is not None:
             self.room.reject(frozenset({info.uid}), "", "the pod is deleted")
@@ -174,6 +209,8 @@ class Scheduler:
         if info.node_name:
             self._cluster.snapshot.remove_pod(info.namespace, info.name)
             self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), info, None))
+        elif info.preemption.nominated and pod["scheduler"] in self._profiles:
+            self._nomination_over(info)
 
     def _assigned(self, info: PodInfo) -> None:
         """A pod is on a node: what was assumed of it is confirmed, or was wrong."""
@@ -198,7 +235,7 @@ class Scheduler:
         try:
             asked = ask(self._cluster, queued.pod)
             problem = pod["problem"] or asked.problem
-            outcome = None if problem else self._place(running, asked)
+            outcome, nomination = (None, Nomination("")) if problem else self._decide(running, asked)
         except Exception as exc:  # noqa: BLE001 - plugins from outside: their fault costs this pod an attempt, no more
             self._error(queued, pod, exc, began)
             return
@@ -208,30 +245,43 @@ class Scheduler:
             text = f"0/{total} nodes are available: {problem}."
             self._refuse(queued, pod, text, frozenset({"LocalDiskFit"}), began)
         elif outcome.placement is None:
-            self._no_place(queued, pod, asked, outcome, began)
+            self._no_place(queued, pod, asked, outcome.diagnosis, nomination, began)
         else:
             self._go_on(running, queued, pod, asked, outcome.placement, began)
 
-    def _place(self, running: Running, asked: Ask) -> Outcome:
+    def _decide(self, running: Running, asked: Ask) -> tuple[Outcome, Nomination]:
         """Ask the engine. A pod with a berth goes there, and the berth's room is its own."""
         snapshot, berth = self._cluster.snapshot, asked.berth
         if berth is None:
-            return place(running.profile, snapshot, asked.request, hints=False)
+            return self._place(running, asked, None)
         kept = snapshot.set_aside(berth.namespace, berth.name)
         try:
-            return place(running.profile, snapshot, asked.request, only_node=berth.node_name, hints=False)
+            return self._place(running, asked, berth.node_name)
         finally:
             snapshot.put_back(berth.namespace, berth.name, kept)
 
-    def _no_place(self, queued: QueuedPod, pod: Obj, asked: Ask, outcome: Outcome, began: float) -> None:
+    def _place(self, running: Running, asked: Ask, only_node: str | None) -> tuple[Outcome, Nomination]:
+        profile, snapshot, nominated = running.profile, self._cluster.snapshot, self.nominations.by_node
+        outcome = place(profile, snapshot, asked.request, only_node=only_node, hints=False, nominated=nominated)
         diagnosis = outcome.diagnosis
+        if outcome.placement is not None or not diagnosis.total or not profile.post_filters:
+            return outcome, Nomination("")
+        offset = random.randrange(diagnosis.total)  # noqa: S311 - not always the first nodes are disturbed
+        found = post_filter(profile, snapshot, asked.request, diagnosis, offset, nominated)
+        self._metrics.preempted(len(found.victims))
+        return outcome, found
+
+    def _no_place(
+        self, queued: QueuedPod, pod: Obj, asked: Ask, diagnosis: Diagnosis, nomination: Nomination, began: float
+    ) -> None:
         if not diagnosis.total:
             self._failed(queued, pod, SCHEDULER_ERROR, NO_NODES, began)
             return
-        text = diagnosis.summary()
+        text = f"{diagnosis.summary()} {nomination.message}".rstrip()
         if asked.berth is not None:
             text += f" Its Berth is on node {asked.berth.node_name}, and no other node is looked at."
-        self._refuse(queued, pod, text, _rejectors(diagnosis), began)
+        self._preemptions.begin(pod, queued.profile, nomination)
+        self._refuse(queued, pod, text, _rejectors(diagnosis), began, nomination.node)
 
     def _go_on(
         self, running: Running, queued: QueuedPod, pod: Obj, asked: Ask, placement: Placement, began: float
@@ -243,6 +293,7 @@ class Scheduler:
         running.volumes.assume(binding)
         running.disks.begin(binding, asked.claims)
         self._assumed[queued.pod.uid] = flight
+        self.nominations.remove(queued.pod.uid)
         refused = self._permit(running, flight)
         task = asyncio.ensure_future(self._carry(running, flight, refused))
         self._tasks.add(task)
@@ -345,21 +396,33 @@ class Scheduler:
         message = exc.message if isinstance(exc, BerthError) else f"{type(exc).__name__}: {exc}"
         self._failed(queued, pod, SCHEDULER_ERROR, message, began)
 
-    def _refuse(self, queued: QueuedPod, pod: Obj, message: str, plugins: frozenset[str], began: float) -> None:
+    def _refuse(
+        self,
+        queued: QueuedPod,
+        pod: Obj,
+        message: str,
+        plugins: frozenset[str],
+        began: float,
+        nominated: str | None = "",
+    ) -> None:
+        """``nominated``: the node on which room is made for the pod; None: as it was."""
         queued.refused_by, queued.pending = plugins, frozenset()
         self._metrics.refused(plugins, queued.profile)
-        self._back(queued, pod, UNSCHEDULABLE, message, began)
+        self._back(queued, pod, UNSCHEDULABLE, message, began, nominated)
 
     def _failed(self, queued: QueuedPod, pod: Obj, reason: str, message: str, began: float) -> None:
         queued.refused_by, queued.pending = frozenset(), frozenset()
-        self._back(queued, pod, reason, message, began)
+        self._back(queued, pod, reason, message, began, "")
 
-    def _back(self, queued: QueuedPod, pod: Obj, reason: str, message: str, began: float) -> None:
+    def _back(
+        self, queued: QueuedPod, pod: Obj, reason: str, message: str, began: float, nominated: str | None
+    ) -> None:
         now = self._loop.time()
         self._metrics.attempt(REFUSED if reason == UNSCHEDULABLE else ERROR, queued.profile, now - began)
         _log.info("not placed", extra={"pod": f"{queued.pod.namespace}/{queued.pod.name}", "why": message})
         self.queue.refused(queued, now)
-        self._reports.failed(pod, queued.profile, reason, message, None)
+        self.nominations.put(queued.pod, nominated)
+        self._reports.failed(pod, queued.profile, reason, message, nominated)
         running = self._profiles.get(queued.profile)
         if running is not None:
             self._give_way(running, queued.pod)
