@@ -48,7 +48,7 @@ EXTENDS: Mapping[str, tuple[str, ...]] = {
 }
 
 NOT_COVERED = ("DynamicResources", "NodeDeclaredFeatures")
-"""Plugins of kube-scheduler's default profile whose verdicts the engine does not give."""
+"""Plugins of kube-scheduler's default profile whose verdicts the engine does not give; ours of the first refuses."""
 
 REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 """Plugins that kube-scheduler refuses by now: NodeVolumeLimits has taken over."""

@@ -107,6 +107,8 @@ class PodInfo:
     controller: tuple[str, str, str] | None = None
     """apiVersion, kind and name of the object that the pod is made by."""
     gates: tuple[str, ...] = ()
+    resource_claims: tuple[str, ...] = ()
+    """By their names in the pod (spec.resourceClaims)."""
     preemption: PreemptionFacts = NO_FACTS
     """No part of the shape: it does not decide where the pod may go."""
 
@@ -130,7 +132,7 @@ class PodInfo:
             *(self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports),
             *(self.tolerations, self.node_selector, self.required_affinity, self.preferred_affinity),
             *(self.spread, self.volumes, self.priority, self.affinity),
-            *(self.inline, self.images, self.containers, self.controller),
+            *(self.inline, self.images, self.containers, self.controller, self.resource_claims),
         )
 
     def twin(self, pod: Object) -> PodInfo:
@@ -212,6 +214,9 @@ class PodInfo:
             containers=containers,
             gates=tuple(string(one, "name") for one in objects(spec, "schedulingGates", f"{where}.schedulingGates")),
             controller=_controller(meta, f"pod {name}: metadata.ownerReferences"),
+            resource_claims=tuple(
+                string(one, "name") for one in objects(spec, "resourceClaims", f"{where}.resourceClaims")
+            ),
             preemption=read_facts(spec, status, terminating, f"pod {name}"),
         )
 

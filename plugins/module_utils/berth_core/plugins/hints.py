@@ -145,6 +145,7 @@ def _wish(resource: str, action: Action, hint: Any = None) -> Wish:
 
 BUILT_IN: Mapping[str, Sequence[Wish]] = {
     "DefaultPreemption": (_wish(POD, _DELETE, _by_others),),
+    "DynamicResources": (),
     "InterPodAffinity": (
         _wish(POD, _ADD | _DELETE | Action.POD_LABEL, _assigned),
         _wish(NODE, _ADD | Action.NODE_LABEL),

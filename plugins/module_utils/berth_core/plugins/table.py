@@ -22,6 +22,7 @@ from .balanced_allocation import NodeResourcesBalancedAllocation
 from .coscheduling import Coscheduling
 from .default_preemption import DefaultPreemption
 from .device_packing import DevicePacking
+from .dynamic_resources import DynamicResources
 from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
 from .local_device_fit import LocalDeviceFit
@@ -63,6 +64,7 @@ TABLE = Registry(
         ("Coscheduling", Coscheduling.from_args),
         ("DefaultPreemption", DefaultPreemption.from_args),
         ("DevicePacking", DevicePacking.from_args),
+        ("DynamicResources", DynamicResources.from_args),
         ("ImageLocality", _without_args(ImageLocality)),
         ("InterPodAffinity", InterPodAffinity.from_args),
         ("LocalDeviceFit", _without_args(LocalDeviceFit)),
@@ -116,9 +118,14 @@ QUEUE_PLUGINS = ("SchedulingGates", "PrioritySort")
 """Plugins of `TABLE` that order the queue and place nothing."""
 
 DEFAULT_WEIGHTS: tuple[tuple[str, int], ...] = tuple(
-    (name, weight) for name, weight in DEFAULT if name in TABLE.names and name not in QUEUE_PLUGINS
+    (name, weight)
+    for name, weight in DEFAULT
+    if name in TABLE.names and name not in (*QUEUE_PLUGINS, "DynamicResources")
 )
-"""Those of `DEFAULT` that place pods, and that there is a plugin for."""
+"""Those of `DEFAULT` that place pods, and that there is a plugin for.
+
+Without DynamicResources, which refuses: modules choose a node, and another scheduler allocates the claims there.
+"""
 
 
 def make_profile(
