@@ -50,6 +50,7 @@ class Judge:
 
     def __init__(self, cluster: Cluster, holds: Holds, profile: Profile = PROFILE) -> None:
         self._cluster, self._holds, self._profile = cluster, holds, profile
+        self._last: tuple[object, Verdicts] = ((), Verdicts(None))
 
     def filter(self, question: Asked) -> Obj:
         """ExtenderFilterResult. Raises BerthError for a pod that cannot be read."""
@@ -64,7 +65,19 @@ class Judge:
         return preempted(question, self.judge(question.pod).of(list(question.victims))[0])
 
     def judge(self, pod: Obj) -> Verdicts:
-        """The verdict on every node that is known."""
+        """The verdict on every node that is known. What filter has found out, prioritize need not find out again."""
+        if self._now(pod) != self._last[0]:
+            verdicts = self._judge_anew(pod)
+            self._last = (self._now(pod), verdicts)
+        return self._last[1]
+
+    def _now(self, pod: Obj) -> object:
+        """Changes with everything that a verdict is made of."""
+        meta, snapshot = pod["metadata"], self._cluster.snapshot
+        version = (meta.get("uid"), meta.get("resourceVersion"))
+        return (*version, pod if None in version else None, snapshot.generation)
+
+    def _judge_anew(self, pod: Obj) -> Verdicts:
         info = PodInfo.from_manifest(pod)
         asked = self.asked(info)
         if not ours(asked):
