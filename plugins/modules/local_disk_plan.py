@@ -37,6 +37,12 @@ options:
     type: list
     elements: dict
     required: true
+  only_compare:
+    description:
+      - The plan is for a comparison and is not carried out. Then an entry of O(disks) is not refused because its disk,
+        a LocalDisk already, is in use by something else by now; M(berth.stateful.local_disk_info) tells that as drift.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Changes nothing anyway.

@@ -343,3 +343,52 @@ def test_a_mkfs_that_was_killed_half_way_is_done_once_more(
         filesystem_uuid("u1", name),
     ]
     assert not changes(ground.play(tasks_from="prepare").ok())
+
+
+def play_drift(ground: Ground, folder: Path, declared: list[dict[str, Any]]) -> Run:
+    """The playbook that is shipped, as a user calls it."""
+    values = {
+        "berth_target": HOST,
+        "local_disks_kubeconfig": str(ground.cluster.kubeconfig),
+        "local_disks_node_name": ground.node,
+        "berth_disks": declared,
+    }
+    play = {"ansible.builtin.import_playbook": "berth.stateful.drift"}
+    (folder / "values.json").write_text(json.dumps(values))
+    return run_plays(ground.cluster, [play], folder, "-e", f"@{folder / 'values.json'}")
+
+
+def test_the_drift_playbook_tells_every_difference_and_ends_with_it(ground: Ground, tmp_path: Path) -> None:
+    declared = [{"serial": ground.serial(letter), "storage_class": "fast"} for letter in "ab"]
+    ground.play(berth_disks=declared).ok()
+    name, pulled = (ground.objects()[ground.serial(letter)]["metadata"]["name"] for letter in "ab")
+    clean = play_drift(ground, tmp_path, declared).ok()
+    assert "as declared" in clean.output
+    assert not changes(clean)
+
+    path = ground.disks["a"]["device"]
+    ground.here(f"mkfs.ext4 -q -F {path} && mkdir -p /run/elsewhere && mount {path} /run/elsewhere")
+    ground.cluster.hosts.disk_remove(HOST, ground.disks["b"]["name"])
+    spec = {"nodeName": ground.node, "identity": {"serial": f"X-{ground.node}", "size": 4096}}
+    extra = {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDisk", "metadata": {"name": f"{ground.node}-x"}}
+    ground.cluster.kubectl("apply", "-f", "-", stdin=json.dumps({**extra, "spec": spec}))
+    before = ground.objects()
+    try:
+        run = play_drift(ground, tmp_path, [{**declared[0], "storage_class": "slow"}, declared[1]])
+        told = run.failed()["msg"]
+    finally:
+        ground.here("umount /run/elsewhere")
+    assert run.rc != 0
+    for words in (
+        f"missing: LocalDisk {pulled}",
+        f"extra: LocalDisk {ground.node}-x",
+        f"changed: LocalDisk {name}",
+        f"unexpected_filesystem: LocalDisk {name}",
+        f"held_elsewhere: LocalDisk {name}",
+        "storage_class is fast, declared slow",
+        "/run/elsewhere",
+    ):
+        assert words in told, told
+    for line in ("--- declared", "+++ observed", "-  storage_class: slow", "+  storage_class: fast"):
+        assert line in run.output, run.output
+    assert ground.objects() == before  # looking changes nothing

@@ -28,7 +28,13 @@ def run(context: Context) -> dict[str, Any]:
     node = params["node_name"]
     existing = list_disks(context, fields=f"spec.nodeName={node}")
     plan = plan_disks(
-        node, params["disks"] or [], params["selectors"] or [], params["block_devices"], existing, evaluate
+        node,
+        params["disks"] or [],
+        params["selectors"] or [],
+        params["block_devices"],
+        existing,
+        evaluate,
+        looking=params["only_compare"],
     )
     table = format_table(plan.rows)
     if plan.errors:
@@ -78,6 +84,7 @@ OPERATION = Operation(
         "disks": {"type": "list", "elements": "dict", "options": DECLARED},
         "selectors": {"type": "list", "elements": "dict", "options": SELECTOR},
         "block_devices": {"type": "list", "elements": "dict", "required": True},
+        "only_compare": {"type": "bool", "default": False},
     },
     run=run,
 )

@@ -84,6 +84,16 @@ def test_a_disk_in_use_may_only_be_declared_as_reserved(facts):
     assert disk["reserved"] is True
 
 
+def test_who_only_compares_is_not_kept_from_a_localdisk_by_what_it_is_in_use_for():
+    """Drift tells it; a disk that is no LocalDisk yet is refused as ever."""
+    used = device(usable=False, refusals=["it is in use"], mounts=["/srv"])
+    entry, mine = [{"serial": "SERIAL-sdb"}], local_disk()
+    assert "is mounted at /srv" in plan(entry, devices=[used], existing=[mine]).errors[0]
+    made = plan_disks("h1", entry, [], [used], [mine], jmespath.search, looking=True)
+    assert (made.errors, [disk["observed"]["mounts"] for disk in made.disks]) == ([], [["/srv"]])
+    assert plan_disks("h1", entry, [], [used], [], jmespath.search, looking=True).errors
+
+
 def test_a_mounted_partition_counts_as_use():
     whole = device(partitions=["sdb1"], pttype="gpt", usable=False, refusals=["it carries a partition table (gpt)"])
     part = device("sdb1", type="part", parent="sdb", mounts=["/srv"], serial="", wwn="")

@@ -102,6 +102,19 @@ def test_the_diff_has_declared_on_one_side_and_observed_on_the_other():
     ]
 
 
+def test_the_diff_compares_each_disk_with_itself():
+    """A disk that is gone has the settings of its neighbour: they are not taken for the neighbour's."""
+    gone = {**DECLARED, "name": "h1-a"}
+    diff = find_drift([gone, {**DECLARED, "storage_class": "fast"}], [seen(storageClassName="slow")])["diff"]
+    assert [line for line in diff if line[0] in "+-" and "storage_class" in line] == [
+        "-  storage_class: not set",
+        "-  storage_class: fast",
+        "+  storage_class: slow",
+    ]
+    assert " LocalDisk h1-d0 (h1)" in diff, "it is there on both sides"
+    assert diff.count("--- declared") == 1
+
+
 def test_a_faulted_disk_is_drift_by_its_status_too():
     assert what(find_drift([DECLARED], [seen(device(health="Faulted"))]), "changed") == ["it is faulted"]
 

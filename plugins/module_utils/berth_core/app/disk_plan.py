@@ -85,10 +85,16 @@ class Planner:
     """The plan of one host, built entry by entry. Use `plan_disks`."""
 
     def __init__(
-        self, node: str, devices: Sequence[Device], existing: Sequence[Disk], words: tuple[str, str] = INVENTORY
+        self,
+        node: str,
+        devices: Sequence[Device],
+        existing: Sequence[Disk],
+        words: tuple[str, str] = INVENTORY,
+        looking: bool = False,
     ) -> None:
         self.node = node
         self.words = words
+        self.looking = looking
         self.records = {str(device["name"]): device for device in devices}
         self.whole = [device for device in devices if device.get("type") != "part"]
         self.existing = {str(disk["metadata"]["name"]): disk for disk in existing}
@@ -173,8 +179,11 @@ class Planner:
         return name
 
     def _check_entry(self, entry: Mapping[str, Any], identity: Identity, device: Device, there: Disk | None) -> None:
-        """An entry may name a disk that is not blank; one in use it may only reserve."""
-        if entry.get("reserved"):
+        """An entry may name a disk that is not blank; one in use it may only reserve.
+
+        Who only looks is told by the drift what has become of a LocalDisk, and by no refusal.
+        """
+        if entry.get("reserved") or (self.looking and there is not None):
             return
         used = self._in_use(device)
         ours = there is not None and bool(there["spec"].get("claimRef") or there["spec"].get("retainedFor"))
@@ -314,14 +323,16 @@ def plan_disks(
     existing: Sequence[Disk],
     evaluate: Evaluate,
     words: tuple[str, str] = INVENTORY,
+    looking: bool = False,
 ) -> Plan:
     """The LocalDisks that one host should have.
 
     ``entries``, ``selectors``: berth_disks and berth_disk_selectors; an entry wins over a selector, an earlier selector
     over a later one. ``devices``: records of block_device_info; ``existing``: the node's LocalDisks; ``evaluate(query,
-    devices)``: JMESPath; ``words``: what entries and selectors are called where their author wrote them.
+    devices)``: JMESPath; ``words``: what entries and selectors are called where their author wrote them; ``looking``:
+    the plan is for a comparison, so that a LocalDisk in use by something else by now is no reason to refuse its entry.
     """
-    planner = Planner(node, devices, existing, words)
+    planner = Planner(node, devices, existing, words, looking)
     for index, entry in enumerate(entries):
         planner.entry(index, entry)
     for index, selector in enumerate(selectors):

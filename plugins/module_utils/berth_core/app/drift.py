@@ -8,7 +8,6 @@ Called by local_disk_info. Nothing is decided here: what to do about a differenc
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -56,16 +55,21 @@ def find_drift(declared: Sequence[Mapping[str, Any]], disks: Sequence[Disk]) -> 
 
 
 def drift_diff(wanted: Mapping[str, Mapping[str, Any]], live: Mapping[str, Disk]) -> list[str]:
-    """Declared against observed, both by name, as the lines of a unified diff."""
-    before, after = [], []
+    """Declared against observed, both by name, as the lines of a unified diff: each disk is compared with itself."""
+    import difflib  # the agent, which must stay small, never comes here
+
+    lines: list[str] = []
     for name in sorted({*wanted, *live}):
         asked, disk = wanted.get(name), live.get(name)
+        before, after = [], []
         if asked is not None:
             node = asked.get("node_name") or (disk["spec"]["nodeName"] if disk else "")
-            before += [f"LocalDisk {name} ({node})", *_declared_lines(asked)]
+            before = [f"LocalDisk {name} ({node})", *_declared_lines(asked)]
         if disk is not None and not (asked is not None and _gone(asked, disk)):
-            after += [f"LocalDisk {name} ({disk['spec']['nodeName']})", *_observed_lines(asked or {}, disk)]
-    return list(difflib.unified_diff(before, after, "declared", "observed", lineterm="", n=2))
+            after = [f"LocalDisk {name} ({disk['spec']['nodeName']})", *_observed_lines(asked or {}, disk)]
+        found = list(difflib.unified_diff(before, after, "declared", "observed", lineterm="", n=2))
+        lines += found[2:] if lines else found
+    return lines
 
 
 def _declared_lines(asked: Mapping[str, Any]) -> list[str]:
