@@ -49,17 +49,33 @@ def test_from_the_lock_to_the_wipe(ground: Ground) -> None:
 
     ground.release(mine, again)
     ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
-    request = ground.ask_wipe(mine, "zero")
-    disk = ground.wait(mine, "cleared", lambda disk: "wipe" not in disk["spec"])
-    assert "retainedFor" not in disk["spec"]
+    # Asked for as a user does, by the module: with another disk's identity it is refused, and nothing is asked for.
+    keys = dict.fromkeys(("wwn", "serial", "model", "size", "by_path"))
+    disk = ground.object(mine)
+    wanted = {"method": "zero", "request_id": None, "requested_by": "ann"}
+    refused = ask(ground, mine, {**wanted, "identity": {**keys, "serial": ground.plugged[other]["serial"]}})
+    assert "is not that of the disk" in refused["msg"], refused
+    assert "wipe" not in ground.object(mine)["spec"]
+    done = ask(ground, mine, {**wanted, "identity": {**keys, "serial": ground.plugged[mine]["serial"]}})
+    assert done["changed"], done
+    disk = ground.object(mine)
+    assert {"wipe", "retainedFor"}.isdisjoint(disk["spec"])
     last = disk["status"]["lastWipe"]
-    assert (last["requestID"], last["result"], last["method"], last["requestedBy"]) == (
-        request, "Succeeded", "zero", "ann"
-    )  # fmt: skip
+    assert done["wipe"]["requestID"] == last["requestID"]
+    assert (last["result"], last["method"], last["requestedBy"]) == ("Succeeded", "zero", "ann")
     assert last["bytes"] == disk["spec"]["identity"]["size"]
     ground.wait_phase(mine, "Available")
     assert ground.agent.here(f"tr -d '\\0' < {ground.device(mine)} | wc -c") == "0"
     assert ground.checksum(other) == before
+
+
+def ask(ground: Ground, name: str, wipe: dict[str, Any]) -> dict[str, Any]:
+    """The module local_disk asks for the wipe and waits for the agent."""
+    from ansible_collections.berth.stateful.plugins.module_utils._glue import local_disk
+    from tests.apiserver.test_local_disk import runner
+
+    disk = runner(local_disk.OPERATION, ground.agent.cluster.kubeconfig)
+    return disk(name=ground.object_name(name), force_retained=True, wait_timeout=300, wipe=wipe)
 
 
 def test_a_lock_whose_berth_is_another_one_is_nobody_s(ground: Ground) -> None:
