@@ -11,7 +11,7 @@ import pytest
 
 from tests.dev.hosts_help import eventually, out
 from tests.support.agent import AgentOnHost, install_rights
-from tests.support.hosts import run_plays
+from tests.support.hosts import kill_plays, run_plays
 from tests.support.kube import install_crds
 from tests.support.playbook import Run
 
@@ -45,10 +45,26 @@ def apply(cluster: Any, name: str, replicas: int, folder: Path, **more: Any) -> 
     return run_plays(cluster, [{**play, "tasks": tasks}], folder, timeout=600)
 
 
-def replace(cluster: Any, folder: Path, *args: str, **values: Any) -> Run:
+def replacing(cluster: Any, **values: Any) -> list[dict[str, Any]]:
     tasks = [{"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.disk_replace"}}]
     values = {"disk_replace_kubeconfig": str(cluster.kubeconfig), **values}
-    return run_plays(cluster, [{"hosts": HOST, "gather_facts": False, "vars": values, "tasks": tasks}], folder, *args)
+    return [{"hosts": HOST, "gather_facts": False, "vars": values, "tasks": tasks}]
+
+
+def replace(cluster: Any, folder: Path, *args: str, **values: Any) -> Run:
+    return run_plays(cluster, replacing(cluster, **values), folder, *args)
+
+
+def locked_for(cluster: Any, uid: str, old: str) -> None:
+    """Wait until the Berth of that uid holds another disk than the old one."""
+
+    def holds() -> bool:
+        found = json.loads(cluster.kubectl("get", "ld", "-o", "json"))["items"]
+        return any(
+            one["metadata"]["name"] != old and (one["spec"].get("claimRef") or {}).get("uid") == uid for one in found
+        )
+
+    eventually(holds, 240, "a lock on the new disk")
 
 
 def disk(cluster: Any, name: str) -> dict[str, Any]:
@@ -74,19 +90,28 @@ def test_a_failing_disk_is_replaced(dev_cluster: Any, tmp_path: Path) -> None:
         other = dev_cluster.kubectl("get", "pod", f"{mark}-1", "-o", "jsonpath={.metadata.uid}")
         broken = next(each for each in plugged if found.get(each, {}).get("serial") == _serial(dev_cluster, old))
 
-        # The replacement is in nobody's hands yet: everything up to it is done, and the task says what is missing.
+        # The replacement is in nobody's hands yet.
         new = {"identity": {"serial": f"{found[broken]['serial'][: -len(broken)]}{plugged[2]}", "size": "320Mi"}}
         values = {"disk_replace_disk": old, "disk_replace_new": new, "disk_replace_led": True}
         listed = replace(dev_cluster, tmp_path, "--check", **values).ok()
         assert "cordon - the old disk is given to nobody anew" in listed.output
         assert disk(dev_cluster, old)["spec"].get("unschedulable") is None
+
+        # Killed as soon as it has given the old disk up: it waits for the new one then.
+        def given_up() -> None:
+            eventually(lambda: "retainedFor" in disk(dev_cluster, old)["spec"], 240, f"{old} to be given up")
+
+        assert kill_plays(dev_cluster, replacing(dev_cluster, **values), tmp_path, given_up)
+
+        # Everything up to the new disk is done, and the task says what is missing.
         late = replace(dev_cluster, tmp_path, disk_replace_disk_timeout=3, **values).failed()
         assert "Put it into node h3" in late["msg"]
         state = disk(dev_cluster, old)["spec"]
         assert (state["unschedulable"], state["retainedFor"]["app"], "claimRef" in state) == (True, mark, False)
 
-        # It is put in, and the same task goes on.
+        # It is put in, and the same task goes on; killed once more as soon as the new disk is locked.
         dev_cluster.hosts.disk_add(HOST, plugged[2], "320Mi")
+        kill_plays(dev_cluster, replacing(dev_cluster, **values), tmp_path, lambda: locked_for(dev_cluster, uid, old))
         done = replace(dev_cluster, tmp_path, **values).ok()
         after = json.loads(dev_cluster.kubectl("get", "berths", f"{mark}-0", "-o", "json"))
         name = after["spec"]["disks"][0]["name"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +30,9 @@ def run_on(
     env: dict[str, str] | None = None,
 ) -> Run:
     """The same with an inventory, and with ``env`` added to the environment."""
-    record, playbook, hosts = folder / "record.jsonl", folder / "plays.yml", folder / "hosts.yml"
-    record.unlink(missing_ok=True)
-    playbook.write_text(yaml.dump(plays, Dumper=_Dumper, sort_keys=False))
-    hosts.write_text(yaml.dump(inventory))
+    record = folder / "record.jsonl"
     done = subprocess.run(
-        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(hosts), str(playbook), *args],
+        _command(inventory, plays, folder, *args),
         env=environment(record, env),
         cwd=folder,
         text=True,
@@ -42,3 +43,34 @@ def run_on(
         check=False,
     )
     return Run(done.returncode, done.stdout, _read(record))
+
+
+def kill_plays(cluster: Any, plays: list[dict[str, Any]], folder: Path, ready: Callable[[], Any]) -> bool:
+    """Start the plays; once ``ready`` returns, SIGKILL ansible with all its processes. False: it had ended before."""
+    command = _command(cluster.hosts.inventory(), plays, folder)
+    with (folder / "killed.log").open("ab") as log:
+        running = subprocess.Popen(
+            command,
+            env=environment(folder / "record.jsonl"),
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        ready()
+        return running.poll() is None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+
+
+def _command(inventory: dict[str, Any], plays: list[dict[str, Any]], folder: Path, *args: str) -> list[str]:
+    """The command line, for files that are written now."""
+    playbook, hosts = folder / "plays.yml", folder / "hosts.yml"
+    (folder / "record.jsonl").unlink(missing_ok=True)
+    playbook.write_text(yaml.dump(plays, Dumper=_Dumper, sort_keys=False))
+    hosts.write_text(yaml.dump(inventory))
+    return [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(hosts), str(playbook), *args]
