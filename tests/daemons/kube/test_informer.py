@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
+import ssl
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from berth_core.errors import ConflictError
+from berth_core.errors import ConflictError, GoneError
 from berth_core.model.resources import CONFIG_MAP, LEASE
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer, pause
@@ -191,6 +194,57 @@ def test_versions_that_are_gone(
                 assert told.lines.index("delete replaced 1") < told.lines.index("add replaced 3")
                 assert names(informer) == ["changes", "comes", "replaced", "stays"]
                 assert informer.lists == 2
+
+    run(story())
+
+
+def forget_history(cluster: Any, version: str) -> None:
+    """Nothing older is left: etcd is compacted, and the API server starts without the snapshots of its cache."""
+    pki, port = cluster._pki, cluster._control_plane().settings.ports["etcd"]
+    tls = ssl.create_default_context(cafile=str(pki.authority("etcd-ca").cert))
+    pair = pki.client("kube-apiserver", authority="etcd-ca")
+    tls.load_cert_chain(pair.cert, pair.key)
+    body = json.dumps({"revision": version, "physical": True}).encode()
+    asked = urllib.request.Request(f"https://127.0.0.1:{port}/v3/kv/compaction", body, method="POST")
+    with urllib.request.urlopen(asked, timeout=60, context=tls) as answer:
+        assert answer.status == 200
+    cluster.restart_apiserver(kill=True)
+
+
+def test_history_that_is_gone_in_the_middle_of_a_list(run: Run, connect: Connect, namespace: str, ours: Any) -> None:
+    """The first page is there, the second is answered with 410: one list in one go, and no page of two moments."""
+
+    async def story() -> None:
+        async with connect() as client, connect() as reader:
+            for i in range(5):
+                await client.create(CONFIG_MAP, config_map(namespace, f"c{i}", x="1"))
+            informer, read, answers = Informer(reader, CONFIG_MAP, namespace, limit=2), reader.page, []
+            told = Told(informer)
+
+            async def page(*args: Any, **options: Any) -> Any:
+                try:
+                    listing = await read(*args, **options)
+                except GoneError:
+                    answers.append("gone")
+                    raise
+                answers.append([item["metadata"]["name"] for item in listing.items])
+                if len(answers) == 1:
+                    await client.delete(CONFIG_MAP, "c0", namespace)
+                    await client.patch(CONFIG_MAP, "c3", namespace, {"data": {"x": "2"}})
+                    last = await client.create(CONFIG_MAP, config_map(namespace, "c9", x="1"))
+                    version = last["metadata"]["resourceVersion"]
+                    await asyncio.get_running_loop().run_in_executor(None, forget_history, ours, version)
+                return listing
+
+            reader.page = page  # type: ignore[method-assign]
+            async with running(informer):
+                await informer.wait_synced()
+                assert answers[:2] == [["c0", "c1"], "gone"]
+                assert sorted(told.lines) == ["add c1 1", "add c2 1", "add c3 2", "add c4 1", "add c9 1"]
+                assert names(informer) == ["c1", "c2", "c3", "c4", "c9"]
+                await client.create(CONFIG_MAP, config_map(namespace, "later", x="1"))
+                await until(lambda: "add later 1" in told.lines)
+                assert informer.lists == 1, "the watch goes on from the version of the whole list"
 
     run(story())
 
