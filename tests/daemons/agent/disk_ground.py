@@ -21,6 +21,9 @@ SECONDS = 90.0
 class Ground:
     """One host. Everything that a test makes here is undone by `clean`."""
 
+    #: how many seconds a wait lasts at most
+    patience = SECONDS
+
     def __init__(self, cluster: Any, host: str) -> None:
         self.cluster, self.host = cluster, host
         self.agent = AgentOnHost(cluster, host, "disks")
@@ -133,7 +136,7 @@ class Ground:
             return disk if test(disk) else None
 
         try:
-            return dict(eventually(look, SECONDS, what))
+            return dict(eventually(look, self.patience, what))
         except AssertionError as exc:
             status = json.dumps(self.object(name).get("status"), indent=1)
             raise AssertionError(f"{exc}\n{status}\n{self.agent.log()[-6000:]}") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemons.vm.ground import VmGround
+from tests.daemons.vm.ground import HELD, Kept, VmGround
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +19,9 @@ def ground(control_plane: Any, vm: Any, tmp_path_factory: pytest.TempPathFactory
         yield made
     finally:
         made.clean()
+
+
+@pytest.fixture(scope="session")
+def kept(ground: VmGround) -> Kept:
+    """A replica that lives through everything, with a megabyte of data."""
+    return ground.keep(HELD)

@@ -18,6 +18,8 @@ from tests.dev.hosts_help import eventually
 from tests.support.kube import install_crds
 
 CONDITION = "berth.dev/DiskHealthy"
+#: the disk of the replica that lives through all tests
+HELD = "n1"
 FILESYSTEMS = {"n0": "xfs", "n1": "ext4", "s0": "ext4", "s1": "xfs"}
 
 
@@ -46,6 +48,8 @@ class Kept(NamedTuple):
 class VmGround(Ground):
     """One node of the cluster: the virtual machine."""
 
+    patience = SECONDS
+
     def __init__(self, cluster: Any, vm: Vm, folder: Path) -> None:
         super().__init__(cluster, vm.spec.name)
         self.vm, self.agent = vm, VmAgent(cluster, vm, folder)
@@ -62,7 +66,7 @@ class VmGround(Ground):
             berth_disks=[{"serial": self.plugged[name]["serial"], "fs_type": fs} for name, fs in FILESYSTEMS.items()],
             # Disks that tests plug in, and that nobody can tell from each other.
             berth_disk_selectors=[{"query": "[?model == 'VIRTUAL SSD' && size < `100000000`]"}],
-            node_agent_intervals={"poll": 5, "debounce": 0.1, "health": 5, "smart": 10, "wipe_progress": 1},
+            node_agent_intervals={"poll": 30, "debounce": 0.1, "health": 10, "smart": 30, "wipe_progress": 1},
             node_agent_policies={"devices": False},
             node_agent_metrics={"port": 0},
             node_agent_usage={"store": "none"},
@@ -118,14 +122,6 @@ class VmGround(Ground):
 
     def put_back(self, name: str) -> None:
         self.vm.disks.plug(name)
-
-    def wait(self, name: str, what: str, test: Any) -> dict[str, Any]:
-        try:
-            eventually(lambda: test(self.object(name)), SECONDS, what)
-        except AssertionError as exc:
-            status = json.dumps(self.object(name).get("status"), indent=1)
-            raise AssertionError(f"{exc}\n{status}\n{self.agent.log()[-6000:]}") from None
-        return self.object(name)
 
     def wait_renewed(self, before: str) -> None:
         """Until the agent's Lease has been renewed again."""

@@ -16,10 +16,17 @@ from tests.support.hosts import run_on
 from tests.support.playbook import Run
 
 UNIT = "berth-agent.service"
+#: the role's task that brings the program
+COPIED = "The agent, tried before it replaces the last"
 PYTHON = "/usr/bin/python3"
 # Under software emulation, on a machine that does other things too.
 SECONDS = 600.0
 SLOW = "[Service]\nTimeoutStartSec=900\nWatchdogSec=300\nTimeoutAbortSec=3\n"
+
+
+def changed(run: Run) -> list[str]:
+    """The tasks that have changed something."""
+    return [task.name.rpartition(" : ")[2] for task in run.tasks if task.result.get("changed")]
 
 
 class VmAgent(AgentOnHost):
@@ -28,6 +35,7 @@ class VmAgent(AgentOnHost):
     def __init__(self, cluster: Any, vm: Vm, folder: Path) -> None:
         super().__init__(cluster, vm.spec.name, "vm")
         self.vm, self.plays = vm, folder  # plays are written and recorded there
+        self.program = folder / "berth-agent.pyz"
 
     def here(self, command: str, *, check: bool = True) -> str:
         return self.vm.run("sh", "-c", command, check=check).strip()
@@ -36,13 +44,10 @@ class VmAgent(AgentOnHost):
 
     def play(self, *args: str, **values: Any) -> Run:
         """The role as a play for this machine; what it recorded. ``values``: its variables."""
-        program = self.plays / "berth-agent.pyz"
-        if not program.exists():
-            program.write_bytes(zipapp())
         common = {
             "node_agent_kubeconfig": str(self.cluster.kubeconfig),
             "node_agent_api_server": self.cluster.api_url.replace("127.0.0.1", "10.0.2.2"),
-            "node_agent_zipapp": str(program),
+            "node_agent_zipapp": str(self.program),
             "node_agent_wait_timeout": int(SECONDS),
         }
         role = {"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.node_agent"}}
@@ -56,6 +61,7 @@ class VmAgent(AgentOnHost):
         self.values = values
         self.vm.put(f"/etc/systemd/system/{UNIT}.d/slow.conf", SLOW.encode())
         self._bring_compiled()
+        self.program.write_bytes(zipapp())
         self.installed = self.play().ok()
         return self
 

@@ -1,7 +1,7 @@
 """The agent on real disks: NVMe and SCSI as udev shows them, failing, vanishing, coming back under other names.
 
 What a namespace host cannot have: firmware identities, SMART, hot-plug, I/O errors under a filesystem, a clock of its
-own, systemd, a power cut. One machine for all tests of this file, in their order; each leaves its disks as it found
+own, systemd, a power cut. One machine for all tests of this folder, in their order; each leaves its disks as it found
 them, but for the one that `kept` holds from the first test that wants it to the last.
 """
 
@@ -15,14 +15,12 @@ import pytest
 from berth_core.app.claim_disks import not_free
 from berth_core.app.prepare import FORMATTING
 from berth_core.model.disk import LocalDisk
-from tests.daemons.vm.ground import Kept, VmGround
-from tests.daemons.vm.service import SECONDS, UNIT
+from tests.daemons.vm.ground import HELD, Kept, VmGround
+from tests.daemons.vm.service import COPIED, SECONDS, UNIT, changed
 from tests.dev.hosts_help import eventually
-from tests.support.playbook import Run
 
 pytestmark = [pytest.mark.slow]
 MIB = 1 << 20
-HELD = "n1"
 # What the program that makes filesystems does when it is asked to stop half-way: on the disk everything is there.
 MKFS = """#!/bin/sh
 echo mkfs >> /root/mkfs-calls; sync /root/mkfs-calls
@@ -32,19 +30,9 @@ sync; touch /run/stalled; exec sleep 3600
 """
 
 
-def changed(run: Run) -> list[str]:
-    return [task.name.rpartition(" : ")[2] for task in run.tasks if task.result.get("changed")]
-
-
-@pytest.fixture(scope="module")
-def kept(ground: VmGround) -> Kept:
-    """A replica that lives through everything, with a megabyte of data."""
-    return ground.keep(HELD)
-
-
 def test_the_role_has_installed_it_and_disks_are_found_by_what_their_firmware_says(ground: VmGround) -> None:
     agent = ground.agent
-    assert {"Unit", "The agent, tried before it replaces the last", "Hand it over"} <= set(changed(agent.installed))
+    assert {"Unit", COPIED, "Hand it over"} <= set(changed(agent.installed))
     assert (agent.shown("ActiveState"), agent.shown("UnitFileState")) == ("active", "enabled")
     assert agent.here("stat -c %a /etc/berth /etc/berth/token /etc/berth/kubeconfig").split() == ["700", "600", "600"]
     assert agent.here("cat /etc/berth/token") not in agent.installed.output
@@ -61,7 +49,7 @@ def test_disks_fail_each_in_its_way_and_their_pods_are_told(ground: VmGround) ->
     """SMART's critical warning, I/O errors of writes, and a disk pulled out; all under live filesystems."""
     warned, broken, pulled = "n0", ("s0",), "s1"
     replicas = ground.replicas([warned, *broken, pulled])
-    sums, before = {name: ground.write(name) for name in replicas}, ground.device(pulled)
+    sums = {name: ground.write(name) for name in replicas}
     ground.vm.disks.smart(warned, 4)
     for name in broken:
         ground.vm.disks.errors(name, "write")
@@ -84,7 +72,6 @@ def test_disks_fail_each_in_its_way_and_their_pods_are_told(ground: VmGround) ->
         ground.wait_told(replica.pod, "True", "Healthy")
         ground.wait_mounted(name, replica.lock)
         assert ground.read(name) == sums[name]
-    assert ground.device(pulled) != before, "the dead mount held the old name"
     ground.give_back({name: replica.lock for name, replica in replicas.items()})
 
 
@@ -93,19 +80,28 @@ def not_free_when_free(disk: dict[str, Any]) -> str:
     return not_free(LocalDisk.from_object({**disk, "spec": {**disk["spec"], "claimRef": None}}))
 
 
-def test_two_disks_change_their_names_and_only_the_path_changes(ground: VmGround) -> None:
-    before = {name: ground.wait_phase(name, "Available") for name in ("s0", "s1")}
-    for name in before:
+def pull_and_plug(ground: VmGround, *names: str) -> dict[str, dict[str, Any]]:
+    """Pulled out all together, and put back one after the other; each takes the first free name. What they are then."""
+    for name in names:
         ground.pull(name)
-    for name in before:
+    for name in names:
         ground.wait_phase(name, "Missing")
-    for name in sorted(before, key=lambda name: str(before[name]["status"]["observed"]["devicePath"]), reverse=True):
+    for name in names:
         ground.put_back(name)
         ground.wait_phase(name, "Available")
-    after = {name: ground.object(name) for name in before}
+    return {name: ground.object(name) for name in names}
+
+
+def test_two_disks_change_their_names_and_only_the_path_changes(ground: VmGround) -> None:
+    before = {name: ground.wait_phase(name, "Available") for name in ("s0", "s1")}
+    paths = {name: str(disk["status"]["observed"]["devicePath"]) for name, disk in before.items()}
+    if set(paths.values()) != {"/dev/sda", "/dev/sdb"}:  # what had the names once may have them no longer
+        before = pull_and_plug(ground, "s0", "s1")
+        paths = {name: str(disk["status"]["observed"]["devicePath"]) for name, disk in before.items()}
+    after = pull_and_plug(ground, *sorted(before, key=paths.__getitem__, reverse=True))
     for name, other in (("s0", "s1"), ("s1", "s0")):
         seen = after[name]["status"]["observed"]
-        assert seen["devicePath"] == before[other]["status"]["observed"]["devicePath"]
+        assert seen["devicePath"] == paths[other]
         assert {**seen, "devicePath": ""} == {**before[name]["status"]["observed"], "devicePath": ""}
         assert after[name]["spec"] == before[name]["spec"]
 
