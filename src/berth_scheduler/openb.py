@@ -47,12 +47,12 @@ class TraceNode(NamedTuple):
 
 
 class TracePod(NamedTuple):
-    """One line of the pod list. ``shares``: thousandths of each of its ``count`` GPUs."""
+    """One line of the pod list. ``shares``: thousandths of each of its ``devices`` GPUs."""
 
     name: str
     cpu: int
     memory: int
-    count: int
+    devices: int
     shares: int
 
 
@@ -121,11 +121,12 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Mapping[str, str
 def arrivals(trace: Trace, seed: int, arrived: int) -> list[TracePod]:
     """The pods in an order of arrival: all of the trace, then drawn ones, until ``arrived`` per cent are asked for."""
     draw = random.Random(seed)  # noqa: S311 - an order that anybody can have again, no secret
-    shuffled, order = list(trace.pods), []
+    shuffled = list(trace.pods)
+    order: list[TracePod] = []
     draw.shuffle(shuffled)
     most, asked = trace.shares * arrived // 100, 0
     for pod in shuffled:
-        asked += pod.count * pod.shares
+        asked += pod.devices * pod.shares
         if asked > most:
             return order
         order.append(pod)
@@ -134,14 +135,14 @@ def arrivals(trace: Trace, seed: int, arrived: int) -> list[TracePod]:
         # As the published program: what is compared is the share of one GPU, also of a pod with several.
         if asked + pod.shares > most:
             break
-        asked += pod.count * pod.shares
+        asked += pod.devices * pod.shares
         order.append(pod)
     return order
 
 
 def typical_pods(pods: Iterable[TracePod]) -> list[dict[str, Any]]:
     """The most frequent kinds of pods, until they make up 95 % of all: the argument of DevicePacking."""
-    kinds = Counter((one.cpu, one.count, one.shares) for one in pods)
+    kinds = Counter((one.cpu, one.devices, one.shares) for one in pods)
     enough, found = kinds.total() * POPULAR / 100, 0
     typical = []
     for (cpu, count, shares), weight in sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0])):
@@ -183,7 +184,7 @@ def request_of(pod: TracePod, number: int) -> PlacementRequest:
     requests = {"cpu": f"{pod.cpu}m", "memory": f"{pod.memory}Mi"}
     spec = {"containers": [{"name": "main", "image": "main", "resources": {"requests": requests}}]}
     meta = {"name": f"{pod.name}-{number}", "namespace": "openb", "uid": str(number)}
-    devices = (DeviceClaim("gpu", DEVICE_CLASS, pod.count, pod.shares),) if pod.count else ()
+    devices = (DeviceClaim("gpu", DEVICE_CLASS, pod.devices, pod.shares),) if pod.devices else ()
     return PlacementRequest(PodInfo.from_manifest({"metadata": meta, "spec": spec}), devices=devices)
 
 
@@ -195,10 +196,10 @@ def replay(trace: Trace, order: Sequence[TracePod], profile: Profile) -> Replay:
     for number, pod in enumerate(order):
         request = request_of(pod, number)
         found = place(profile, snapshot, request, hints=False).placement
-        asked += pod.count * pod.shares
+        asked += pod.devices * pod.shares
         if found is not None:
             snapshot.assume(request, found)
-            given, placed = given + pod.count * pod.shares, placed + 1
+            given, placed = given + pod.devices * pod.shares, placed + 1
         allocated[-(-100 * asked // whole)] = 100 * given / whole
     _check(snapshot, given)
     return Replay(allocated, placed, len(order) - placed)

@@ -35,7 +35,7 @@ def test_both_lists_are_read(lists):
     trace = read_trace(*lists())
     assert [one.name for one in trace.nodes] == ["n0", "n1"]
     assert trace.shares == 3000
-    assert [(one.name, one.count, one.shares) for one in trace.pods] == [
+    assert [(one.name, one.devices, one.shares) for one in trace.pods] == [
         ("p0", 1, 600), ("p1", 1, 400), ("p2", 2, 1000), ("p3", 0, 0),
     ]  # fmt: skip
 
@@ -67,12 +67,12 @@ def test_the_order_of_arrival(lists):
     order = arrivals(trace, 42, 300)
     assert order == arrivals(trace, 42, 300), "the same seed, the same order"
     assert sorted(order[:4]) == list(trace.pods), "first all pods of the trace"
-    asked = sum(one.count * one.shares for one in order)
+    asked = sum(one.devices * one.shares for one in order)
     assert asked <= 9000 + 1000, "the last may ask for two"
     assert asked + 1000 > 9000
     few = arrivals(trace, 42, 50)
     assert few == order[: len(few)]
-    assert sum(one.count * one.shares for one in few) <= 1500
+    assert sum(one.devices * one.shares for one in few) <= 1500
 
 
 def test_typical_pods_are_the_most_frequent_ones():
@@ -100,7 +100,7 @@ def test_the_first_pods_of_the_real_trace_all_have_a_place():
     order = arrivals(trace, 42, 1)
     found = replay(some, order, packing_profile(trace))
     assert found.unplaced == 0
-    assert max(found.allocated.values()) == pytest.approx(sum(p.count * p.shares for p in order) / some.shares * 100)
+    assert max(found.allocated.values()) == pytest.approx(sum(p.devices * p.shares for p in order) / some.shares * 100)
 
 
 def test_the_command(lists, capsys):
