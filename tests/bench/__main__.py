@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     prepare()
-    from . import agent, claims, client, decide, openb, requests, scale, scheduler, tasks
+    from . import agent, agent_pod, claims, client, decide, openb, requests, scale, scheduler, tasks
     from .figures import table
     from .ground import Ground, say
 
@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
         "client/read": client.read,
         "agent/publish": agent.publish,
         "agent/idle": agent.idle,
+        "agent/idle-pod": agent_pod.idle,
         "sched/decide": decide.decide,
         "sched/openb": openb.openb,
         "sched/plain": scheduler.plain,

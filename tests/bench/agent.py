@@ -1,7 +1,8 @@
 """The node agent: how soon a node is published, and what an agent costs while nothing happens.
 
 A real agent process (the zipapp, with its own node's token) against the real API server. Its disks are those of a
-made-up tree of /sys and udev's database: 256 disks are nowhere at hand, and the same code reads them.
+made-up tree of /sys and udev's database: 256 disks are nowhere at hand, and the same code reads them. At rest it is
+measured as a DaemonSet too (agent_pod.py), on a real host with 24 loop devices.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.request import urlopen
 
 import yaml
@@ -48,25 +50,56 @@ def publish(ground: Ground) -> list[Figure]:
 
 
 def idle(ground: Ground) -> list[Figure]:
-    """Memory, CPU and writes of an agent with 24 disks at rest."""
+    """Memory, CPU and writes of an agent with 24 disks at rest: the zipapp as a process of its own."""
     with _agent(ground, "bench-3", IDLE_DISKS) as agent:
         agent.wait_published()
-        time.sleep(WARM_SECONDS)
-        say(f"watching an idle agent for {IDLE_SECONDS} s")
-        cpu, writes, lease, began = agent.cpu(), agent.writes("api"), agent.writes("lease"), time.monotonic()
-        time.sleep(IDLE_SECONDS)
-        seconds = time.monotonic() - began
-        share = 100 * (agent.cpu() - cpu) / seconds
-        memory = agent.memory()
-        hour = 3600 / seconds
-        done = (agent.writes("api") - writes) * hour
-        renewed = (agent.writes("lease") - lease) * hour
+        return at_rest(agent, "agent/idle")
+
+
+def at_rest(agent: Watched, name: str) -> list[Figure]:
+    """What an agent takes while nothing happens, from a while after it has published everything."""
+    time.sleep(WARM_SECONDS)
+    say(f"watching an idle agent for {IDLE_SECONDS} s")
+    cpu, before, began = agent.cpu(), agent.figures(), time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    seconds = time.monotonic() - began
+    share, memory, after = 100 * (agent.cpu() - cpu) / seconds, agent.memory(), agent.figures()
+    done, renewed = ((_writes(after, whose) - _writes(before, whose)) * 3600 / seconds for whose in ("api", "lease"))
     note = (f"besides {renewed:.0f} renewals of the Lease",)
     return [
-        Figure("agent/idle/memory", memory, None, "MB", None, ("resident; the aim is below 40",)),
-        Figure("agent/idle/cpu", share, None, "% of a core", None, ("the aim is below 0.5",)),
-        Figure("agent/idle/writes", done, None, "writes an hour", None, note),
+        Figure(f"{name}/memory", memory, None, "MB", None, ("resident; the aim is below 40",)),
+        Figure(f"{name}/cpu", share, None, "% of a core", None, ("the aim is below 0.5",)),
+        Figure(f"{name}/writes", done, None, "writes an hour", None, note),
     ]
+
+
+def _writes(figures: str, whose: str) -> float:
+    """Writes so far, as the agent's own figures tell."""
+    lines = re.findall(rf'^berth_agent_{whose}_requests_total{{verb="(\w+)"}} (\S+)$', figures, re.MULTILINE)
+    return sum(float(value) for verb, value in lines if verb in ("create", "replace", "apply", "patch", "delete"))
+
+
+def cpu_seconds(stat: str) -> float:
+    """Of /proc/PID/stat: seconds of CPU so far."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def resident(status: str) -> float:
+    """Of /proc/PID/status: resident memory in MB (10^6)."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found
+    return int(found[1]) * 1024 / 1e6
+
+
+class Watched(Protocol):
+    """An agent that is measured."""
+
+    def cpu(self) -> float: ...
+
+    def memory(self) -> float: ...
+
+    def figures(self) -> str: ...
 
 
 class _Agent:
@@ -93,22 +126,14 @@ class _Agent:
         return seconds
 
     def cpu(self) -> float:
-        """Seconds of CPU so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICK
+        return cpu_seconds(Path(f"/proc/{self.process.pid}/stat").read_text())
 
     def memory(self) -> float:
-        """Resident memory in MB (10^6)."""
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
-        assert found
-        return int(found[1]) * 1024 / 1e6
+        return resident(Path(f"/proc/{self.process.pid}/status").read_text())
 
-    def writes(self, whose: str) -> float:
-        """Writes so far, as the agent's own figures tell."""
+    def figures(self) -> str:
         with urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-        lines = re.findall(rf'^berth_agent_{whose}_requests_total{{verb="(\w+)"}} (\S+)$', text, re.MULTILINE)
-        return sum(float(value) for verb, value in lines if verb in ("create", "replace", "apply", "patch", "delete"))
+            return str(answer.read().decode())
 
 
 @contextmanager
