@@ -141,6 +141,12 @@ def remove_pod(ground: Ground, pod: str) -> None:
             ground.cluster.kubectl("delete", "pv", volume["metadata"]["name"])
 
 
+def copies_in_pods(ground: Ground, name: str, lock: dict[str, Any]) -> str:
+    """Where pods of the host have the volume of that disk mounted."""
+    volume = volume_name(ground.object_name(name), lock["uid"])
+    return ground.agent.here(f"findmnt -rno TARGET | grep local-volume/{volume}", check=False)
+
+
 def told(ground: Ground, pod: str) -> tuple[str, str]:
     found = get(ground.cluster, "pod", pod)["status"].get("conditions") or ()
     return next(
@@ -198,9 +204,38 @@ def test_a_disk_that_is_pulled_out_under_a_living_filesystem_and_comes_back(grou
         ground.wait_phase(mine, "Missing")
         eventually(lambda: told(ground, pod) == ("False", "Missing"), 60, "the pod is told")
         assert ground.object(mine)["spec"]["claimRef"] == lock
+        # no pod that is faster than the disk may begin on the dead filesystem; what this one has of it stays its own
+        ground.wait_condition(mine, "Prepared", "False", "Missing")
+        assert not ground.agent.here(f"findmnt -no TARGET {ground.point(mine)}", check=False)
+        assert copies_in_pods(ground, mine, lock)
         remove_pod(ground, pod)
         ground.put_back(mine)
         ground.wait_mounted(mine, lock)
         assert ground.agent.here(f"cat {ground.point(mine)}/data/file") == "precious"
+    finally:
+        remove_pod(ground, pod)
+
+
+def test_a_pod_that_keeps_the_mount_of_a_disk_that_was_away_is_told(ground: Ground) -> None:
+    mine = ground.plug()
+    ground.declare()
+    ground.agent.start()
+    ground.wait_phase(mine, "Available")
+    lock = ground.lock(mine)
+    ground.wait_mounted(mine, lock)
+    pod = run_pod(ground, mine, lock)
+    try:
+        # an open loop device lives on when it is pulled, a real one answers no more
+        ground.cluster.hosts.disk_break(HOST, mine)
+        ground.wait_phase(mine, "Faulted")
+        ground.pull(mine)
+        ground.wait_phase(mine, "Missing")
+        ground.cluster.hosts.disk_heal(HOST, mine)
+        ground.put_back(mine)
+        ground.wait_mounted(mine, lock)
+        eventually(lambda: told(ground, pod) == ("False", "OldMount"), 90, "the pod is told of its old mount")
+        remove_pod(ground, pod)
+        run_pod(ground, mine, lock)
+        eventually(lambda: ground.agent.here(f"cat {ground.point(mine)}/data/log"), 90, "the next pod writes")
     finally:
         remove_pod(ground, pod)
