@@ -43,7 +43,8 @@ def counting_pod(app: str) -> dict[str, Any]:
     }
     return {
         "metadata": {"labels": {"app": app}},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+        # not 0: that deletes a pod before its container has ended, and the next would count beside it
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
     }
 
 
