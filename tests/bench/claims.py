@@ -162,7 +162,7 @@ async def _clear(client: KubeClient) -> None:
         for item in (await client.list(resource, SPACE)).items:
             await client.delete(resource, item["metadata"]["name"], SPACE, grace_seconds=0)
     end = time.monotonic() + PATIENCE
-    while any([(await client.list(resource, SPACE)).items for resource in (POD, PVC, BERTH)]):
+    while [each for resource in (POD, PVC, BERTH) for each in (await client.list(resource, SPACE)).items]:
         if time.monotonic() > end:
             raise RuntimeError("pods, claims or berths of the bench do not go")
         await asyncio.sleep(0.5)

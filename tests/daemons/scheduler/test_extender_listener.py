@@ -138,7 +138,7 @@ def test_a_careful_client_is_told_to_go_on() -> None:
 
 def test_one_connection_too_many_is_cut_off() -> None:
     async def talk(listener: Listener) -> None:
-        idle = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(CONNECTIONS)]
+        idle = [await asyncio.open_connection("127.0.0.1", listener.port) for _each in range(CONNECTIONS)]
         for reader, writer in idle:  # each has been taken in once it has had an answer
             writer.write(request(b"{}"))
             assert (await answer(reader))[0] == 200
@@ -158,7 +158,7 @@ def test_only_clients_with_a_certificate_are_answered(tmp_path: Path) -> None:
     cert_file.write_bytes(certificate)
     key_file.write_bytes(pem(key))
     tls = ServerTls(str(cert_file), str(key_file), str(cert_file))
-    known, stranger = (ssl.create_default_context(cafile=str(cert_file)) for _ in range(2))
+    known, stranger = (ssl.create_default_context(cafile=str(cert_file)) for _each in range(2))
     known.load_cert_chain(cert_file, key_file)
     other_key, other = authority()
     (tmp_path / "other.pem").write_bytes(other + pem(other_key))
