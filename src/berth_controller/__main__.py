@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Coroutine, Sequence
@@ -22,6 +21,7 @@ from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, identity
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.serve import Server
+from berth_kube.stopping import until_stopped
 
 from .caches import Caches
 from .controller import Controller
@@ -48,21 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def run(settings: Settings) -> int:
     """Until a signal, or until we may not lead any more."""
-    whole = asyncio.ensure_future(_serve(settings))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, whole.cancel)
-    try:
-        await whole
-    except asyncio.CancelledError:
-        _log.info("asked to stop")
-        return 0
-    except InputError:
-        raise
-    except BerthError as exc:
-        _log.error("%s", exc.message)
-        return 1
-    return 0
+    return await until_stopped(_serve(settings), _log)
 
 
 async def _serve(settings: Settings) -> None:

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, Periods, identity
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.serve import Server
+from berth_kube.stopping import until_stopped
 
 from .cluster import Cluster
 from .configuration import NAME, Configurations
@@ -79,21 +79,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def run(settings: Settings) -> int:
     """Until a signal, or until we may not lead any more."""
     files = Configurations(settings)
-    whole = asyncio.ensure_future(_serve(settings, files, files.load()))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, whole.cancel)
-    try:
-        await whole
-    except asyncio.CancelledError:
-        _log.info("asked to stop")
-        return 0
-    except InputError:
-        raise
-    except BerthError as exc:
-        _log.error("%s", exc.message)
-        return 1
-    return 0
+    return await until_stopped(_serve(settings, files, files.load()), _log)
 
 
 async def _serve(settings: Settings, files: Configurations, configuration: SchedulerConfiguration) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import ipaddress
 import logging
 import os
-import signal
 import socket
 import time
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from berth_kube.client import KubeClient
 from berth_kube.lease import identity
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.serve import Server, ServerTls
+from berth_kube.stopping import until_stopped
 
 from ..cluster import Cluster
 from ..disks import LocalDisks
@@ -125,20 +125,7 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None
 
 async def run(settings: Settings) -> int:
     """Until a signal."""
-    whole = asyncio.ensure_future(_serve(settings))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, whole.cancel)
-    try:
-        await whole
-    except asyncio.CancelledError:
-        _log.info("asked to stop")
-    except InputError:
-        raise
-    except BerthError as exc:
-        _log.error("%s", exc.message)
-        return 1
-    return 0
+    return await until_stopped(_serve(settings), _log)
 
 
 async def _serve(settings: Settings) -> None:

@@ -1,0 +1,32 @@
+"""How a daemon ends: asked to by a signal, or because its work cannot go on. Composition roots call me."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from berth_core.errors import BerthError, InputError
+
+
+async def until_stopped(work: Coroutine[Any, Any, None], log: logging.Logger) -> int:
+    """Run the work until SIGTERM or SIGINT, or until it fails.
+
+    Exit status: 0 asked to stop; 1 the API refused us, or the lease was lost. Raises InputError for wrong settings.
+    """
+    whole = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, whole.cancel)
+    try:
+        await whole
+    except asyncio.CancelledError:
+        log.info("asked to stop")
+    except InputError:
+        raise
+    except BerthError as exc:
+        log.error("%s", exc.message)
+        return 1
+    return 0
