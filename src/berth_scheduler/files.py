@@ -5,13 +5,13 @@ The command `simulate` calls me. I talk to no API server. An object that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from berth_core.cluster.snapshot import Snapshot
+from berth_core.cluster.snapshot import PARTS, Snapshot
 from berth_core.errors import BerthError, InputError
 from berth_core.model.resources import Resource
 
@@ -20,32 +20,12 @@ Obj = dict[str, Any]
 MAX_BYTES = 1 << 30
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-#: Which argument of Snapshot.from_objects takes which kind.
-KINDS: Mapping[str, str] = {
-    "Node": "nodes",
-    "Pod": "pods",
-    "LocalDisk": "disks",
-    "LocalDevice": "devices",
-    "Berth": "berths",
-    "PersistentVolume": "pvs",
-    "PersistentVolumeClaim": "pvcs",
-    "StorageClass": "storage_classes",
-    "Namespace": "namespaces",
-    "CSINode": "csi_nodes",
-    "VolumeAttachment": "attachments",
-    "Service": "services",
-    "ReplicationController": "replication_controllers",
-    "ReplicaSet": "replica_sets",
-    "StatefulSet": "stateful_sets",
-    "PodDisruptionBudget": "budgets",
-}
-
 
 class FileCluster:
     """The objects of some files, and the engine's view of them. ``pending``: pods without a node, in their order."""
 
     def __init__(self, objects: Iterable[Obj]) -> None:
-        found: dict[str, list[Obj]] = {kind: [] for kind in KINDS}
+        found: dict[str, list[Obj]] = {kind: [] for kind in PARTS}
         self._by_name: dict[tuple[str, str, str], Obj] = {}
         for one in objects:
             kind, meta = one["kind"], one.get("metadata") or {}
@@ -54,7 +34,7 @@ class FileCluster:
                 self._by_name[kind, meta.get("namespace") or "", meta.get("name") or ""] = one
         self.pending = [pod for pod in found["Pod"] if _waits(pod)]
         found["Pod"] = [pod for pod in found["Pod"] if not _waits(pod)]
-        self.snapshot = Snapshot.from_objects(**{KINDS[kind]: listed for kind, listed in found.items()})
+        self.snapshot = Snapshot.from_objects(**{PARTS[kind]: listed for kind, listed in found.items()})
 
     @classmethod
     def load(cls, paths: Iterable[Path]) -> FileCluster:

@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from ..cluster.snapshot import Snapshot
+from ..cluster.snapshot import PARTS, Snapshot
 from ..errors import StateError
 from ..framework.cycle import Outcome, place
 from ..framework.diagnosis import Diagnosis
@@ -28,26 +28,6 @@ from .asking import ask
 from .choose import World, object_verdicts
 from .observed import Object
 from .wanted import AppWanted
-
-#: The arguments of Snapshot.from_objects, by the kinds that decide about a pod.
-PARTS: Mapping[str, str] = {
-    "Node": "nodes",
-    "Pod": "pods",
-    "LocalDisk": "disks",
-    "LocalDevice": "devices",
-    "Berth": "berths",
-    "PersistentVolume": "pvs",
-    "PersistentVolumeClaim": "pvcs",
-    "StorageClass": "storage_classes",
-    "Namespace": "namespaces",
-    "CSINode": "csi_nodes",
-    "VolumeAttachment": "attachments",
-    "Service": "services",
-    "ReplicationController": "replication_controllers",
-    "ReplicaSet": "replica_sets",
-    "StatefulSet": "stateful_sets",
-    "PodDisruptionBudget": "budgets",
-}
 
 
 class Listed:

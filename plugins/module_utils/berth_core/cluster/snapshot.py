@@ -10,7 +10,7 @@ that verdicts on all other rows can be kept.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from ..model.attachable import Attachment, CsiNode
@@ -39,6 +39,25 @@ from .volumes import VolumeTable
 from .workloads import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, WorkloadTable
 
 Objects = Iterable[Object]
+#: The arguments of Snapshot.from_objects, by the kinds that decide about a pod.
+PARTS: Mapping[str, str] = {
+    "Node": "nodes",
+    "Pod": "pods",
+    "LocalDisk": "disks",
+    "LocalDevice": "devices",
+    "Berth": "berths",
+    "PersistentVolume": "pvs",
+    "PersistentVolumeClaim": "pvcs",
+    "StorageClass": "storage_classes",
+    "Namespace": "namespaces",
+    "CSINode": "csi_nodes",
+    "VolumeAttachment": "attachments",
+    "Service": "services",
+    "ReplicationController": "replication_controllers",
+    "ReplicaSet": "replica_sets",
+    "StatefulSet": "stateful_sets",
+    "PodDisruptionBudget": "budgets",
+}
 
 
 class Snapshot:
