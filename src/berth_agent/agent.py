@@ -238,7 +238,7 @@ class Agent:
             part.wake()
 
     def _published(self, number: int) -> None:
-        self.metrics.published(self._disks().values(), number)
+        self.metrics.published(self.publisher.disks().values(), number)
         self.report.set(READY, "True", "Published")
         if not self.ready.is_set():
             LOG.info("everything that was seen is published")

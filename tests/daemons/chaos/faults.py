@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, HOSTS, NAMESPACE, ChaosGround
 from tests.daemons.controller.world import until
 from tests.dev.hosts_help import eventually
@@ -138,17 +137,25 @@ def breaks_under(ground: ChaosGround, host: str, role: str) -> None:
     try:
         disk = room.wait_phase(name, "Faulted")
         assert disk["spec"]["claimRef"] == lock
-        goes_off(room, name)
+        goes_off(ground, host, role)
         assert "/kubelet/pods/" in room.agent.here(f"findmnt -no TARGET -S {room.device(name)}"), "a pod lost its mount"
     finally:
         ground.cluster.hosts.disk_heal(host, name)
     ground.restart_pod(host, role)
 
 
-def goes_off(room: Ground, name: str) -> None:
+def goes_off(ground: ChaosGround, host: str, role: str) -> None:
     """No new pod gets in, whichever is first: the next pod or the disk."""
-    gone = f"findmnt -no TARGET {room.point(name)} || echo off"
-    eventually(lambda: room.agent.here(gone, check=False) == "off", SECONDS, "it goes off its mount point")
+    here, point = ground.rooms[host].agent.here, ground.point(host, role)
+    seen = (
+        f"grep -F {point} /proc/self/mountinfo; ls /sys/dev/block; "
+        f"for d in /proc/[0-9]*; do grep -qs {point} $d/mountinfo && echo $d $(tr '\\0' ' ' < $d/cmdline); done"
+    )
+
+    def story() -> str:
+        return f"{role} of {host} at {point}:\n{here(seen, check=False)}\n{ground.story()}"
+
+    until(lambda: here(f"findmnt -no TARGET {point} || echo off", check=False) == "off", story)
 
 
 def disk_vanishes(ground: ChaosGround, chance: Chance) -> None:
@@ -160,7 +167,7 @@ def disk_vanishes(ground: ChaosGround, chance: Chance) -> None:
     hosts.disk_remove(host, name)
     try:
         assert room.wait_phase(name, "Missing")["spec"]["claimRef"] == lock
-        goes_off(room, name)
+        goes_off(ground, host, role)
         ground.restart_pod(host, role)  # the next is there before the disk, and must not begin on the dead filesystem
     finally:
         hosts.disk_heal(host, name)
