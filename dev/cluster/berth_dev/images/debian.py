@@ -28,7 +28,7 @@ from pathlib import Path
 
 from ..build import cache_folder
 from ..errors import BuildError
-from . import archive
+from . import archive, scheduler
 
 PROJECT = Path(__file__).resolve().parents[4]
 #: Raised when `finish` does something else with the same contents.
@@ -86,10 +86,19 @@ def images() -> dict[str, DebianImage]:
         user="postgres",
     )
     berth = archive.Image("berth.local/berth:dev", entrypoint=("/usr/bin/python3",), environment={"LANG": "C.UTF-8"})
+    places = archive.Image(
+        "berth.local/berth-scheduler:dev",
+        entrypoint=("/usr/bin/python3", "-m", "berth_scheduler"),
+        environment={"LANG": "C.UTF-8", "PYTHONPATH": f"/{scheduler.FOLDER}"},
+        user="65532:65532",
+    )
     disks = ("e2fsprogs", "xfsprogs", "util-linux", "mount", "udev", "smartmontools")
+    packages = ("python3", *disks)
     return {
         "postgresql": DebianImage(postgresql, "bookworm", ("postgresql-15",), POSTGRES.encode, _postgresql),
-        "berth": DebianImage(berth, "bookworm", ("python3", *disks), daemons_archive, _daemons),
+        "berth": DebianImage(berth, "bookworm", packages, daemons_archive, _daemons),
+        # The agent's system as it is: one of its own would be made by another minute of debootstrap.
+        "scheduler": DebianImage(places, "bookworm", packages, scheduler.packed, scheduler.unpack),
     }
 
 

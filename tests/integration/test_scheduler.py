@@ -1,0 +1,167 @@
+"""The scheduler as a Deployment of real hosts: it places pods, one with a local disk too; its leader is replaced.
+
+One story, because each part needs the scheduler's pods: starting them is most of its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_dev.pytest_plugin import say
+from tests.daemons.agent.disk_ground import Ground
+from tests.daemons.controller.world import World, install
+from tests.dev.hosts_help import eventually, out, ssh
+from tests.support.agent import ROOT, install_rights
+from tests.support.kube import client_for
+
+NAMESPACE, NAME = "berth-system", "berth-scheduler"
+LABEL = f"app.kubernetes.io/instance={NAME}"
+ON = "h3"  # where the disk is
+SECONDS = 180.0
+pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+
+
+class Stage:
+    """A namespace of the test's own, a host with a disk and its agent, and the scheduler's pods."""
+
+    def __init__(self, cluster: Any, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.api = client_for(cluster.kubeconfig, warn=lambda _text: None)
+        self.world = World(self.api, f"s{uuid4().hex[:8]}")
+        self.ground = Ground(cluster, ON)
+
+    def install(self) -> None:
+        self.cluster.kubectl("apply", "-f", str(ROOT / "deploy/scheduler"))
+
+    def remove(self) -> None:
+        self.cluster.kubectl("delete", "-f", str(ROOT / "deploy/scheduler/deployment.yaml"), "--ignore-not-found")
+        self.cluster.kubectl("delete", "lease", NAME, "-n", NAMESPACE, "--ignore-not-found")
+
+    # -- the scheduler's pods --------------------------------------------------------------------------------------
+
+    def pods(self) -> dict[str, str]:
+        """name -> node of those that are Ready."""
+        found = self.api.list(kinds.POD, NAMESPACE, labels=LABEL)
+        return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in found if ready(one)}
+
+    def leader(self) -> str:
+        """The name of the pod that holds the Lease and is Ready; empty: none does."""
+        lease = self.api.find(kinds.LEASE, NAME, NAMESPACE)
+        holder = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "").rpartition("_")[0]
+        return holder if holder in self.pods() else ""
+
+    def kill_leader(self) -> str:
+        """SIGKILL for the process that leads; the name of its pod."""
+        first = str(self.wait(self.leader, "one leads"))
+        its = f"tr '\\0' '\\n' < /proc/$p/environ | grep -qx HOSTNAME={first}"
+        each = "for p in $(pgrep -f '[b]erth_scheduler run')"
+        ssh(self.cluster, self.pods()[first], f"{each}; do if {its}; then kill -9 $p && exit 0; fi; done; exit 1")
+        return first
+
+    def wait(self, test: Any, what: str) -> Any:
+        """Until it is so; else what the scheduler's pods say."""
+        try:
+            return eventually(test, SECONDS, what)
+        except AssertionError as exc:
+            told = self.cluster.kubectl("-n", NAMESPACE, "describe", "pods", "-l", LABEL)[-5000:]
+            logs = self.cluster.kubectl("-n", NAMESPACE, "logs", "-l", LABEL, "--prefix", "--tail", "60")[-6000:]
+            raise AssertionError(f"{exc}\n{told}\n{logs}") from None
+
+    # -- what it places --------------------------------------------------------------------------------------------
+
+    def create(self, resource: Any, name: str, spec: dict[str, Any]) -> None:
+        self.api.create(resource, {"metadata": {"name": name, "namespace": self.world.name}, "spec": spec})
+
+    def runs(self, name: str) -> str:
+        """Wait until the pod runs; its node."""
+
+        def look() -> str:
+            pod = self.api.find(kinds.POD, name, self.world.name) or {}
+            return str(pod["spec"]["nodeName"]) if (pod.get("status") or {}).get("phase") == "Running" else ""
+
+        return str(self.wait(look, f"pod {name} runs: {self.world.events(name)}"))
+
+
+def ready(pod: dict[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    alive = not pod["metadata"].get("deletionTimestamp")
+    return alive and any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def asks(script: str, **container: Any) -> dict[str, Any]:
+    """The spec of a pod that names our scheduler."""
+    main = {"name": "main", "image": "berth.local/busybox:1", "imagePullPolicy": "Never", **container}
+    command = {"command": ["sh", "-ec", f"{script}; exec sleep 1000000"]}
+    return {"schedulerName": NAME, "terminationGracePeriodSeconds": 0, "containers": [{**main, **command}]}
+
+
+@pytest.fixture
+def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
+    install_rights(dev_cluster)
+    install(dev_cluster)
+    dev_cluster.hosts.load_image("scheduler", say)
+    it = Stage(dev_cluster, tmp_path)
+    try:
+        yield it
+    finally:
+        for kind in (kinds.STATEFUL_SET, kinds.POD):
+            for one in it.api.list(kind, it.world.name):
+                it.world.delete(kind, one["metadata"]["name"])
+        eventually(lambda: not it.api.list(kinds.POD, it.world.name), SECONDS, "the pods go")
+        it.world.clear()
+        it.remove()
+        eventually(lambda: not it.api.list(kinds.POD, NAMESPACE, labels=LABEL), SECONDS, "the scheduler's pods go")
+        it.ground.clean()
+
+
+def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> None:
+    disk = stage.ground.plug()
+    stage.world.storage_class(waits=True)
+    stage.ground.declare(**{disk: {"storage_class": stage.world.name}})
+    stage.ground.agent.start()
+    stage.install()
+    stage.wait(lambda: len(stage.pods()) == 2 and stage.leader(), "two pods are Ready and one leads")
+
+    # Pods run, and one of a StatefulSet writes to the disk that was locked for it.
+    stage.ground.wait_phase(disk, "Available")
+    for number in range(3):
+        stage.create(kinds.POD, f"plain-{number}", asks("true"))
+    template = {
+        "metadata": {"labels": {"app": "db"}},
+        "spec": asks("echo kept > /data/file; sync", volumeMounts=[{"name": "data", "mountPath": "/data"}]),
+    }
+    size = {"requests": {"storage": "32Mi"}}
+    claim = {"storageClassName": stage.world.name, "accessModes": ["ReadWriteOnce"], "resources": size}
+    stage.create(
+        kinds.STATEFUL_SET,
+        "db",
+        {
+            "serviceName": "db",
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": template,
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+        },
+    )
+    for number in range(3):
+        stage.runs(f"plain-{number}")
+    assert stage.runs("db-0") == ON
+    assert stage.ground.object(disk)["spec"]["claimRef"]["claim"] == "data-db-0"
+    point = stage.ground.point(disk)
+    stage.wait(
+        lambda: out(stage.cluster, ON, f"cat {point}/data/file 2>/dev/null || cat {point}/file") == "kept", "data"
+    )
+    told = [one for one in stage.api.list(kinds.EVENT, stage.world.name) if one["reason"] == "Scheduled"]
+    assert {one["reportingController"] for one in told} == {NAME}
+
+    # The leader is killed without a word: the other one takes the Lease, and goes on.
+    first = stage.kill_leader()
+    stage.wait(lambda: stage.leader() not in ("", first), f"another than {first} leads")
+    stage.create(kinds.POD, "late", asks("true"))
+    stage.runs("late")
+    stage.wait(lambda: len(stage.pods()) == 2, "it is two again")
