@@ -11,8 +11,7 @@ import contextlib
 import logging
 import socket
 import sys
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from berth_core.errors import BerthError, InputError
 from berth_kube import config, logs
@@ -20,8 +19,8 @@ from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, identity
 from berth_kube.metrics import Metrics as RequestMetrics
-from berth_kube.serve import Server
-from berth_kube.stopping import until_stopped
+from berth_kube.serve import caches_server
+from berth_kube.stopping import together, until_stopped
 
 from .caches import Caches
 from .controller import Controller
@@ -72,36 +71,14 @@ async def _serve(settings: Settings) -> None:
 
         if election is not None:
             client.guard_writes(election.check)
-        await _together(settings, caches, recorder, election.run(work) if election is not None else work())
-
-
-async def _together(settings: Settings, caches: Caches, recorder: Recorder, work: Coroutine[Any, Any, None]) -> None:
-    """Caches and events run beside the work; the first that ends ends all."""
-    server = _server(settings, caches)
-    if server is not None:
-        await server.start()
-    tasks = [asyncio.ensure_future(one) for one in (caches.run(), recorder.run(), work)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        with contextlib.suppress(BerthError):
-            await recorder.flush()
-        if server is not None:
-            await server.stop()
-
-
-def _server(settings: Settings, caches: Caches) -> Server | None:
-    if not settings.port:
-        return None
-    tls = (settings.tls_certificate, settings.tls_key) if settings.tls_certificate else None
-    ready = {"caches": lambda: None if caches.synced else "not every kind was listed yet"}
-    return Server(settings.port, settings.address, tls=tls, ready=ready)
+        tls = (settings.tls_certificate, settings.tls_key) if settings.tls_certificate else None
+        server = caches_server(settings.port, settings.address, lambda: caches.synced, tls)
+        working = election.run(work) if election is not None else work()
+        try:
+            await together(server, working, caches.run(), recorder.run())
+        finally:
+            with contextlib.suppress(BerthError):
+                await recorder.flush()
 
 
 if __name__ == "__main__":

@@ -74,21 +74,14 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
 
 def _checked(settings: Settings) -> Settings:
     mount_point("disk", settings.mount_root)
+    options.check_served(settings)
     wrong = ""
     if not 1 <= settings.workers <= 64:
         wrong = f"--workers is {settings.workers}: expected 1 to 64"
-    elif not 0 <= settings.port <= 65535:
-        wrong = f"--port is {settings.port}: expected 0 to 65535"
-    elif bool(settings.tls_certificate) != bool(settings.tls_key):
-        wrong = "--tls-certificate and --tls-key belong together: give both or none"
     elif min(settings.resync, settings.orphan_interval) < 1:
         wrong = "--resync and --orphan-interval: expected at least 1 second"
     elif 0 < settings.orphan_repair_after < settings.orphan_report_after:
         wrong = "--orphan-repair-after: expected 0, or at least --orphan-report-after: what is repaired was reported"
-    elif settings.log_format not in ("logfmt", "json"):
-        wrong = f"--log-format is {settings.log_format!r}: expected logfmt or json"
-    elif settings.log_level not in ("debug", "info", "warning", "error"):
-        wrong = f"--log-level is {settings.log_level!r}: expected debug, info, warning or error"
     if wrong:
         raise InputError(wrong)
     return settings

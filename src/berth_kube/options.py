@@ -11,6 +11,9 @@ from typing import Any
 
 from berth_core.errors import InputError
 
+LOG_FORMATS = ("logfmt", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 
 def add_flags(parser: argparse.ArgumentParser, settings: Any, words: Mapping[str, str]) -> None:
     """A flag for each field of the dataclass ``settings``; ``words``: what --help says of it."""
@@ -35,6 +38,24 @@ def read(
         key: _typed(fields[key].default, value, f"{_flag(key)} (or {prefix}{key.upper()})")
         for key, value in {**named, **given}.items()
     }
+
+
+def check_served(settings: Any) -> None:
+    """What daemons have in common: fields named ``port`` or ``*_port``, the TLS pair, how it logs.
+
+    Raises InputError that names the flag and what was expected.
+    """
+    ports = [name for name in settings.__dataclass_fields__ if name == "port" or name.endswith("_port")]
+    for name in ports:
+        port = getattr(settings, name)
+        if not 0 <= port <= 65535:
+            raise InputError(f"{_flag(name)} is {port}: expected 0 to 65535")
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        raise InputError("--tls-certificate and --tls-key belong together: give both or none")
+    if settings.log_format not in LOG_FORMATS:
+        raise InputError(f"--log-format is {settings.log_format!r}: expected logfmt or json")
+    if settings.log_level not in LOG_LEVELS:
+        raise InputError(f"--log-level is {settings.log_level!r}: expected debug, info, warning or error")
 
 
 def _flag(name: str) -> str:

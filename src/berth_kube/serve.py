@@ -176,6 +176,14 @@ class Server:
         return Answer(404, TEXT, b"/healthz /readyz /metrics\n")
 
 
+def caches_server(
+    port: int, host: str, synced: Callable[[], bool], tls: tuple[str, str] | None = None
+) -> Server | None:
+    """A server that is ready once every kind was listed; None for port 0."""
+    ready = {"caches": lambda: None if synced() else "not every kind was listed yet"}
+    return Server(port, host, tls=tls, ready=ready) if port else None
+
+
 def _asked(check: Check) -> str | None:
     try:
         return check()

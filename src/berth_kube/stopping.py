@@ -1,4 +1,4 @@
-"""How a daemon ends: asked to by a signal, or because its work cannot go on. Composition roots call me."""
+"""How a daemon runs its parts, and how it ends: asked to, or because one cannot go on. Composition roots call me."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from berth_core.errors import BerthError, InputError
+
+from .serve import Server
 
 
 async def until_stopped(work: Coroutine[Any, Any, None], log: logging.Logger) -> int:
@@ -30,3 +32,21 @@ async def until_stopped(work: Coroutine[Any, Any, None], log: logging.Logger) ->
         log.error("%s", exc.message)
         return 1
     return 0
+
+
+async def together(server: Server | None, *works: Coroutine[Any, Any, None]) -> None:
+    """Run them side by side, with the port open, until the first ends; then none runs. Raises what ended it."""
+    tasks = [asyncio.ensure_future(one) for one in works]
+    try:
+        if server is not None:
+            await server.start()
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if server is not None:
+            await server.stop()

@@ -14,7 +14,7 @@ import gc
 import logging
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from berth_core.config.configuration import SchedulerConfiguration
@@ -24,8 +24,8 @@ from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, Periods, identity
 from berth_kube.metrics import Metrics as RequestMetrics
-from berth_kube.serve import Server
-from berth_kube.stopping import until_stopped
+from berth_kube.serve import caches_server
+from berth_kube.stopping import together, until_stopped
 
 from .cluster import Cluster
 from .configuration import NAME, Configurations
@@ -127,8 +127,10 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
         if election is not None:
             client.guard_writes(election.check)
             telling.guard_writes(election.check)
-        works = (cluster.run(), recorders.run(), files.watch(take))
-        await _together(settings, cluster, works, election.run(work) if election is not None else work())
+        tls = (settings.tls_certificate, settings.tls_key) if settings.tls_certificate else None
+        server = caches_server(settings.port, settings.address, lambda: cluster.synced, tls)
+        working = election.run(work) if election is not None else work()
+        await together(server, working, cluster.run(), recorders.run(), files.watch(take))
 
 
 class Recorders:
@@ -187,35 +189,6 @@ def _show(metrics: Metrics, cluster: Cluster, scheduler: Scheduler) -> None:
         "assumed_pods": lambda: scheduler.assumed,
     }
     metrics.show(scheduler.queue.counts, scheduler.queue.kept_changes, sizes)
-
-
-async def _together(
-    settings: Settings, cluster: Cluster, beside: Sequence[Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]
-) -> None:
-    """Caches, events and the file run beside the work; the first that ends ends all."""
-    server = _server(settings, cluster)
-    if server is not None:
-        await server.start()
-    tasks = [asyncio.ensure_future(one) for one in (work, *beside)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if server is not None:
-            await server.stop()
-
-
-def _server(settings: Settings, cluster: Cluster) -> Server | None:
-    if not settings.port:
-        return None
-    tls = (settings.tls_certificate, settings.tls_key) if settings.tls_certificate else None
-    ready = {"caches": lambda: None if cluster.synced else "not every kind was listed yet"}
-    return Server(settings.port, settings.address, tls=tls, ready=ready)
 
 
 if __name__ == "__main__":

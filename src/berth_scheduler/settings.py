@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
-from berth_core.errors import InputError
 from berth_kube import options
 
 #: Each flag of `run` has an environment variable: BERTH_SCHEDULER_ and the flag's name in capitals.
@@ -69,15 +68,5 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None
 
 def _checked(settings: Settings) -> Settings:
     mount_point("disk", settings.mount_root)
-    wrong = ""
-    if not 0 <= settings.port <= 65535:
-        wrong = f"--port is {settings.port}: expected 0 to 65535"
-    elif bool(settings.tls_certificate) != bool(settings.tls_key):
-        wrong = "--tls-certificate and --tls-key belong together: give both or none"
-    elif settings.log_format not in ("logfmt", "json"):
-        wrong = f"--log-format is {settings.log_format!r}: expected logfmt or json"
-    elif settings.log_level not in ("debug", "info", "warning", "error"):
-        wrong = f"--log-level is {settings.log_level!r}: expected debug, info, warning or error"
-    if wrong:
-        raise InputError(wrong)
+    options.check_served(settings)
     return settings

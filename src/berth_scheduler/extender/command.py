@@ -23,8 +23,8 @@ from berth_kube import config, logs, options
 from berth_kube.client import KubeClient
 from berth_kube.lease import identity
 from berth_kube.metrics import Metrics as RequestMetrics
-from berth_kube.serve import Server, ServerTls
-from berth_kube.stopping import until_stopped
+from berth_kube.serve import ServerTls, caches_server
+from berth_kube.stopping import together, until_stopped
 
 from ..cluster import Cluster
 from ..disks import LocalDisks
@@ -104,22 +104,11 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None
     values: dict[str, Any] = options.read(arguments, os.environ if environ is None else environ, Settings, PREFIX)
     settings = Settings(**values)
     mount_point("disk", settings.mount_root)
-    wrong = ""
-    for flag, port in (("--port", settings.port), ("--metrics-port", settings.metrics_port)):
-        if not 0 <= port <= 65535:
-            wrong = f"{flag} is {port}: expected 0 to 65535"
-    if bool(settings.tls_certificate) != bool(settings.tls_key):
-        wrong = "--tls-certificate and --tls-key belong together: give both or none"
-    elif settings.client_ca and not settings.tls_certificate:
-        wrong = "--client-ca needs --tls-certificate and --tls-key: certificates are asked for by TLS"
-    elif settings.hold_seconds <= 0 or settings.bind_seconds <= 0:
-        wrong = "--hold-seconds and --bind-seconds: expected more than 0"
-    elif settings.log_format not in ("logfmt", "json"):
-        wrong = f"--log-format is {settings.log_format!r}: expected logfmt or json"
-    elif settings.log_level not in ("debug", "info", "warning", "error"):
-        wrong = f"--log-level is {settings.log_level!r}: expected debug, info, warning or error"
-    if wrong:
-        raise InputError(wrong)
+    options.check_served(settings)
+    if settings.client_ca and not settings.tls_certificate:
+        raise InputError("--client-ca needs --tls-certificate and --tls-key: certificates are asked for by TLS")
+    if settings.hold_seconds <= 0 or settings.bind_seconds <= 0:
+        raise InputError("--hold-seconds and --bind-seconds: expected more than 0")
     return settings
 
 
@@ -151,34 +140,20 @@ async def _serve(settings: Settings) -> None:
 
 async def _together(settings: Settings, cluster: Cluster, holds: Holds, listener: Listener) -> None:
     """The caches and the two ports, until one of them fails or we are cancelled."""
-    ready = {"caches": lambda: None if cluster.synced else "not every kind was listed yet"}
-    server = Server(settings.metrics_port, settings.metrics_address, ready=ready) if settings.metrics_port else None
-    tasks = [asyncio.ensure_future(one) for one in (cluster.run(), _expire(holds))]
-    synced = asyncio.ensure_future(cluster.wait_synced())
+    server = caches_server(settings.metrics_port, settings.metrics_address, lambda: cluster.synced)
     try:
         await listener.start()
-        if server is not None:
-            await server.start()
         if not settings.client_ca and not _local(settings.address):
             _log.warning("whoever reaches %s may ask, and bind pods: give --client-ca", settings.address)
-        await asyncio.wait([*tasks, synced], return_when=asyncio.FIRST_COMPLETED)
-        if synced.done():
-            holds.look_at_all()
-            _log.info("%s works as %s", NAME, identity(socket.gethostname()), extra={"port": listener.port})
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                task.result()
+        await together(server, cluster.run(), _hold(cluster, holds, listener))
     finally:
         await listener.stop()
-        for task in (*tasks, synced):
-            task.cancel()
-        await asyncio.gather(*tasks, synced, return_exceptions=True)
-        if server is not None:
-            await server.stop()
 
 
-async def _expire(holds: Holds) -> None:
+async def _hold(cluster: Cluster, holds: Holds, listener: Listener) -> None:
+    await cluster.wait_synced()
+    holds.look_at_all()
+    _log.info("%s works as %s", NAME, identity(socket.gethostname()), extra={"port": listener.port})
     while True:
         await asyncio.sleep(1.0)
         holds.expire()
