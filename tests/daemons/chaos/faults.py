@@ -159,8 +159,18 @@ def goes_off(ground: ChaosGround, host: str, role: str) -> None:
 
 
 def disk_vanishes(ground: ChaosGround, chance: Chance) -> None:
+    """Any disk of the counting applications."""
+    vanishes_under(ground, *chance.choice([("h2", "queue"), ("h3", "queue"), ("h1", "log"), ("h3", "log")]))
+
+
+def disks_vanish(ground: ChaosGround, _chance: Chance) -> None:
+    """Where the agent is a pod, and where it is a service."""
+    vanishes_under(ground, "h2", "queue")
+    vanishes_under(ground, BY_SERVICE, "log")
+
+
+def vanishes_under(ground: ChaosGround, host: str, role: str) -> None:
     """Pulled out under a living filesystem: Missing, the lock stays; back again, the same replica finds its data."""
-    host, role = chance.choice([("h2", "queue"), ("h3", "queue"), ("h1", "log"), ("h3", "log")])
     room, name = ground.rooms[host], ground.names[host, role]
     lock, hosts = ground.disk(host, role)["spec"]["claimRef"], ground.cluster.hosts
     hosts.disk_break(host, name)  # a loop device that is open lives on without its node: a real one answers no more

@@ -27,7 +27,7 @@ SEED = int(os.environ.get("BERTH_CHAOS_SEED") or (time.time_ns() % 1_000_000 if 
 
 ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
     faults.bank_breaks,
-    faults.disk_vanishes,
+    faults.disks_vanish,
     faults.agents_are_replaced,
     one_by_one.host_comes_back_as_another,
     one_by_one.node_is_made_again_with_empty_disks,
