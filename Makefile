@@ -15,6 +15,8 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 PYTEST = $(BIN)/pytest --junitxml=build/junit/$@.xml $(ARGS)
 # Tests on clusters wait more than they compute: several files at a time, each worker with clusters of its own.
 WORKERS ?= 3
+# Real processes on a machine that does other things too: what fails is run once more, and named (docs/decisions/0020).
+AGAIN = --reruns 1 --reruns-delay 5
 SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile
 
 .PHONY: help
@@ -109,13 +111,13 @@ oracle: venv ## the engine beside kube-scheduler's own code
 	$(PYTEST) tests/oracle
 
 dev: venv ## tests of the development cluster itself
-	$(PYTEST) tests/dev
+	$(PYTEST) $(AGAIN) tests/dev
 
 apiserver: venv ## tests against the real control plane
-	$(PYTEST) $(SIDE_BY_SIDE) tests/apiserver
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/apiserver
 
 daemons: venv ## tests of the agent, the controller and the scheduler, on the real control plane and on real hosts (as root)
-	$(PYTEST) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm --ignore=tests/daemons/chaos tests/daemons
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm --ignore=tests/daemons/chaos tests/daemons
 
 vm: venv cluster ## the agent in a virtual machine with NVMe and SCSI disks (as root); not yet a part of `make test`
 	$(PYTEST) tests/daemons/vm
@@ -124,7 +126,7 @@ chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
 
 integration: venv ## tests on real hosts with real disks (as root)
-	$(PYTEST) $(SIDE_BY_SIDE) tests/integration
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/integration
 
 molecule: venv venv-lint ## molecule's default scenario on the development cluster
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test

@@ -43,12 +43,31 @@ def _find_collection() -> None:
 _find_collection()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A promise that was broken once is broken: these are never run again (docs/decisions/0020)."""
+    for item in items:
+        if item.get_closest_marker("promise"):
+            item.add_marker(pytest.mark.flaky(reruns=0))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name every skipped test: pytest's own summary folds them by line."""
+    """Name what is folded or kept quiet otherwise: skipped tests, and how those failed that passed when run again."""
     skipped = terminalreporter.stats.get("skipped", [])
-    if not skipped:
-        return
-    terminalreporter.section(f"{len(skipped)} skipped, by name")
+    if skipped:
+        terminalreporter.section(f"{len(skipped)} skipped, by name")
     for report in skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         terminalreporter.line(f"{report.nodeid}: {str(reason).removeprefix('Skipped: ')}")
+    again = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section(f"{len(again)} failed at first and were run again")
+    for report in again:
+        terminalreporter.section(report.nodeid, "-")
+        terminalreporter.line(report.longreprtext)
+    _leave(terminalreporter.config, [report.nodeid for report in again])
+
+
+def _leave(config: pytest.Config, again: list[str]) -> None:
+    """Beside the JUnit file, which knows last results only; tools/stages.py reads it."""
+    if config.option.xmlpath:
+        Path(config.option.xmlpath).with_suffix(".again").write_text("".join(f"{name}\n" for name in again))

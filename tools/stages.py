@@ -3,7 +3,8 @@
     python3 tools/stages.py [--keep-going] lint unit sanity
 
 Stops at the first target that fails. Test results are read from the JUnit files that the targets leave in build/junit;
-every skipped test is named at the end. I decide nothing about what a target does.
+every skipped test is named at the end, and every one that failed and was run again. I decide nothing about what a target
+does.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ class Stage:
 
 @dataclasses.dataclass
 class Results:
-    """What the JUnit files say: numbers of tests, and (name, reason) of those that were skipped."""
+    """What pytest left: numbers of tests, (name, reason) of those that were skipped, and which failed at first."""
 
     passed: int = 0
     failed: int = 0
     skipped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    again: list[str] = dataclasses.field(default_factory=list)
 
 
 def read_results(folder: pathlib.Path) -> Results:
-    """Count over all JUnit files of a folder."""
+    """Count over all files of a folder."""
     results = Results()
     for path in sorted(folder.glob("*.xml")):
         # Written by our own pytest a moment ago.
@@ -50,6 +52,8 @@ def read_results(folder: pathlib.Path) -> Results:
                 results.skipped.append((f"{case.get('classname')}::{case.get('name')}", skip.get("message", "")))
             else:
                 results.passed += 1
+    for path in sorted(folder.glob("*.again")):
+        results.again += path.read_text(encoding="utf-8").splitlines()
     return results
 
 
@@ -61,6 +65,7 @@ def summary(stages: list[Stage], results: Results) -> str:
     if results.passed or results.failed or results.skipped:
         lines.append(f"tests: {results.passed} passed, {results.failed} failed, {len(results.skipped)} skipped")
     lines += [f"  skipped {name}: {reason}" for name, reason in results.skipped]
+    lines += [f"  FLAKY: failed at first, and was run again: {name}" for name in results.again]
     return "\n".join(lines)
 
 
@@ -77,7 +82,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="+")
     parser.add_argument("--keep-going", action="store_true", help="run the other targets also after one has failed")
     options = parser.parse_args()
-    for leftover in JUNIT.glob("*.xml"):
+    for leftover in (*JUNIT.glob("*.xml"), *JUNIT.glob("*.again")):
         leftover.unlink()
     stages: list[Stage] = []
     for target in options.targets:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """
 good:
-\t@mkdir -p build/junit && cp results.xml build/junit/good.xml
+\t@mkdir -p build/junit && cp results.xml build/junit/good.xml && echo tests/a.py::one > build/junit/good.again
 bad:
 \t@exit 3
 never:
@@ -42,6 +42,7 @@ def test_counts_and_names_skips(project: Path) -> None:
     assert answer.returncode == 0
     assert "tests: 1 passed, 1 failed, 1 skipped" in answer.stdout
     assert "skipped tests.b::three: needs root" in answer.stdout
+    assert "FLAKY: failed at first, and was run again: tests/a.py::one" in answer.stdout
 
 
 def test_stops_at_the_first_failure(project: Path) -> None:

@@ -8,7 +8,7 @@ from berth_core.app import states
 from tests.apiserver.app.runner import run, start
 from tests.apiserver.app.world import MI, local_disk, params
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise]
 
 
 #: How a write of the state table looks on the wire, for a StatefulSet with disks.

@@ -11,7 +11,7 @@ from tests.daemons.agent.disk_ground import Ground
 from tests.dev.hosts_help import eventually
 from tests.support.agent import conditions_of, install_rights
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 HOST = "h3"
 INSIDE = "strace -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:signal=KILL:when={write} $REAL"
 

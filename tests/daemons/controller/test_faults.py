@@ -17,6 +17,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from tests.daemons.controller.world import until
 from tests.support.tcp import Proxy
 
+pytestmark = pytest.mark.promise
 DYING = "tests.daemons.controller.dying"
 FORWARD, BACKWARD = 4, 4
 

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.world import GI, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise]
 
 
 def ground(world, *disks_of_nodes: int) -> list[str]:
