@@ -3,8 +3,8 @@
     python3 tools/stages.py [--keep-going] lint unit sanity
 
 Stops at the first target that fails. Test results are read from the JUnit files that the targets leave in build/junit;
-every skipped test is named at the end, and every one that failed and was run again. I decide nothing about what a target
-does.
+every skipped test is named at the end, and every one that failed and was run again. I decide nothing about what a
+target does.
 """
 
 from __future__ import annotations
