@@ -17,10 +17,14 @@ from berth_dev.pytest_plugin import say
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.controller.world import World, install
 from tests.dev.hosts_help import eventually, out, ssh
-from tests.support.agent import ROOT, install_rights
+from tests.support.agent import install_rights
+from tests.support.hosts import run_plays
 from tests.support.kube import client_for
+from tests.support.playbook import Run
 
 NAMESPACE, NAME = "berth-system", "berth-scheduler"
+OTHER = "other-scheduler"
+IMAGE = "berth.local/berth-scheduler:dev"
 LABEL = f"app.kubernetes.io/instance={NAME}"
 ON = "h3"  # where the disk is
 SECONDS = 180.0
@@ -36,12 +40,12 @@ class Stage:
         self.world = World(self.api, f"s{uuid4().hex[:8]}")
         self.ground = Ground(cluster, ON)
 
-    def install(self) -> None:
-        self.cluster.kubectl("apply", "-f", str(ROOT / "deploy/scheduler"))
-
-    def remove(self) -> None:
-        self.cluster.kubectl("delete", "-f", str(ROOT / "deploy/scheduler/deployment.yaml"), "--ignore-not-found")
-        self.cluster.kubectl("delete", "lease", NAME, "-n", NAMESPACE, "--ignore-not-found")
+    def scheduler(self, **options: Any) -> Run:
+        """The module, as a task."""
+        given = {"kubeconfig": str(self.cluster.kubeconfig), "wait_timeout": int(SECONDS), **options}
+        tasks = [{"name": "scheduler", "berth.stateful.scheduler": given}]
+        plays = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}]
+        return run_plays(self.cluster, plays, self.folder, timeout=3 * SECONDS)
 
     # -- the scheduler's pods --------------------------------------------------------------------------------------
 
@@ -94,11 +98,11 @@ def ready(pod: dict[str, Any]) -> bool:
     return alive and any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def asks(script: str, **container: Any) -> dict[str, Any]:
+def asks(script: str, scheduler: str = NAME, **container: Any) -> dict[str, Any]:
     """The spec of a pod that names our scheduler."""
     main = {"name": "main", "image": "berth.local/busybox:1", "imagePullPolicy": "Never", **container}
     command = {"command": ["sh", "-ec", f"{script}; exec sleep 1000000"]}
-    return {"schedulerName": NAME, "terminationGracePeriodSeconds": 0, "containers": [{**main, **command}]}
+    return {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0, "containers": [{**main, **command}]}
 
 
 @pytest.fixture
@@ -115,8 +119,8 @@ def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
                 it.world.delete(kind, one["metadata"]["name"])
         eventually(lambda: not it.api.list(kinds.POD, it.world.name), SECONDS, "the pods go")
         it.world.clear()
-        it.remove()
-        eventually(lambda: not it.api.list(kinds.POD, NAMESPACE, labels=LABEL), SECONDS, "the scheduler's pods go")
+        for name in (NAME, OTHER):
+            it.scheduler(name=name, state="absent", force=True).ok()
         it.ground.clean()
 
 
@@ -125,8 +129,9 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     stage.world.storage_class(waits=True)
     stage.ground.declare(**{disk: {"storage_class": stage.world.name}})
     stage.ground.agent.start()
-    stage.install()
-    stage.wait(lambda: len(stage.pods()) == 2 and stage.leader(), "two pods are Ready and one leads")
+    installed = stage.scheduler(image=IMAGE).ok()
+    assert installed.last["leader"] in stage.pods()
+    assert not stage.scheduler(image=IMAGE).ok().last["changed"]
 
     # Pods run, and one of a StatefulSet writes to the disk that was locked for it.
     stage.ground.wait_phase(disk, "Available")
@@ -158,6 +163,11 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     )
     told = [one for one in stage.api.list(kinds.EVENT, stage.world.name) if one["reason"] == "Scheduled"]
     assert {one["reportingController"] for one in told} == {NAME}
+
+    # Another one beside it has its own pods, Lease and rights.
+    stage.scheduler(name=OTHER, image=IMAGE, replicas=1).ok()
+    stage.create(kinds.POD, "others", asks("true", OTHER))
+    stage.runs("others")
 
     # The leader is killed without a word: the other one takes the Lease, and goes on.
     first = stage.kill_leader()

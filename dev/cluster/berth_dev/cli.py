@@ -99,7 +99,7 @@ def _add_cluster_commands(commands: Any) -> None:
     fetch = _command(commands, "build", _build, "build the programs and print the folder that they are in")
     fetch.add_argument("--version", default=build.DEFAULT_VERSION, help="Kubernetes version (default: %(default)s)")
     image = _command(commands, "image", _image, "make a container image and give it to every host")
-    image.add_argument("image", help="pause, busybox, berth or postgresql")
+    image.add_argument("image", help="pause, busybox, postgresql, berth or scheduler")
     kubectl = _command(commands, "kubectl", _kubectl, "run the cluster's own kubectl as the administrator")
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER, help="kubectl's arguments")
 

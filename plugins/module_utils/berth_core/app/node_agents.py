@@ -79,18 +79,18 @@ def not_rolled_out(daemon_set: Mapping[str, Any], pods: Callable[[], Iterable[Ma
     seen = int(status.get("observedGeneration") or 0) >= int(daemon_set["metadata"].get("generation") or 0)
     if seen and updated == wanted == available:
         return ""
-    waiting = sorted(_pod_problem(pod) for pod in pods() if not _is_ready(pod))
+    waiting = sorted(pod_problem(pod) for pod in pods() if not is_ready(pod))
     told = f"; not Ready: {'; '.join(waiting)}" if waiting else ""
     return f"of {wanted} agents {updated if seen else 0} are new and {available} are available{told}"
 
 
-def _is_ready(pod: Mapping[str, Any]) -> bool:
+def is_ready(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
-def _pod_problem(pod: Mapping[str, Any]) -> str:
-    """``name on node n1 (ImagePullBackOff)``."""
+def pod_problem(pod: Mapping[str, Any]) -> str:
+    """``name on node n1 (ImagePullBackOff)``; for the module scheduler too."""
     states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
     reasons = [str((state.get("waiting") or state.get("terminated") or {}).get("reason") or "") for state in states]
     why = next(filter(None, reasons), str((pod.get("status") or {}).get("phase") or "Pending"))

@@ -1,0 +1,235 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A scheduler in the cluster: the shipped objects under its own name, filled in as asked for; whether it leads.
+
+Called by the module scheduler. The objects are those of deploy/scheduler, which come in as they are there; I know their
+name, and make of it the name of any scheduler. Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..config.configuration import KIND, SchedulerConfiguration
+from ..config.plugin_args import API_VERSION
+from ..errors import InputError, StateError
+from .node_agents import is_ready, pod_problem
+
+#: The name and the namespace of the shipped objects.
+SHIPPED, SHIPPED_NAMESPACE = "berth-scheduler", "berth-system"
+PART_OF, NAME_LABEL, INSTANCE = "app.kubernetes.io/part-of", "app.kubernetes.io/name", "app.kubernetes.io/instance"
+FILE = "scheduler.yaml"
+#: Which configuration a pod began with: another one replaces the pods, one after the other.
+CONFIGURATION = "berth.dev/configuration"
+#: Of the whole object as it was asked for: what is no longer asked for is a difference too.
+ASKED = "berth.dev/asked-for"
+#: The names that pods give as their schedulerName.
+PROFILES = "berth.dev/scheduler-names"
+#: Names that mean the stock scheduler: its Lease, its pods.
+_STOCK = ("default-scheduler", "kube-scheduler")
+#: A Deployment's pods are called after it with up to 17 characters more, and their names are host names.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,44}[a-z0-9])?")
+_DEFAULT: Mapping[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One scheduler. ``name``: its Lease, its objects and the first of its profiles. None: as it is shipped."""
+
+    name: str
+    namespace: str
+    image: str
+    replicas: int = 2
+    config: Mapping[str, Any] | None = None
+    priority_class: str = "system-cluster-critical"
+    resources: Mapping[str, Any] | None = None
+    node_selector: Mapping[str, str] | None = None
+    tolerations: Sequence[Mapping[str, Any]] | None = None
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name of an object, or means another scheduler (InputError)."""
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"name is {name!r}: expected at most 46 lower-case letters, digits and '-', as in db-scheduler"
+        )
+    if name in _STOCK:
+        raise InputError(
+            f"name is {name}: that is the stock scheduler's; expected a name of its own, as berth-scheduler"
+        )
+
+
+def configuration(wanted: Wanted) -> tuple[Object, list[str]]:
+    """The document that the daemon reads, and the names of its profiles.
+
+    Whose Lease it is is filled in, and the name of a single profile. Raises InputError with the path of what is wrong.
+    """
+    given = {"profiles": [_DEFAULT]} if wanted.config is None else wanted.config
+    document = {"apiVersion": API_VERSION, "kind": KIND, **copy.deepcopy(dict(given))}
+    profiles = [{}] if document.get("profiles") in (None, []) else document["profiles"]
+    if isinstance(profiles, list) and len(profiles) == 1 and isinstance(profiles[0], Mapping):
+        document["profiles"] = [{"schedulerName": wanted.name, **profiles[0]}]
+    lease = {} if document.get("leaderElection") is None else document["leaderElection"]
+    if isinstance(lease, Mapping):
+        document["leaderElection"] = {"resourceName": wanted.name, "resourceNamespace": wanted.namespace, **lease}
+    try:
+        found = SchedulerConfiguration.parse(document)
+        for profile in found.profiles:
+            profile.build()
+        _for_a_deployment(found, wanted)
+    except InputError as exc:
+        raise InputError(f"config.{exc.message}", **{**exc.details, "option": "config"}) from exc
+    return document, [profile.scheduler_name for profile in found.profiles]
+
+
+def _for_a_deployment(found: SchedulerConfiguration, wanted: Wanted) -> None:
+    """What the daemon could do and this scheduler may not: its rights are those of one Lease and one account."""
+    lease = found.leader_election
+    if not lease.leader_elect:
+        raise InputError("leaderElection.leaderElect: expected true: of its pods one leads, and the others are ready")
+    if (lease.resource_name, lease.resource_namespace) != (wanted.name, wanted.namespace):
+        got = f"{lease.resource_namespace}/{lease.resource_name}"
+        raise InputError(f"leaderElection: expected the Lease {wanted.namespace}/{wanted.name}, its own, got {got}")
+    if found.kubeconfig:
+        raise InputError(
+            f"clientConnection.kubeconfig: expected none in a pod, which has its account; got {found.kubeconfig}"
+        )
+    names = [profile.scheduler_name for profile in found.profiles]
+    if wanted.name not in names:
+        raise InputError(f"profiles: expected one with schedulerName {wanted.name}, got {', '.join(names)}")
+    stock = sorted(set(names) & set(_STOCK))
+    if stock:
+        raise InputError(f"profiles: {stock[0]} is the stock scheduler's name: its pods would have two schedulers")
+
+
+def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[Object]:
+    """The objects of that scheduler, in the order of ``shipped``. Raises InputError for what cannot be."""
+    check_name(wanted.name)
+    if wanted.replicas < 1:
+        raise InputError(
+            f"replicas is {wanted.replicas}: expected 1 or more; 2 for one that leads and one that is ready"
+        )
+    document, profiles = configuration(wanted)
+    text = json.dumps(document, indent=2, sort_keys=True) + "\n"
+    made = [renamed(body, wanted.name, wanted.namespace) for body in shipped]
+    for body in made:
+        if body["kind"] == "ConfigMap":
+            body["data"] = {FILE: text}
+        elif body["kind"] == "Deployment":
+            _deployment(body, wanted, hashlib.sha256(text.encode()).hexdigest()[:12], profiles)
+    return made
+
+
+def renamed(body: Mapping[str, Any], name: str, namespace: str) -> Object:
+    """A shipped object as that of another scheduler, with a label that says whose it is."""
+    made: Object = _renamed(body, {SHIPPED: name, SHIPPED_NAMESPACE: namespace})
+    if body["kind"] != "Namespace":
+        made["metadata"]["labels"] = {**(made["metadata"].get("labels") or {}), NAME_LABEL: SHIPPED, INSTANCE: name}
+    return made
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """Every text that is one of the names, but for the label that says what it is."""
+    if isinstance(value, Mapping):
+        return {key: one if key == NAME_LABEL else _renamed(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_renamed(one, names) for one in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def _deployment(body: Object, wanted: Wanted, digest: str, profiles: Sequence[str]) -> None:
+    body["spec"]["replicas"] = wanted.replicas
+    template = body["spec"]["template"]
+    template["metadata"]["annotations"] = {CONFIGURATION: digest}
+    pod = template["spec"]
+    pod["priorityClassName"] = wanted.priority_class
+    for container in pod["containers"]:
+        container["image"] = wanted.image
+        if wanted.resources is not None:
+            container["resources"] = dict(wanted.resources)
+    if wanted.node_selector:
+        pod["nodeSelector"] = dict(wanted.node_selector)
+    if wanted.tolerations is not None:
+        pod["tolerations"] = [dict(one) for one in wanted.tolerations]
+    whole = json.dumps(body, sort_keys=True).encode()
+    body["metadata"]["annotations"] = {
+        ASKED: hashlib.sha256(whole).hexdigest()[:12],
+        PROFILES: ",".join(profiles),
+    }
+
+
+def is_ours(live: Mapping[str, Any], name: str) -> bool:
+    """Whether an object is one of that scheduler's. Those of deploy/scheduler may have been applied by hand."""
+    labels = live["metadata"].get("labels") or {}
+    whose = labels.get(INSTANCE) or (SHIPPED if live["metadata"]["name"] == SHIPPED else "")
+    return labels.get(PART_OF) == "berth" and whose == name
+
+
+def check_live(live: Mapping[str, Any], body: Mapping[str, Any], name: str, where: str) -> None:
+    """Refuse to write over what is not ours, or what is that scheduler's in another namespace (StateError)."""
+    if not is_ours(live, name):
+        raise StateError(
+            f"{where} is there and is no part of scheduler {name}: nothing was written; choose another name"
+        )
+    there = {one.get("namespace") for one in live.get("subjects") or ()}
+    here = {one.get("namespace") for one in body.get("subjects") or ()}
+    if there and here and there != here:
+        raise StateError(
+            f"scheduler {name} is installed in namespace {', '.join(sorted(map(str, there)))} ({where}): nothing was "
+            "written; remove it there first, or choose another name"
+        )
+
+
+def profiles_of(deployment: Mapping[str, Any] | None, name: str) -> list[str]:
+    """The schedulerNames that a live Deployment serves."""
+    notes = ((deployment or {}).get("metadata") or {}).get("annotations") or {}
+    return [one for one in str(notes.get(PROFILES) or name).split(",") if one]
+
+
+def waiting_pods(pods: Iterable[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """Pods without a node that name one of those schedulers, sorted. Those that end are no reason to stay."""
+    return sorted(
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for pod in pods
+        if (pod.get("spec") or {}).get("schedulerName") in names
+        and not pod["spec"].get("nodeName")
+        and not pod["metadata"].get("deletionTimestamp")
+    )
+
+
+def not_leading(
+    deployment: Mapping[str, Any], lease: Mapping[str, Any] | None, pods: Sequence[Mapping[str, Any]]
+) -> str:
+    """What is missing until all pods are new and Ready and one of them leads, as one line; empty when nothing is.
+
+    ``lease`` is only looked at for who holds it: the holder is a pod that is Ready, so that it renews it.
+    """
+    status, spec = deployment.get("status") or {}, deployment["spec"]
+    seen = int(status.get("observedGeneration") or 0) >= int(deployment["metadata"].get("generation") or 0)
+    wanted = int(spec.get("replicas") or 0)
+    updated, available, there = (
+        int(status.get(key) or 0) if seen else 0 for key in ("updatedReplicas", "availableReplicas", "replicas")
+    )
+    if not seen or not updated == available == there == wanted:
+        waiting = sorted(pod_problem(pod) for pod in pods if not is_ready(pod))
+        told = f"; not Ready: {'; '.join(waiting)}" if waiting else ""
+        return f"of {wanted} pods {updated} are new and {available} are available{told}"
+    holder = leader(lease)
+    if holder in {pod["metadata"]["name"] for pod in pods if is_ready(pod)}:
+        return ""
+    return f"its pods are Ready and none leads: its Lease is held by {holder or 'nobody'}"
+
+
+def leader(lease: Mapping[str, Any] | None) -> str:
+    """The pod that holds the Lease; empty: none. A holder is called after its pod, `_` and a random part."""
+    held = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+    return held.rpartition("_")[0]

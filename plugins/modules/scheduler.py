@@ -1,0 +1,157 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduler
+short_description: Install or remove berth-scheduler in the cluster
+version_added: 0.2.0
+author:
+  - The berth authors (@berth-dev)
+description:
+  - Applies a scheduler as a Deployment, with its account and rights, its configuration and a disruption budget, and
+    waits until one of its pods leads.
+  - Several schedulers of different names are side by side, each with a Lease and rights of its own. The stock scheduler
+    goes on with all other pods, and places the pods of this one.
+  - What is there under these names and is not that scheduler's is never written over or removed.
+options:
+  state:
+    description:
+      - V(present) writes what differs, and nothing else.
+      - V(absent) removes what V(present) made, all but the namespace, and the scheduler's Lease.
+    type: str
+    choices: [present, absent]
+    default: present
+  name:
+    description: What pods give as their C(schedulerName); also the name of the Lease and of all objects.
+    type: str
+    default: berth-scheduler
+  namespace:
+    description: Where it runs. Made if it is not there.
+    type: str
+    default: berth-system
+  image:
+    description: Its image, as C(deploy/Containerfile) makes it. Needed with O(state=present).
+    type: str
+  replicas:
+    description: How many pods; one leads, the others are ready to.
+    type: int
+    default: 2
+  config:
+    description:
+      - A C(KubeSchedulerConfiguration) of C(kubescheduler.config.k8s.io/v1); C(apiVersion) and C(kind) may be left out.
+      - One of its profiles has the scheduler's name; a single profile without a name gets it. The Lease is filled in.
+      - It is checked before anything is written, with the plugins that the collection brings.
+      - By default one profile with the default plugins and Coscheduling.
+      - Another configuration replaces the pods one after the other.
+    type: dict
+  priority_class:
+    description: PriorityClass of the pods. It has to exist.
+    type: str
+    default: system-cluster-critical
+  resources:
+    description: Requests and limits of the container; by default as the manifest says.
+    type: dict
+  node_selector:
+    description: Labels of the nodes on which it runs.
+    type: dict
+  tolerations:
+    description: Tolerations of the pods; by default as the manifest says.
+    type: list
+    elements: dict
+  wait:
+    description:
+      - Wait until every pod is new and Ready and one of them holds the Lease.
+      - With O(state=absent) until the pods are gone.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Seconds.
+    type: int
+    default: 300
+  force:
+    description: Remove it although pods wait for it.
+    type: bool
+    default: false
+  manifests:
+    description: The objects. By default those of the collection (C(deploy/scheduler)).
+    type: list
+    elements: dict
+attributes:
+  check_mode:
+    description: Says what would change, without a single write.
+    support: full
+  diff_mode:
+    description: Shows each object before and after.
+    support: full
+  async:
+    description: Runs as an ordinary module then.
+    support: full
+extends_documentation_fragment:
+  - berth.stateful.auth
+seealso:
+  - module: berth.stateful.crds
+  - module: berth.stateful.placement_info
+"""
+
+EXAMPLES = r"""
+- name: A scheduler for the pods that name it
+  berth.stateful.scheduler:
+    image: registry.example.com/berth-scheduler:0.2.0
+
+- name: Another one beside it, which fills nodes one after the other
+  berth.stateful.scheduler:
+    name: packing-scheduler
+    image: registry.example.com/berth-scheduler:0.2.0
+    config:
+      profiles:
+        - pluginConfig:
+            - name: NodeResourcesFit
+              args:
+                scoringStrategy:
+                  type: MostAllocated
+
+- name: Gone again, unless pods wait for it
+  berth.stateful.scheduler:
+    name: packing-scheduler
+    state: absent
+"""
+
+RETURN = r"""
+leader:
+  description: The pod that leads.
+  returned: with O(state=present) and O(wait=true), not in check mode
+  type: str
+  sample: berth-scheduler-6d5f8c7b9d-x2x7k
+scheduler_names:
+  description: The names of its profiles, which pods give as their C(schedulerName).
+  returned: with O(state=present)
+  type: list
+  elements: str
+  sample: [berth-scheduler]
+waiting:
+  description: Pods that wait for it, C(namespace/name).
+  returned: with O(state=absent)
+  type: list
+  elements: str
+  sample: [default/db-0]
+requests:
+  description: How many requests the API server was asked, by verb.
+  returned: always
+  type: dict
+  sample: {get: 13}
+"""
+
+from ..module_utils._glue.base import module_main
+from ..module_utils._glue.scheduler import OPERATION
+
+
+def main() -> None:
+    module_main(OPERATION)
+
+
+if __name__ == "__main__":
+    main()
