@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -106,6 +105,8 @@ def readable(pem: Pem) -> Iterator[str]:
     if hasattr(os, "memfd_create"):  # also where the disk is full, and nothing to remove after a crash
         descriptor, path = os.memfd_create("pem"), None
     else:
+        import tempfile  # with what it imports, half a megabyte of an agent that may never need it
+
         descriptor, path = tempfile.mkstemp()
     try:
         os.write(descriptor, pem.data or b"")

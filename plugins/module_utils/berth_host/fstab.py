@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 
 from .core import MARK, StateError
 
@@ -40,6 +39,8 @@ def write(path: str, text: str) -> None:
     """Replace the file at once, with the permissions that it had."""
     path = os.path.realpath(path)
     mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644
+    import tempfile  # with what it imports, half a megabyte of an agent that may never need it
+
     handle, temporary = tempfile.mkstemp(prefix=".fstab.", dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -81,19 +80,22 @@ class Machine:
 
     def run(self, argv: Sequence[str], timeout: float = TIMEOUT_SECONDS, keep: Sequence[int] = ()) -> Answer:
         """Run a command of the host (never a shell's text), in the C locale. ``keep``: open files that it inherits."""
-        program = shutil.which(argv[0], path=_search_path())
-        if not self.is_running or program is None:
-            return Answer(NOT_STARTED, "", f"{argv[0]} is not installed on this host")
-        process = subprocess.Popen(
-            [program, *argv[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=_environment(),
-            pass_fds=tuple(keep),
-        )
+        missing = Answer(NOT_STARTED, "", f"{argv[0]} is not installed on this host")
+        if not self.is_running:
+            return missing
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env=_environment(),
+                pass_fds=tuple(keep),
+            )
+        except (FileNotFoundError, PermissionError):
+            return missing
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -109,12 +111,11 @@ class Machine:
 
         ``extra``: more of the environment. It gets a process group of its own, and pipes for its three streams.
         """
-        program = shutil.which(argv[0], path=_search_path())
-        if not self.is_running or program is None:
+        if not self.is_running:
             raise FileNotFoundError(2, "is not installed on this host", argv[0])
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [program, *argv[1:]],
+            argv,
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -131,6 +130,8 @@ def claim_of(root: str, uid: str) -> tuple[str, str]:
 def write_atomically(path: str, text: str, mode: int) -> None:
     """The whole text or what was there before, also after a crash."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    import tempfile  # with what it imports, half a megabyte of an agent that may never need it
+
     descriptor, temporary = tempfile.mkstemp(prefix=".berth-", dir=os.path.dirname(path))
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
