@@ -185,7 +185,7 @@ def test_as_a_task(run: Run, playbook: Any, mine: Mine, name: str, namespace: st
     planned = playbook(tasks, "--check", "--diff").ok()
     assert planned.last["changed"]
     assert mine() == {}
-    assert playbook(tasks).ok().last["changed"]
-    assert not playbook(tasks).ok().last["changed"]
     wrong = [{"name": "wrong", "berth.stateful.scheduler": {**task, "config": {"profiles": [{"plugin": 1}]}}}]
-    assert "config.profiles[0].plugin: unknown field" in playbook(wrong).failed()["msg"]
+    played = playbook([*tasks, {**tasks[0], "name": "again"}, *wrong])
+    assert "config.profiles[0].plugin: unknown field" in played.failed()["msg"]
+    assert [each.result["changed"] for each in played.tasks if each.name in ("present", "again")] == [True, False]
