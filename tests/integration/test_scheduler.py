@@ -41,10 +41,11 @@ class Stage:
         self.ground = Ground(cluster, ON)
 
     def scheduler(self, **options: Any) -> Run:
-        """The module, as a task."""
-        given = {"kubeconfig": str(self.cluster.kubeconfig), "wait_timeout": int(SECONDS), **options}
-        tasks = [{"name": "scheduler", "berth.stateful.scheduler": given}]
-        plays = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}]
+        """The role, as a play."""
+        given = {"kubeconfig": str(self.cluster.kubeconfig), "wait_timeout": int(SECONDS), "image": IMAGE, **options}
+        role = {"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.scheduler"}}
+        values = {f"scheduler_{name}": value for name, value in given.items()}
+        plays = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": values, "tasks": [role]}]
         return run_plays(self.cluster, plays, self.folder, timeout=3 * SECONDS)
 
     # -- the scheduler's pods --------------------------------------------------------------------------------------
@@ -129,9 +130,9 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     stage.world.storage_class(waits=True)
     stage.ground.declare(**{disk: {"storage_class": stage.world.name}})
     stage.ground.agent.start()
-    installed = stage.scheduler(image=IMAGE).ok()
+    installed = stage.scheduler().ok()
     assert installed.last["leader"] in stage.pods()
-    assert not stage.scheduler(image=IMAGE).ok().last["changed"]
+    assert not stage.scheduler().ok().last["changed"]
 
     # Pods run, and one of a StatefulSet writes to the disk that was locked for it.
     stage.ground.wait_phase(disk, "Available")
@@ -165,7 +166,7 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     assert {one["reportingController"] for one in told} == {NAME}
 
     # Another one beside it has its own pods, Lease and rights.
-    stage.scheduler(name=OTHER, image=IMAGE, replicas=1).ok()
+    stage.scheduler(name=OTHER, replicas=1).ok()
     stage.create(kinds.POD, "others", asks("true", OTHER))
     stage.runs("others")
 
