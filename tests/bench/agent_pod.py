@@ -66,7 +66,6 @@ def _started(cluster: Cluster) -> _Pod:
         cluster.hosts.disk_add(HOST, f"idle{number}", "320Mi")
     settings: dict[str, Any] = {
         "disk_selectors": [{"query": "[?model == 'BERTH_DEV_DISK']", "storage_class": "fast"}],
-        "usage": {"store": "none"},
         "metrics": {"port": PORT},
     }
     named = {"name": "berth-agent", "namespace": NAMESPACE}
