@@ -44,10 +44,16 @@ options:
     description:
       - A C(KubeSchedulerConfiguration) of C(kubescheduler.config.k8s.io/v1); C(apiVersion) and C(kind) may be left out.
       - One of its profiles has the scheduler's name; a single profile without a name gets it. The Lease is filled in.
-      - It is checked before anything is written, with the plugins that the collection brings.
+      - It is checked before anything is written, with the plugins of the collection and O(outside_plugins).
       - By default one profile with the default plugins and Coscheduling.
       - Another configuration replaces the pods one after the other.
     type: dict
+  outside_plugins:
+    description:
+      - Names of plugins that the image brings and O(config) may name. Their arguments are checked by the scheduler
+        itself, which does not start with wrong ones.
+    type: list
+    elements: str
   priority_class:
     description: PriorityClass of the pods. It has to exist.
     type: str

@@ -170,6 +170,14 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     stage.create(kinds.POD, "others", asks("true", OTHER))
     stage.runs("others")
 
+    # An upgrade that cannot succeed is told, and those that work go on.
+    before = stage.pods()
+    told = stage.scheduler(image="berth.local/not-there:1", wait_timeout=10).failed()["msg"]
+    assert f"scheduler {NAME} does not lead after 10 s" in told
+    assert stage.pods() == before
+    assert stage.wait(stage.leader, "one leads") in before
+    assert stage.scheduler().ok().last["leader"] in before
+
     # The leader is killed without a word: the other one takes the Lease, and goes on.
     first = stage.kill_leader()
     stage.wait(lambda: stage.leader() not in ("", first), f"another than {first} leads")

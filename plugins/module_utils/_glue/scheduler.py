@@ -60,7 +60,8 @@ def run(context: Context) -> dict[str, Any]:
 def _present(context: Context, shipped: list[dict[str, Any]]) -> dict[str, Any]:
     params = context.params
     taken = ("name", "namespace", "image", "replicas", "config", "priority_class", "resources", "node_selector")
-    asked = install.Wanted(**{key: params[key] for key in taken}, tolerations=params["tolerations"])
+    more = {"tolerations": params["tolerations"], "outside_plugins": params["outside_plugins"] or ()}
+    asked = install.Wanted(**{key: params[key] for key in taken}, **more)
     wanted = [(_KINDS[body["kind"]], body) for body in install.objects(shipped, asked)]
     changes = _changes(context, wanted)
     _refuse_what_cannot_run(context)
@@ -206,6 +207,7 @@ OPERATION = Operation(
         "image": {"type": "str"},
         "replicas": {"type": "int", "default": 2},
         "config": {"type": "dict"},
+        "outside_plugins": {"type": "list", "elements": "str"},
         "priority_class": {"type": "str", "default": "system-cluster-critical"},
         "resources": {"type": "dict"},
         "node_selector": {"type": "dict"},

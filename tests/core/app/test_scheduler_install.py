@@ -163,6 +163,19 @@ def test_no_replicas_is_no_scheduler():
         made(replicas=0)
 
 
+def test_plugins_from_outside_are_named_and_the_others_are_still_checked():
+    enabled = {"multiPoint": {"enabled": [{"name": "QuietHours"}]}}
+    config = {"profiles": [{"plugins": enabled, "pluginConfig": [{"name": "QuietHours", "args": {"from": 22}}]}]}
+    with pytest.raises(InputError, match="unknown plugin 'QuietHours'"):
+        made(config=config)
+    assert made(config=config, outside_plugins=["QuietHours"])
+    config["profiles"][0]["pluginConfig"].append({"name": "NodeName", "args": {"x": 1}})
+    with pytest.raises(InputError, match=r"config.profiles\[0\].pluginConfig\[1\].args.x"):
+        made(config=config, outside_plugins=["QuietHours"])
+    with pytest.raises(InputError, match="^outside_plugins: NodeName is a plugin of the collection"):
+        made(outside_plugins=["NodeName"])
+
+
 def live(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {install.PART_OF: "berth", **labels}}}
 

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..config.configuration import KIND, SchedulerConfiguration
+from ..config.names import EXTENDS, POINTS
 from ..config.plugin_args import API_VERSION
 from ..errors import InputError, StateError
+from ..plugins.table import TABLE
 from .node_agents import is_ready, pod_problem
 
 #: The name and the namespace of the shipped objects.
@@ -36,6 +38,8 @@ PROFILES = "berth.dev/scheduler-names"
 _STOCK = ("default-scheduler", "kube-scheduler")
 #: A Deployment's pods are called after it with up to 17 characters more, and their names are host names.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,44}[a-z0-9])?")
+#: Where a plugin from outside may stand, as far as can be known here: one of each of the others is there already.
+_OUTSIDE = tuple(point for point in POINTS if point not in ("queueSort", "bind"))
 _DEFAULT: Mapping[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}
 
 Object = dict[str, Any]
@@ -43,7 +47,10 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wanted:
-    """One scheduler. ``name``: its Lease, its objects and the first of its profiles. None: as it is shipped."""
+    """One scheduler. ``name``: its Lease, its objects and one of its profiles. None: as it is shipped.
+
+    ``outside_plugins``: those that its image brings; what their arguments are is known there alone.
+    """
 
     name: str
     namespace: str
@@ -54,6 +61,7 @@ class Wanted:
     resources: Mapping[str, Any] | None = None
     node_selector: Mapping[str, str] | None = None
     tolerations: Sequence[Mapping[str, Any]] | None = None
+    outside_plugins: Sequence[str] = ()
 
 
 def check_name(name: str) -> None:
@@ -73,6 +81,9 @@ def configuration(wanted: Wanted) -> tuple[Object, list[str]]:
 
     Whose Lease it is is filled in, and the name of a single profile. Raises InputError with the path of what is wrong.
     """
+    known = sorted(set(wanted.outside_plugins) & set(EXTENDS))
+    if known:
+        raise InputError(f"outside_plugins: {known[0]} is a plugin of the collection, and needs not be named here")
     given = {"profiles": [_DEFAULT]} if wanted.config is None else wanted.config
     document = {"apiVersion": API_VERSION, "kind": KIND, **copy.deepcopy(dict(given))}
     profiles = [{}] if document.get("profiles") in (None, []) else document["profiles"]
@@ -82,13 +93,23 @@ def configuration(wanted: Wanted) -> tuple[Object, list[str]]:
     if isinstance(lease, Mapping):
         document["leaderElection"] = {"resourceName": wanted.name, "resourceNamespace": wanted.namespace, **lease}
     try:
-        found = SchedulerConfiguration.parse(document)
-        for profile in found.profiles:
-            profile.build()
+        found = _parsed(document, wanted.outside_plugins)
         _for_a_deployment(found, wanted)
     except InputError as exc:
         raise InputError(f"config.{exc.message}", **{**exc.details, "option": "config"}) from exc
     return document, [profile.scheduler_name for profile in found.profiles]
+
+
+def _parsed(document: Mapping[str, Any], outside: Sequence[str]) -> SchedulerConfiguration:
+    table = TABLE.extended((name, _made_there) for name in sorted(set(outside)))
+    found = SchedulerConfiguration.parse(document, table, {**EXTENDS, **dict.fromkeys(outside, _OUTSIDE)})
+    for profile in found.profiles:
+        profile.build()
+    return found
+
+
+def _made_there(_args: Mapping[str, Any], _path: str) -> Any:
+    """The daemon makes it, and refuses wrong arguments; here nobody looks at it."""
 
 
 def _for_a_deployment(found: SchedulerConfiguration, wanted: Wanted) -> None:
