@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
-from .connection import PROTOCOL, TIMEOUT, Connection, Endpoint, WireError, connect
+from .connection import IDLE_SECONDS, PROTOCOL, TIMEOUT, Connection, Endpoint, WireError, connect
 from .http1 import Framed, Framing, Head
 
 
@@ -42,6 +42,7 @@ class Wire:
         self._busy = 0
         self._closed = False
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._sweep: asyncio.TimerHandle | None = None
 
     async def request(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float
@@ -83,6 +84,8 @@ class Wire:
         self._closed = True
         connections = list(self._open)
         self._idle.clear()
+        if self._sweep is not None:
+            self._sweep.cancel()
         for connection in connections:
             self.drop(connection)
         await asyncio.gather(*(connection.closed() for connection in connections))
@@ -115,6 +118,7 @@ class Wire:
             raise
         if connection.finish():
             self._idle.append(connection)
+            self._sweep_later()
         else:
             self.drop(connection)
         return Response(head, b"".join(parts))
@@ -126,6 +130,20 @@ class Wire:
                 return connection
             self.drop(connection)
         return None
+
+    def _sweep_later(self) -> None:
+        """What a burst needed is not kept for good: thousands of clients would hold as many connections each."""
+        if self._sweep is None and not self._closed:
+            self._sweep = self._loop.call_later(IDLE_SECONDS, self._forget_old)
+
+    def _forget_old(self) -> None:
+        self._sweep = None
+        kept = [each for each in self._idle if each.alive()]
+        for each in set(self._idle).difference(kept):
+            self.drop(each)
+        self._idle = kept
+        if kept:
+            self._sweep_later()
 
     async def _new(self, deadline: float) -> Connection:
         self._refuse_closed()

@@ -13,7 +13,7 @@ import pytest
 
 from berth_core.errors import ApiError, GoneError, UnavailableError
 from berth_core.model.resources import CONFIG_MAP, NAMESPACE, POD
-from berth_kube import config, http1, http1_fast, retry
+from berth_kube import config, connection, http1, http1_fast, retry, wire
 from berth_kube.client import KubeClient
 from berth_kube.credentials import Static
 
@@ -36,10 +36,12 @@ class Script:
     framing: Callable[[], http1.Framed] = http1.Framing
 
     def __init__(self, *answers: bytes) -> None:
-        self.answers, self.requests, self.connections = list(answers), [], 0
+        self.answers, self.requests = list(answers), []
+        self.connections = self.open = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.open += 1
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -58,6 +60,7 @@ class Script:
         except (asyncio.IncompleteReadError, OSError):
             pass
         finally:
+            self.open -= 1
             writer.close()
 
 
@@ -86,6 +89,23 @@ def play(run: Run, script: Script, story: Callable[[KubeClient], Any], **options
 
 
 MAP = {"metadata": {"name": "a", "namespace": "n"}}
+
+
+def test_what_a_burst_needed_is_not_kept_for_good(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (connection, wire):
+        monkeypatch.setattr(module, "IDLE_SECONDS", 0.2)
+    script = Script(*[OK] * 6)
+
+    async def story(client: KubeClient) -> None:
+        await asyncio.gather(*(client.get(NAMESPACE, "x") for _ in range(5)))
+        assert script.connections > 1
+        until = time.monotonic() + 60
+        while script.open and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        assert script.open == 0
+        assert (await client.get(NAMESPACE, "x"))["metadata"]["name"] == "x"
+
+    play(run, script, story)
 
 
 def test_later_says_when(run: Run) -> None:
