@@ -18,7 +18,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from berth_core.errors import BerthError, GoneError
+from berth_core.errors import BerthError, GoneError, NotFoundError
 from berth_core.model.resources import Resource
 
 from .client import PAGE, KubeClient
@@ -52,7 +52,8 @@ class Informer:
     """One kind, perhaps of one namespace or of what the selectors choose. Made inside a running loop.
 
     ``transform`` sees each object before it is kept: it may drop fields, return another object, or None to leave it
-    out. ``chance`` gives numbers in [0, 1). managedFields are never kept.
+    out. ``optional``: an API server that does not serve the kind has none of it, and is asked again from time to time.
+    ``chance`` gives numbers in [0, 1). managedFields are never kept.
     """
 
     def __init__(
@@ -67,11 +68,13 @@ class Informer:
         indexers: Mapping[str, Indexer] | None = None,
         limit: int = PAGE,
         watch_seconds: float = WATCH_SECONDS,
+        optional: bool = False,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._client, self.resource, self._limit = client, resource, limit
         self._select: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
         self._transform, self._watch_seconds, self._chance = transform, watch_seconds, chance
+        self._optional = optional
         self._loop = asyncio.get_running_loop()
         self._synced = asyncio.Event()
         self._handlers: list[Handler] = []
@@ -138,7 +141,9 @@ class Informer:
             self._version = ""
             await self._failed()
         except BerthError as exc:
-            if self._failures == 0:
+            if self._optional and isinstance(exc, NotFoundError):
+                self._not_served()
+            elif self._failures == 0:
                 _log.warning("%s; trying again until it works", exc.message)
             await self._failed()
         except (
@@ -150,6 +155,13 @@ class Informer:
             _log.exception("%s: the API server's answer is not understood; listing again", self.resource.plural)
             self._version = ""
             await self._failed()
+
+    def _not_served(self) -> None:
+        if not self.synced:
+            _log.info("%s: the API server does not serve them", self.resource.plural)
+        self._version = ""
+        self._replace({})
+        self._synced.set()
 
     async def _failed(self) -> None:
         self._failures += 1

@@ -52,6 +52,9 @@ def _tables(snapshot: Snapshot) -> dict[Resource, Table]:
         kinds.BERTH: Table(snapshot.upsert_berth, snapshot.remove_berth),
         kinds.POD_DISRUPTION_BUDGET: Table(snapshot.upsert_budget, snapshot.remove_budget),
         kinds.SERVICE: Table(work.upsert_service, work.remove_service),
+        kinds.RESOURCE_SLICE: Table(snapshot.upsert_slice, snapshot.dynamic.remove_slice),
+        kinds.DEVICE_CLASS: Table(snapshot.upsert_device_class, snapshot.dynamic.remove_class),
+        kinds.RESOURCE_CLAIM: Table(snapshot.upsert_resource_claim, snapshot.dynamic.remove_claim),
     }
     for resource, kind in (
         (kinds.REPLICATION_CONTROLLER, REPLICATION_CONTROLLER),
@@ -89,6 +92,10 @@ _SLIM: Mapping[Resource, Callable[[Obj], Obj | None]] = {
 }
 
 
+#: Not served by Kubernetes before 1.34: there are no such claims then.
+_OPTIONAL = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
+
+
 class Cluster:
     """Made inside a running loop. ``tell`` is called with each change, after the snapshot has it."""
 
@@ -96,7 +103,9 @@ class Cluster:
         self.snapshot = Snapshot()
         self.tell: Tell = _nobody
         self._tables = _tables(self.snapshot)
-        self._informers = {kind: Informer(client, kind, transform=_SLIM.get(kind)) for kind in self._tables}
+        self._informers = {
+            kind: Informer(client, kind, transform=_SLIM.get(kind), optional=kind in _OPTIONAL) for kind in self._tables
+        }
         self.nodes = Informer(client, kinds.NODE, transform=_slim_node)
         self.pods = Informer(
             client,
@@ -108,7 +117,7 @@ class Cluster:
         self._written: dict[tuple[Resource, Key], int] = {}
         self._unread: set[tuple[Resource, Key]] = set()
         self._overlays: dict[tuple[Resource, Key], Callable[[Obj], Obj]] = {}
-        self._waiters: dict[Key, set[asyncio.Event]] = {}
+        self._waiters: dict[tuple[Resource, Key], set[asyncio.Event]] = {}
         for kind, informer in self._informers.items():
             self._listen(kind, informer)
         self.nodes.on(lambda node: self._node(None, node), self._node, self._gone)
@@ -173,20 +182,25 @@ class Cluster:
 
     async def until_claim(self, namespace: str, name: str, ready: Callable[[Obj | None], bool], seconds: float) -> None:
         """Until the claim as last seen is ``ready``. Raises TimeoutExpired."""
-        key, event = Key(namespace, name), asyncio.Event()
-        self._waiters.setdefault(key, set()).add(event)
+        await self.until(kinds.PVC, Key(namespace, name), ready, seconds, "was not bound")
+
+    async def until(
+        self, kind: Resource, key: Key, ready: Callable[[Obj | None], bool], seconds: float, otherwise: str
+    ) -> None:
+        """Until an object as the watch told it last is ``ready``. Raises TimeoutExpired, which says ``otherwise``."""
+        place, event = (kind, key), asyncio.Event()
+        self._waiters.setdefault(place, set()).add(event)
         try:
             async with asyncio.timeout(seconds):
-                while not ready(self.get(kinds.PVC, name, namespace)):
+                while not ready(self._informers[kind].store.get(key)):
                     event.clear()
                     await event.wait()
         except TimeoutError:
-            text = f"PersistentVolumeClaim {namespace}/{name} was not bound within {seconds:g} s"
-            raise TimeoutExpired(text) from None
+            raise TimeoutExpired(f"{kind.kind} {key} {otherwise} within {seconds:g} s") from None
         finally:
-            self._waiters[key].discard(event)
-            if not self._waiters[key]:
-                del self._waiters[key]
+            self._waiters[place].discard(event)
+            if not self._waiters[place]:
+                del self._waiters[place]
 
     # -- our own writes --------------------------------------------------------------------------------------------
 
@@ -226,7 +240,7 @@ class Cluster:
         elif int(new["metadata"]["resourceVersion"]) >= self._written.get(place, 0):
             self._written.pop(place, None)
             self._put(kind, new)
-        for event in self._waiters.get(place[1], ()) if kind == kinds.PVC else ():
+        for event in self._waiters.get(place, ()):
             event.set()
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.OTHER_UPDATE
         self.tell(Change(ClusterEvent(kind.kind, action), old, new))

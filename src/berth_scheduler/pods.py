@@ -80,8 +80,8 @@ def alike(pod: Obj) -> bytes | None:
     """
     meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     volumes = [one for one in spec.get("volumes") or () if not _UNREAD_VOLUMES.intersection(one)]
-    if any("ephemeral" in one for one in volumes):
-        return None  # their claims have the pod's name
+    if any("ephemeral" in one for one in volumes) or spec.get("resourceClaims"):
+        return None  # their claims have the pod's name, or one that stands in its status
     containers = [
         [[one.get(key) for key in _READ_OF_CONTAINERS] for one in spec.get(kind) or ()]
         for kind in ("initContainers", "containers")
@@ -118,6 +118,7 @@ def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[object, ...] | None:
     return (
         *(meta["uid"], meta["generation"], spec.get("nodeName"), meta.get("labels"), meta.get("deletionTimestamp")),
         *(status.get("phase"), status.get("nominatedNodeName"), status.get("startTime"), meta.get("ownerReferences")),
+        status.get("resourceClaimStatuses"),
         resized,
         [
             (one.get("type"), one.get("reason"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
+from berth_core.cluster.snapshot import Snapshot
 from berth_core.config.configuration import ProfileConfiguration, SchedulerConfiguration
 from berth_core.framework.binding import Bind, Hold, PostBind, PreBind
 from berth_core.framework.contract import Permit, Plugin, PreEnqueue, QueueSort, Status
@@ -20,16 +21,18 @@ from berth_core.framework.registry import Registry
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.coscheduling import Coscheduling, group_of
 from berth_core.plugins.default_preemption import DefaultPreemption
+from berth_core.plugins.dynamic_resources import DynamicResources
 from berth_core.plugins.hints import wishes_of
 
 from .binding import Actors, DefaultBinder
 from .cluster import Cluster
+from .devices import ResourceClaims
 from .disks import LocalDisks
 from .volumes import Volumes
 
 
 class Running(NamedTuple):
-    """One profile. ``volumes`` and ``disks`` count and lock what the engine has chosen."""
+    """One profile. ``volumes``, ``disks`` and ``claims`` count, lock and write what the engine has chosen."""
 
     profile: Profile
     permits: tuple[tuple[str, Permit], ...]
@@ -38,6 +41,7 @@ class Running(NamedTuple):
     wishes: Wishes
     volumes: Volumes
     disks: LocalDisks
+    claims: ResourceClaims
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,18 @@ class GroupGate:
         """Keep a member back while there are too few."""
         group = group_of(pod)
         return self.plugin.gate(pod, self.members(group) if group is not None else 1)
+
+
+@dataclass(frozen=True)
+class ClaimGate:
+    """DynamicResources at PreEnqueue: a pod is not tried before its claims are there."""
+
+    plugin: DynamicResources
+    snapshot: Snapshot
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Keep a pod back whose claims are still being made."""
+        return self.plugin.gate(self.snapshot, pod)
 
 
 def run_profile(
@@ -67,7 +83,10 @@ def run_profile(
     seconds = float(configured.args.get("VolumeBinding", {}).get("bindTimeoutSeconds", 600))
     volumes = Volumes(cluster, seconds)
     disks = LocalDisks(cluster, volumes, mount_root)
-    acting: dict[str, Any] = {**plugins, volumes.name: volumes, disks.name: disks, DefaultBinder.name: DefaultBinder()}
+    acting: dict[str, Any] = {**plugins}
+    claims = ResourceClaims(cluster)
+    for one in (volumes, disks, claims, DefaultBinder()):
+        acting[one.name] = one
     at = {point: [(name, acting[name]) for name in listed if name in acting] for point, listed in points.items()}
     actors = Actors(
         tuple((name, one) for name, one in at["reserve"] if isinstance(one, Hold)),
@@ -77,7 +96,7 @@ def run_profile(
     )
     permits = tuple((name, plugins[name]) for name in points["permit"] if isinstance(plugins.get(name), Permit))
     gates = tuple(_gates(plugins, points["preEnqueue"], cluster, preempting))
-    return Running(profile, permits, actors, gates, wishes_of(profile.plugins), volumes, disks)  # type: ignore[arg-type]
+    return Running(profile, permits, actors, gates, wishes_of(profile.plugins), volumes, disks, claims)  # type: ignore[arg-type]
 
 
 def _gates(
@@ -87,6 +106,8 @@ def _gates(
         plugin: object = plugins.get(name)
         if isinstance(plugin, Coscheduling):
             yield name, GroupGate(plugin, cluster.members)
+        elif isinstance(plugin, DynamicResources):
+            yield name, ClaimGate(plugin, cluster.snapshot)
         elif isinstance(plugin, DefaultPreemption):
             yield name, preempting
         elif isinstance(plugin, PreEnqueue):

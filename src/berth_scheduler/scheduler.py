@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from berth_core.model.node import NodeInfo
 from berth_core.model.placement import Placement
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.coscheduling import group_of
+from berth_core.plugins.dynamic_resources import out_of_reach
 from berth_kube.client import KubeClient
 
 from .binding import Failed, Flight, WaitingRoom, carry_out, give_back, tell_bound
@@ -280,6 +281,8 @@ class Scheduler:
         text = f"{diagnosis.summary()} {nomination.message}".rstrip()
         if asked.berth is not None:
             text += f" Its Berth is on node {asked.berth.node_name}, and no other node is looked at."
+        if out_of_reach(diagnosis):
+            self._beside(self._profiles[queued.profile].claims.deallocate(self._client, queued.pod))
         self._preemptions.begin(pod, queued.profile, nomination)
         self._refuse(queued, pod, text, _rejectors(diagnosis), began, nomination.node)
 
@@ -295,7 +298,10 @@ class Scheduler:
         self._assumed[queued.pod.uid] = flight
         self.nominations.remove(queued.pod.uid)
         refused = self._permit(running, flight)
-        task = asyncio.ensure_future(self._carry(running, flight, refused))
+        self._beside(self._carry(running, flight, refused))
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -37,12 +37,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// status is a plugin's answer: 0 success, 1 unschedulable, 2 unschedulable and unresolvable, 3 skip.
+// status is a plugin's answer: 0 success, 1 unschedulable, 2 unschedulable and unresolvable, 3 skip, 4 an error.
 type status struct {
 	Code    int      `json:"code"`
 	Reasons []string `json:"reasons"`
@@ -56,6 +57,8 @@ type opinion struct {
 	PreScore  *status           `json:"preScore,omitempty"`
 	Raw       map[string]int64  `json:"raw,omitempty"`
 	Score     map[string]int64  `json:"score,omitempty"`
+
+	Allocations allocations `json:"allocations,omitempty"`
 }
 
 type answer struct {
@@ -68,7 +71,7 @@ type answer struct {
 
 func main() {
 	metrics.Register()
-	// Devices that are asked for through DRA are not berth's business, and need more of a cluster than there is here.
+	// Extended resources that are backed by devices are not covered by berth.
 	if err := utilfeature.DefaultMutableFeatureGate.Set("DRAExtendedResource=false"); err != nil {
 		fail(err)
 	}
@@ -124,7 +127,11 @@ func judge(c *cluster) (*answer, error) {
 		return found, err
 	}
 	for _, one := range c.Plugins {
-		found.Plugins[one.Name] = alone(ctx, pluginsByName[one.Name], c.Pod, all, feasible)
+		said, state := alone(ctx, pluginsByName[one.Name], c.Pod, all, feasible)
+		if one.Name == dynamicresources.Name {
+			said.Allocations = allocated(ctx, handle, pluginsByName[one.Name].(fwk.ReservePlugin), state, c, said.Filter)
+		}
+		found.Plugins[one.Name] = said
 	}
 	return found, nil
 }
@@ -135,7 +142,7 @@ func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk
 	if err != nil {
 		return nil, nil, err
 	}
-	client := fake.NewClientset()
+	client := fake.NewClientset(c.dynamic()...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	known := sets.New[string]()
 	for _, node := range c.Nodes {
@@ -161,7 +168,15 @@ func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk
 	if err != nil {
 		return nil, nil, err
 	}
-	handle, err := newFramework(ctx, registry, profile, c, running, factory, client, frameworkruntime.WithPodNominator(waiting))
+	more := []frameworkruntime.Option{frameworkruntime.WithPodNominator(waiting)}
+	if c.asksFor(dynamicresources.Name) {
+		manager, err := deviceManager(ctx, factory, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		more = append(more, frameworkruntime.WithSharedDRAManager(manager))
+	}
+	handle, err := newFramework(ctx, registry, profile, c, running, factory, client, more...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,7 +266,7 @@ func together(ctx context.Context, handle framework.Framework, pod *v1.Pod, all 
 }
 
 // alone asks one plugin about every node, and for its scores of the nodes that passed all plugins.
-func alone(ctx context.Context, plugin fwk.Plugin, pod *v1.Pod, all, feasible []fwk.NodeInfo) opinion {
+func alone(ctx context.Context, plugin fwk.Plugin, pod *v1.Pod, all, feasible []fwk.NodeInfo) (opinion, fwk.CycleState) {
 	state := framework.NewCycleState()
 	said := opinion{}
 	if preFilter, ok := plugin.(fwk.PreFilterPlugin); ok {
@@ -261,7 +276,7 @@ func alone(ctx context.Context, plugin fwk.Plugin, pod *v1.Pod, all, feasible []
 			said.Nodes = sets.List(narrowed.NodeNames)
 		}
 		if !verdict.IsSuccess() && !verdict.IsSkip() {
-			return said
+			return said, state
 		}
 	}
 	if filter, ok := plugin.(fwk.FilterPlugin); ok && (said.PreFilter == nil || said.PreFilter.Code == 0) {
@@ -273,7 +288,7 @@ func alone(ctx context.Context, plugin fwk.Plugin, pod *v1.Pod, all, feasible []
 	if score, ok := plugin.(fwk.ScorePlugin); ok && len(feasible) > 0 {
 		rate(ctx, score, state, pod, feasible, &said)
 	}
-	return said
+	return said, state
 }
 
 func rate(ctx context.Context, plugin fwk.ScorePlugin, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo, said *opinion) {
@@ -307,7 +322,7 @@ func read(found *fwk.Status) *status {
 	if found == nil {
 		return &status{Reasons: []string{}}
 	}
-	codes := map[fwk.Code]int{fwk.Success: 0, fwk.Unschedulable: 1, fwk.UnschedulableAndUnresolvable: 2, fwk.Skip: 3}
+	codes := map[fwk.Code]int{fwk.Success: 0, fwk.Unschedulable: 1, fwk.UnschedulableAndUnresolvable: 2, fwk.Skip: 3, fwk.Error: 4}
 	code, known := codes[found.Code()]
 	if !known {
 		fail(found.AsError())

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -42,6 +43,9 @@ type cluster struct {
 	ReplicaSets            []*appsv1.ReplicaSet            `json:"replicaSets"`
 	StatefulSets           []*appsv1.StatefulSet           `json:"statefulSets"`
 	Budgets                []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
+	ResourceSlices         []*resourcev1.ResourceSlice     `json:"resourceSlices"`
+	DeviceClasses          []*resourcev1.DeviceClass       `json:"deviceClasses"`
+	ResourceClaims         []*resourcev1.ResourceClaim     `json:"resourceClaims"`
 	Nominated              []*v1.Pod                       `json:"nominated"`
 	Pod                    *v1.Pod                         `json:"pod"`
 	Plugins                []plugin                        `json:"plugins"`

@@ -24,10 +24,13 @@ from ..model.placement import Holder, Placement, PlacementRequest
 from ..model.pod import PodInfo
 from ..model.pod_affinity import PodMatch
 from ..model.preemption import DisruptionBudget, VictimFacts
+from ..model.resource_claim import DeviceClassInfo, ResourceClaimInfo
+from ..model.resource_slice import SliceInfo
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
 from .columns import IntColumn, require_numpy
 from .devices import DeviceTable
 from .disks import DiskTable, owner_of
+from .dynamic import DynamicTable
 from .labels import LabelColumns
 from .nodes import NodeTable
 from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod
@@ -57,6 +60,9 @@ PARTS: Mapping[str, str] = {
     "ReplicaSet": "replica_sets",
     "StatefulSet": "stateful_sets",
     "PodDisruptionBudget": "budgets",
+    "ResourceSlice": "slices",
+    "DeviceClass": "device_classes",
+    "ResourceClaim": "resource_claims",
 }
 
 
@@ -74,6 +80,7 @@ class Snapshot:
         self.disks = DiskTable()
         self.devices = DeviceTable()
         self.volumes = VolumeTable()
+        self.dynamic = DynamicTable()
         self.workloads = WorkloadTable()
         """Services and controllers: they move nothing, so they are written directly."""
         self.namespaces: dict[str, dict[str, str]] = {}
@@ -111,6 +118,9 @@ class Snapshot:
         replica_sets: Objects = (),
         stateful_sets: Objects = (),
         budgets: Objects = (),
+        slices: Objects = (),
+        device_classes: Objects = (),
+        resource_claims: Objects = (),
     ) -> Snapshot:
         """Build a snapshot from objects as the API gives them."""
         snapshot = cls()
@@ -128,6 +138,9 @@ class Snapshot:
             (snapshot.upsert_attachment, attachments),
             (snapshot.workloads.upsert_service, services),
             (snapshot.upsert_budget, budgets),
+            (snapshot.upsert_slice, slices),
+            (snapshot.upsert_device_class, device_classes),
+            (snapshot.upsert_resource_claim, resource_claims),
         )
         for upsert, listed in changes:
             for one in listed:
@@ -281,6 +294,20 @@ class Snapshot:
         if old is not None:
             self._dirty(old.node_name)
 
+    # -- dynamic resource allocation: it moves nothing
+
+    def upsert_slice(self, resource_slice: Object) -> None:
+        """Add a ResourceSlice, or write its new facts."""
+        self.dynamic.put_slice(SliceInfo.from_object(resource_slice))
+
+    def upsert_device_class(self, device_class: Object) -> None:
+        """Add a DeviceClass, or write its new facts."""
+        self.dynamic.put_class(DeviceClassInfo.from_object(device_class))
+
+    def upsert_resource_claim(self, claim: Object) -> None:
+        """Add a ResourceClaim, or write its new facts."""
+        self.dynamic.put_claim(ResourceClaimInfo.from_object(claim))
+
     # -- storage objects
 
     def upsert_volume(self, volume: Object) -> None:
@@ -380,6 +407,7 @@ class Snapshot:
         for claim, shares in placement.devices.items():
             for device, share in shares:
                 self.devices.assume(device, (holder, claim, share))
+        self.dynamic.assume(placement.allocations)
         self._put(key, ASSUMED, of_pod(request.pod, placement.node))
         self._dirty(placement.node)
 
@@ -404,6 +432,7 @@ class Snapshot:
         for claim, shares in placement.devices.items():
             for device, share in shares:
                 self.devices.forget(device, (holder, claim, share))
+        self.dynamic.forget(placement.allocations)
         self._put(key, ASSUMED, None)
         if placement.disks or placement.devices:  # a pod that is there by now has changed nothing else
             self._dirty(placement.node)

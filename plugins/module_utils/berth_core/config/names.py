@@ -47,8 +47,8 @@ EXTENDS: Mapping[str, tuple[str, ...]] = {
     "VolumeZone": ("preFilter", "filter"),
 }
 
-NOT_COVERED = ("DynamicResources", "NodeDeclaredFeatures")
-"""Plugins of kube-scheduler's default profile whose verdicts the engine does not give; ours of the first refuses."""
+NOT_COVERED = ("NodeDeclaredFeatures",)
+"""Plugins of kube-scheduler's default profile whose verdicts the engine does not give."""
 
 REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 """Plugins that kube-scheduler refuses by now: NodeVolumeLimits has taken over."""

@@ -130,11 +130,12 @@ NOTHING_TO_FILTER = Narrowing(SKIPPED)
 
 @dataclass(frozen=True)
 class Choice:
-    """What Reserve chose on the node: part of a Placement. `volumes`: PersistentVolumeClaim -> PersistentVolume."""
+    """What Reserve chose on the node: part of a Placement, which says what its parts are."""
 
     disks: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
+    allocations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
 from ..cluster.snapshot import Snapshot
@@ -334,12 +335,14 @@ class _Run:
         disks: dict[str, str] = {}
         volumes: dict[str, str] = {}
         devices: dict[str, tuple[tuple[str, int], ...]] = {}
+        allocations: dict[str, Mapping[str, Any]] = {}
         for plugin in self.profile.reserves:
             choice = plugin.reserve(self.cycle, row)
             disks.update(choice.disks)
             devices.update(choice.devices)
             volumes.update(choice.volumes)
-        return Placement(self.snapshot.nodes.names[row], disks, devices, volumes)
+            allocations.update(choice.allocations)
+        return Placement(self.snapshot.nodes.names[row], disks, devices, volumes, allocations)
 
     def _nowhere(self) -> Outcome:
         fixes: tuple[Fix, ...] = ()

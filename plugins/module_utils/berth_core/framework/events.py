@@ -98,6 +98,7 @@ def pod_changes(old: PodInfo, new: PodInfo) -> list[Change]:
         (Action.POD_SCALE_DOWN, _scaled_down(old, new)),
         (Action.POD_GATES_ELIMINATED, bool(old.gates) and not new.gates),
         (Action.POD_TOLERATION, len(old.tolerations) != len(new.tolerations)),
+        (Action.POD_CLAIMS_GENERATED, old.resource_claims != new.resource_claims),
     ):
         if differs:
             found.append(Change(ClusterEvent(resource, action), old, new))

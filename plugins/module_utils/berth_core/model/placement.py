@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..errors import InputError
 from .device import WHOLE
@@ -124,10 +125,11 @@ class Placement:
     """The choice.
 
     `disks`: claim -> LocalDisk. `devices`: claim -> ((LocalDevice, shares), ...). `volumes`: PersistentVolumeClaim that
-    waited for its pod -> PersistentVolume.
+    waited for its pod -> PersistentVolume. `allocations`: uid of a ResourceClaim -> what its status is going to say.
     """
 
     node: str
     disks: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
+    allocations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -72,6 +72,19 @@ class ClaimVolume:
 
 
 @dataclass(frozen=True)
+class PodClaim:
+    """A resource claim of a pod. `claim` None: there is no object for it, as none was `made` yet or none is needed.
+
+    `template`: the claim is made for, and owned by, this pod.
+    """
+
+    name: str
+    claim: str | None
+    template: bool = False
+    made: bool = True
+
+
+@dataclass(frozen=True)
 class PodInfo:
     """What scheduling looks at.
 
@@ -107,8 +120,7 @@ class PodInfo:
     controller: tuple[str, str, str] | None = None
     """apiVersion, kind and name of the object that the pod is made by."""
     gates: tuple[str, ...] = ()
-    resource_claims: tuple[str, ...] = ()
-    """By their names in the pod (spec.resourceClaims)."""
+    resource_claims: tuple[PodClaim, ...] = ()
     preemption: PreemptionFacts = NO_FACTS
     """No part of the shape: it does not decide where the pod may go."""
 
@@ -214,9 +226,7 @@ class PodInfo:
             containers=containers,
             gates=tuple(string(one, "name") for one in objects(spec, "schedulingGates", f"{where}.schedulingGates")),
             controller=_controller(meta, f"pod {name}: metadata.ownerReferences"),
-            resource_claims=tuple(
-                string(one, "name") for one in objects(spec, "resourceClaims", f"{where}.resourceClaims")
-            ),
+            resource_claims=_resource_claims(spec, status, where),
             preemption=read_facts(spec, status, terminating, f"pod {name}"),
         )
 
@@ -258,6 +268,19 @@ def _volumes(spec: Object, where: str, pod_name: str) -> tuple[ClaimVolume, ...]
         elif source.get("ephemeral") is not None:
             volumes.append(ClaimVolume(name, f"{pod_name}-{name}", ephemeral=True))
     return tuple(volumes)
+
+
+def _resource_claims(spec: Object, status: Object, where: str) -> tuple[PodClaim, ...]:
+    """Read the claims. Which one was made from a template stands in the status."""
+    made = {
+        string(one, "name"): string(one, "resourceClaimName") or None
+        for one in objects(status, "resourceClaimStatuses", "pod.status.resourceClaimStatuses")
+    }
+    found = []
+    for one in objects(spec, "resourceClaims", f"{where}.resourceClaims"):
+        name, claim = string(one, "name"), string(one, "resourceClaimName")
+        found.append(PodClaim(name, claim) if claim else PodClaim(name, made.get(name), True, name in made))
+    return tuple(found)
 
 
 def _controller(meta: Object, where: str) -> tuple[str, str, str] | None:

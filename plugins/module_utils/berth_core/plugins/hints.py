@@ -20,6 +20,7 @@ from ..model.requests import PODS
 from ..model.taint import Taint, untolerated
 
 CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
+DEVICE_CLAIM, DEVICE_CLASS, SLICE = "ResourceClaim", "DeviceClass", "ResourceSlice"
 CSI_NODE, ATTACHMENT, DISK, DEVICE, BERTH = "CSINode", "VolumeAttachment", "LocalDisk", "LocalDevice", "Berth"
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _ADD, _DELETE, _CHANGED = Action.ADD, Action.DELETE, Action.ADD | Action.UPDATE
@@ -117,6 +118,17 @@ def _own_claim(pod: PodInfo, change: Change) -> bool:
     return meta.get("namespace") == pod.namespace and meta.get("name") in mine
 
 
+def _device_claim(pod: PodInfo, change: Change) -> bool:
+    """A claim gave its devices back, which others may have had; or one of the pod's own changed what it says."""
+    old, new = (one if isinstance(one, Mapping) else {} for one in (change.old, change.new))
+    was, status = old.get("status") or {}, new.get("status") or {}
+    if was.get("allocation") is not None and status.get("allocation") is None:
+        return True
+    meta = new.get("metadata") or {}
+    mine = {one.claim for one in pod.resource_claims}
+    return bool(meta.get("namespace") == pod.namespace and meta.get("name") in mine and (not old or was != status))
+
+
 def _spread(pod: PodInfo, change: Change) -> bool:
     """PodTopologySpread: a pod that one of its constraints counts came, went, or changed; or it changed itself."""
     if _same(pod, change):
@@ -145,7 +157,13 @@ def _wish(resource: str, action: Action, hint: Any = None) -> Wish:
 
 BUILT_IN: Mapping[str, Sequence[Wish]] = {
     "DefaultPreemption": (_wish(POD, _DELETE, _by_others),),
-    "DynamicResources": (),
+    "DynamicResources": (
+        _wish(NODE, _ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
+        _wish(DEVICE_CLAIM, Action.ADD | Action.UPDATE | _DELETE, _device_claim),
+        _wish(POD, Action.POD_CLAIMS_GENERATED, _same),
+        _wish(DEVICE_CLASS, _CHANGED),
+        _wish(SLICE, _CHANGED | _DELETE),
+    ),
     "InterPodAffinity": (
         _wish(POD, _ADD | _DELETE | Action.POD_LABEL, _assigned),
         _wish(NODE, _ADD | Action.NODE_LABEL),
