@@ -169,7 +169,9 @@ def _profiles(
     preempting: Preempting,
 ) -> dict[str, Running]:
     return {
-        one.scheduler_name: run_profile(one, files.table, cluster, preempting, settings.mount_root)
+        one.scheduler_name: run_profile(
+            one, files.table, cluster, preempting, settings.mount_root, configuration.share_of_nodes(one)
+        )
         for one in configuration.profiles
     }
 

@@ -32,7 +32,10 @@ from .volumes import Volumes
 
 
 class Running(NamedTuple):
-    """One profile. ``volumes``, ``disks`` and ``claims`` count, lock and write what the engine has chosen."""
+    """One profile. ``volumes``, ``disks`` and ``claims`` count, lock and write what the engine has chosen.
+
+    ``share``: how many of the nodes are enough, in per cent; 0: all are looked at.
+    """
 
     profile: Profile
     permits: tuple[tuple[str, Permit], ...]
@@ -42,6 +45,7 @@ class Running(NamedTuple):
     volumes: Volumes
     disks: LocalDisks
     claims: ResourceClaims
+    share: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ def run_profile(
     cluster: Cluster,
     preempting: PreEnqueue,
     mount_root: str = DEFAULT_MOUNT_ROOT,
+    share: int = 0,
 ) -> Running:
     """Make the plugins of a profile, and what acts for them. ``preempting``: DefaultPreemption's gate."""
     profile = configured.build(table)
@@ -96,7 +101,8 @@ def run_profile(
     )
     permits = tuple((name, plugins[name]) for name in points["permit"] if isinstance(plugins.get(name), Permit))
     gates = tuple(_gates(plugins, points["preEnqueue"], cluster, preempting))
-    return Running(profile, permits, actors, gates, wishes_of(profile.plugins), volumes, disks, claims)  # type: ignore[arg-type]
+    wishes = wishes_of(profile.plugins)
+    return Running(profile, permits, actors, gates, wishes, volumes, disks, claims, share)  # type: ignore[arg-type]
 
 
 def _gates(

@@ -23,6 +23,7 @@ from berth_core.framework.dry_run import post_filter
 from berth_core.framework.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Change, ClusterEvent, pod_changes
 from berth_core.framework.nominated import Nominations
 from berth_core.framework.queue import QueuedPod, Rules, SchedulingQueue
+from berth_core.framework.sampling import Sample
 from berth_core.framework.state import Cycle
 from berth_core.model.node import NodeInfo
 from berth_core.model.placement import Placement
@@ -77,6 +78,7 @@ class Scheduler:
         self._wake, self._slot = asyncio.Event(), asyncio.Semaphore(BINDING)
         self._assumed: dict[str, Flight] = {}
         self._held_back = HeldBack()
+        self._start = 0
         self._tasks: set[asyncio.Task[None]] = set()
         cluster.tell = self._changed
         cluster.pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
@@ -263,7 +265,11 @@ class Scheduler:
 
     def _place(self, running: Running, asked: Ask, only_node: str | None) -> tuple[Outcome, Nomination]:
         profile, snapshot, nominated = running.profile, self._cluster.snapshot, self.nominations.by_node
-        outcome = place(profile, snapshot, asked.request, only_node=only_node, hints=False, nominated=nominated)
+        wanted: dict[str, Any] = {"only_node": only_node, "hints": False, "nominated": nominated}
+        if 0 < running.share < 100:
+            wanted["sample"] = Sample(running.share, self._start)
+        outcome = place(profile, snapshot, asked.request, **wanted)
+        self._start = (self._start + outcome.looked_at) % max(1, len(snapshot.nodes))
         diagnosis = outcome.diagnosis
         if outcome.placement is not None or not diagnosis.total or not profile.post_filters:
             return outcome, Nomination("")

@@ -100,6 +100,12 @@ class SchedulerConfiguration:
         )
 
 
+    def share_of_nodes(self, profile: ProfileConfiguration) -> int:
+        """Return percentageOfNodesToScore for a profile: its own, else that of all; 0: all nodes."""
+        own = profile.percentage_of_nodes_to_score
+        return self.percentage_of_nodes_to_score if own is None else own
+
+
 def _percentage(source: Mapping[str, Any], path: str) -> int | None:
     where = f"{path}.percentageOfNodesToScore".lstrip(".")
     if source.get("percentageOfNodesToScore") is None:

@@ -4,8 +4,8 @@
 """The scheduling cycle: filter, score, choose, and say why.
 
 Called by stateful_app's plan and by the daemon with a profile, a snapshot and a request. Pure: the same inputs give
-the same choice. All nodes are looked at (kube-scheduler looks at a sample). Ties: the highest total score, then the
-smallest node name.
+the same choice. All nodes are looked at, unless a configuration wants a share of them (framework/sampling.py).
+Ties: the highest total score, then the smallest node name.
 
 Where somebody wants to know every verdict, or few nodes are looked at, the plugins themselves are asked; else
 framework/kept.py answers, from what it knows of earlier requests. Both give the same answer.
@@ -28,6 +28,7 @@ from .kept import Kept, Result, kept_for
 from .layers import Numbers, normalized, passes
 from .nominated import Nominated, Refused, contested, crowded_out, judge_all
 from .profile import Profile
+from .sampling import Sample, sampled
 from .state import Cycle
 
 FEW = 8
@@ -75,6 +76,7 @@ class Outcome:
 
     `placement` None: nothing fits, and `diagnosis` says why. On success that and `scores` are filled when they were
     asked for. `totals`: the weighted sum of the scores per entry of `rows`, all 0 where there was no choice.
+    `looked_at`: how many nodes, where only a share was asked for.
     """
 
     placement: Placement | None
@@ -85,6 +87,7 @@ class Outcome:
     rows: Sequence[int] | IntColumn = ()
     """The nodes that passed, by their position in `names`: their list is made for who asks."""
     totals: Sequence[int] | IntColumn = ()
+    looked_at: int = 0
 
     @property
     def feasible(self) -> tuple[str, ...]:
@@ -108,6 +111,7 @@ def place(
     only_node: str | None = None,
     hints: bool = True,
     nominated: Nominated | None = None,
+    sample: Sample | None = None,
 ) -> Outcome:
     """Choose a node, disks and devices for a request.
 
@@ -116,8 +120,9 @@ def place(
     for ways out, when nothing fits: kube-scheduler's sentence is all that is wanted. `nominated`: pods for which room
     is being made on a node, where they count too (framework/nominated.py); a pod that is nominated itself is placed on
     its node if it fits there, without a look at the others. With `explain` all verdicts are wanted, and it is not.
+    `sample`: how many of the nodes that fit are enough; None: all. Where nodes are named, or with `explain`, all are.
     """
-    return _Run(profile, snapshot, request, explain, only_node, hints, nominated).outcome()
+    return _Run(profile, snapshot, request, explain, only_node, hints, nominated, sample).outcome()
 
 
 class _Run:
@@ -132,9 +137,10 @@ class _Run:
         only_node: str | None,
         hints: bool,
         nominated: Nominated | None,
+        sample: Sample | None,
     ) -> None:
         self.profile, self.snapshot, self.explain, self.only_node = profile, snapshot, explain, only_node
-        self.hints, self.nominated = hints, nominated
+        self.hints, self.nominated, self.sample, self.looked_at = hints, nominated, sample, 0
         self.contested = contested(snapshot, request.pod, nominated) if nominated else ints(0)
         self.cycle = Cycle(snapshot, request)
         self.counts = Counts()
@@ -200,7 +206,7 @@ class _Run:
         placement = self._reserve(int(rows[int(total.argmax())]))
         names = self.snapshot.nodes.names
         diagnosis = self._diagnosis() if self.explain else Diagnosis(len(names))
-        return Outcome(placement, diagnosis, self.counts, scores, names, rows, total)
+        return Outcome(placement, diagnosis, self.counts, scores, names, rows, total, self.looked_at)
 
     # -- from what is known
 
@@ -212,6 +218,8 @@ class _Run:
         counts.filter.update(dict.fromkeys(result.asked, size))
         if len(self.contested):
             result = self._yield(result)
+        if self.sample is not None:
+            result = self._sampled(self.sample, result)
         rows = result.rows
         if not len(rows):
             self._refuse_all(kept, result)
@@ -230,6 +238,15 @@ class _Run:
         if (passed == result.passed).all():
             return result
         return result._replace(rows=passed.nonzero()[0], passed=passed)
+
+    def _sampled(self, sample: Sample, result: Result) -> Result:
+        """Leave out the rows that a share of the nodes is enough without."""
+        rows, self.looked_at = sampled(sample, result.rows, len(self.snapshot.nodes))
+        if rows is result.rows:
+            return result
+        passed = bools(len(self.snapshot.nodes))
+        passed[rows] = True
+        return result._replace(rows=rows, passed=passed)
 
     def _refuse_all(self, kept: Kept, result: Result) -> None:
         """Say who refused each row: where there are nominated pods, first what is said with them there."""
