@@ -31,6 +31,8 @@ _KINDS = (
     *(kinds.STORAGE_CLASS, kinds.NAMESPACE, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT, kinds.SERVICE),
     *(kinds.REPLICATION_CONTROLLER, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.POD_DISRUPTION_BUDGET),
 )
+#: Read where the pod asks for devices by claims, and the profile has the plugin that knows them.
+_DEVICES = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 _LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 _OF_APPS = ("disks", "devices", "topology_spread_constraints")
 _MOST = 1000
@@ -82,6 +84,8 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
     lists[kinds.PVC.kind] += extra
     if pod is None:
         pod = _named(lists[kinds.POD.kind], params["pod_name"], params["namespace"])
+    if pod["spec"].get("resourceClaims") and any(one.name == "DynamicResources" for one in profile.plugins):
+        lists.update({kind.kind: client.list(kind) for kind in _DEVICES})
     meta = pod["metadata"]
     # What is there of the pod itself is no other pod's room.
     own = (meta["namespace"], meta.get("name"))

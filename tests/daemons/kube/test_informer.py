@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from berth_core.errors import ConflictError, GoneError
-from berth_core.model.resources import CONFIG_MAP, LEASE
+from berth_core.model.resources import CONFIG_MAP, CRD, LEASE, Resource
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer, pause
 from berth_kube.store import Key, key_of
@@ -322,6 +322,35 @@ def test_a_burst(run: Run, connect: Connect, namespace: str) -> None:
                 assert informer.lists == 1
 
     run(story(), 1200)
+
+
+def test_a_kind_that_is_not_served_is_none_until_it_is(run: Run, connect: Connect, namespace: str) -> None:
+    group = f"{namespace}.example.com"
+    kind = Resource(group, "v1", "things", "Thing", True)
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    spec = {
+        "group": group,
+        "scope": "Namespaced",
+        "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+    }
+
+    async def story() -> None:
+        async with connect() as client:
+            informer = Informer(client, kind, namespace, optional=True, chance=lambda: 0.0)
+            async with running(informer):
+                await informer.wait_synced()
+                assert informer.all() == []
+                await client.create(CRD, {"metadata": {"name": f"things.{group}"}, "spec": spec})
+                try:
+                    thing = {"apiVersion": kind.api_version, "kind": "Thing", "metadata": {"name": "a"}}
+                    await until(lambda: informer.lists == 1)
+                    await client.create(kind, {**thing, "metadata": {"name": "a", "namespace": namespace}})
+                    await until(lambda: informer.get("a", namespace) is not None)
+                finally:
+                    await client.delete(CRD, f"things.{group}")
+
+    run(story())
 
 
 def test_a_handler_s_fault_is_its_own(run: Run, connect: Connect, namespace: str) -> None:

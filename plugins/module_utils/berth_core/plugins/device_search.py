@@ -28,7 +28,7 @@ MOST_DEVICES = 32
 """Devices of one claim: the API's limit for a result."""
 MOST_TRIES = 20_000
 """Devices looked at for one node. Who asks so that more is needed would stop the scheduler for everybody."""
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 
 class Refused(Exception):
@@ -273,7 +273,7 @@ class Search:
         consumed = consumption(asked, device.capacity) if device.shared else None
         undo.append(self._count(claim, device.id, consumed))
         self.chosen[claim].append(Chosen(request, one, consumed))
-        undo.append(lambda: self.chosen[claim].__delitem__(-1))
+        undo.append(self.chosen[claim].pop)
         return undo
 
     def _count(self, claim: int, device: DeviceId, consumed: Mapping[str, str] | None) -> Undo:
