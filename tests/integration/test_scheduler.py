@@ -40,13 +40,20 @@ class Stage:
         self.world = World(self.api, f"s{uuid4().hex[:8]}")
         self.ground = Ground(cluster, ON)
 
-    def scheduler(self, **options: Any) -> Run:
-        """The role, as a play."""
-        given = {"kubeconfig": str(self.cluster.kubeconfig), "wait_timeout": int(SECONDS), "image": IMAGE, **options}
+    def schedulers(self, *asked: dict[str, Any]) -> list[dict[str, Any]]:
+        """The role, in one play for each that is asked for; what its last task said each time."""
+        played = self.play(*asked).ok()
+        return [task.result for task in played.tasks if task.name.endswith("Scheduler")]
+
+    def play(self, *asked: dict[str, Any]) -> Run:
+        shared = {"kubeconfig": str(self.cluster.kubeconfig), "wait_timeout": int(SECONDS), "image": IMAGE}
         role = {"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.scheduler"}}
-        values = {f"scheduler_{name}": value for name, value in given.items()}
-        plays = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": values, "tasks": [role]}]
-        return run_plays(self.cluster, plays, self.folder, timeout=3 * SECONDS)
+        plays = []
+        for each in asked:
+            values = {f"scheduler_{name}": value for name, value in {**shared, **each}.items()}
+            one = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": values}
+            plays.append({**one, "tasks": [role]})
+        return run_plays(self.cluster, plays, self.folder, timeout=len(asked) * 2 * SECONDS)
 
     # -- the scheduler's pods --------------------------------------------------------------------------------------
 
@@ -56,17 +63,18 @@ class Stage:
         return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in found if ready(one)}
 
     def leader(self) -> str:
-        """The name of the pod that holds the Lease and is Ready; empty: none does."""
+        """Who holds the Lease, its pod being Ready; empty: nobody. A process that starts anew has another name."""
         lease = self.api.find(kinds.LEASE, NAME, NAMESPACE)
-        holder = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "").rpartition("_")[0]
-        return holder if holder in self.pods() else ""
+        holder = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+        return holder if pod_of(holder) in self.pods() else ""
 
     def kill_leader(self) -> str:
-        """SIGKILL for the process that leads; the name of its pod."""
+        """SIGKILL for the process that leads; its name."""
         first = str(self.wait(self.leader, "one leads"))
-        its = f"tr '\\0' '\\n' < /proc/$p/environ | grep -qx HOSTNAME={first}"
+        host = self.api.get(kinds.POD, pod_of(first), NAMESPACE)["spec"]["nodeName"]
+        its = f"tr '\\0' '\\n' < /proc/$p/environ | grep -qx HOSTNAME={pod_of(first)}"
         each = "for p in $(pgrep -f '[b]erth_scheduler run')"
-        ssh(self.cluster, self.pods()[first], f"{each}; do if {its}; then kill -9 $p && exit 0; fi; done; exit 1")
+        ssh(self.cluster, host, f"{each}; do if {its}; then kill -9 $p && exit 0; fi; done; exit 1")
         return first
 
     def wait(self, test: Any, what: str) -> Any:
@@ -77,6 +85,11 @@ class Stage:
             told = self.cluster.kubectl("-n", NAMESPACE, "describe", "pods", "-l", LABEL)[-5000:]
             logs = self.cluster.kubectl("-n", NAMESPACE, "logs", "-l", LABEL, "--prefix", "--tail", "60")[-6000:]
             raise AssertionError(f"{exc}\n{told}\n{logs}") from None
+
+    def said_scheduled(self) -> set[str]:
+        """Who has told of the test's pods that they are placed."""
+        events = self.api.list(kinds.EVENT, self.world.name)
+        return {str(one["reportingController"]) for one in events if one["reason"] == "Scheduled"}
 
     # -- what it places --------------------------------------------------------------------------------------------
 
@@ -91,6 +104,10 @@ class Stage:
             return str(pod["spec"]["nodeName"]) if (pod.get("status") or {}).get("phase") == "Running" else ""
 
         return str(self.wait(look, f"pod {name} runs: {self.world.events(name)}"))
+
+
+def pod_of(holder: str) -> str:
+    return holder.rpartition("_")[0]
 
 
 def ready(pod: dict[str, Any]) -> bool:
@@ -120,8 +137,7 @@ def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
                 it.world.delete(kind, one["metadata"]["name"])
         eventually(lambda: not it.api.list(kinds.POD, it.world.name), SECONDS, "the pods go")
         it.world.clear()
-        for name in (NAME, OTHER):
-            it.scheduler(name=name, state="absent", force=True).ok()
+        it.schedulers(*({"name": name, "state": "absent", "force": True} for name in (NAME, OTHER)))
         it.ground.clean()
 
 
@@ -130,9 +146,10 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     stage.world.storage_class(waits=True)
     stage.ground.declare(**{disk: {"storage_class": stage.world.name}})
     stage.ground.agent.start()
-    installed = stage.scheduler().ok()
-    assert installed.last["leader"] in stage.pods()
-    assert not stage.scheduler().ok().last["changed"]
+    # Another one beside it has its own pods, Lease and rights; who is there is left as it is.
+    installed, beside, again = stage.schedulers({}, {"name": OTHER, "replicas": 1}, {})
+    stage.wait(lambda: len(stage.pods()) == 2 and installed["leader"] in stage.pods(), "both are Ready")
+    assert [each["changed"] for each in (installed, beside, again)] == [True, True, False]
 
     # Pods run, and one of a StatefulSet writes to the disk that was locked for it.
     stage.ground.wait_phase(disk, "Available")
@@ -154,31 +171,26 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
         },
     )
-    for number in range(3):
-        stage.runs(f"plain-{number}")
+    stage.create(kinds.POD, "others", asks("true", OTHER))
+    for name in ("plain-0", "plain-1", "plain-2", "others"):
+        stage.runs(name)
     assert stage.runs("db-0") == ON
     assert stage.ground.object(disk)["spec"]["claimRef"]["claim"] == "data-db-0"
     point = stage.ground.point(disk)
     stage.wait(
         lambda: out(stage.cluster, ON, f"cat {point}/data/file 2>/dev/null || cat {point}/file") == "kept", "data"
     )
-    told = [one for one in stage.api.list(kinds.EVENT, stage.world.name) if one["reason"] == "Scheduled"]
-    assert {one["reportingController"] for one in told} == {NAME}
-
-    # Another one beside it has its own pods, Lease and rights.
-    stage.scheduler(name=OTHER, replicas=1).ok()
-    stage.create(kinds.POD, "others", asks("true", OTHER))
-    stage.runs("others")
+    stage.wait(lambda: stage.said_scheduled() == {NAME, OTHER}, "each tells of its own pods")
 
     # An upgrade that cannot succeed is told, and those that work go on.
-    before = stage.pods()
-    told = stage.scheduler(image="berth.local/not-there:1", wait_timeout=10).failed()["msg"]
-    assert f"scheduler {NAME} does not lead after 10 s" in told
-    assert stage.pods() == before
-    assert stage.wait(stage.leader, "one leads") in before
-    assert stage.scheduler().ok().last["leader"] in before
+    before = stage.wait(lambda: len(stage.pods()) == 2 and stage.pods(), "two are Ready")
+    failed = stage.play({"image": "berth.local/not-there:1", "wait_timeout": 10}).failed()
+    assert f"scheduler {NAME} does not lead after 10 s" in failed["msg"]
+    stage.wait(lambda: stage.pods() == before, f"{before} are still there")
+    assert pod_of(stage.wait(stage.leader, "one leads")) in before
+    assert stage.schedulers({})[0]["leader"] in before
 
-    # The leader is killed without a word: the other one takes the Lease, and goes on.
+    # The leader is killed without a word: another takes the Lease when it has run out, and goes on.
     first = stage.kill_leader()
     stage.wait(lambda: stage.leader() not in ("", first), f"another than {first} leads")
     stage.create(kinds.POD, "late", asks("true"))

@@ -172,7 +172,7 @@ def test_plugins_from_outside_are_named_and_the_others_are_still_checked():
     config["profiles"][0]["pluginConfig"].append({"name": "NodeName", "args": {"x": 1}})
     with pytest.raises(InputError, match=r"config.profiles\[0\].pluginConfig\[1\].args.x"):
         made(config=config, outside_plugins=["QuietHours"])
-    with pytest.raises(InputError, match="^outside_plugins: NodeName is a plugin of the collection"):
+    with pytest.raises(InputError, match=r"^outside_plugins: NodeName is a plugin of the collection"):
         made(outside_plugins=["NodeName"])
 
 
