@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from berth_dev.errors import BuildError
 from berth_dev.images import scheduler
 
+ROOT = Path(__file__).resolve().parents[2]
 OURS = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -42,3 +45,16 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(scheduler, "DISTRIBUTIONS", ("no-such-library",))
     with pytest.raises(BuildError, match="no-such-library is not installed"):
         scheduler.packed()
+
+
+def test_the_containerfile_makes_the_same_contents_of_what_is_there() -> None:
+    text = (ROOT / "deploy/Containerfile").read_text()
+    copied = [line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY ") and "--from" not in line]
+    assert copied
+    assert [name for names in copied for name in names if not (ROOT / name).exists()] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = re.search(r"'\.\[(.*)\]'", text)
+    assert asked is not None
+    extras = [project["optional-dependencies"][name] for name in asked[1].split(",")]
+    wanted = {re.split(r"[<>=]", one)[0] for listed in [project["dependencies"], *extras] for one in listed}
+    assert wanted == set(scheduler.DISTRIBUTIONS)
