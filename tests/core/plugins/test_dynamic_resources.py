@@ -215,6 +215,14 @@ def test_a_search_without_end_is_given_up(monkeypatch):
     assert "more than 500 ways to allocate the claims were tried" in said
 
 
+def test_more_devices_than_can_be_searched_for_together():
+    names = [f"c{number:02}" for number in range(40)]
+    devices = [f"g{number:04}" for number in range(32 * 40)]
+    snapshot = cluster(published("a", *devices), claims=[claim(one, count=32) for one in names], nodes=("a",))
+    assert "more devices than can be searched for together" in chosen(snapshot, *names)
+    assert chosen(snapshot, *names[:4]) == ("a", devices[: 4 * 32])
+
+
 def test_nodes_without_devices_of_their_own_are_searched_once(monkeypatch):
     runs = []
     search = device_search.Search.run

@@ -113,6 +113,8 @@ class Search:
             found = self._claim(0)
         except _TooMany:
             raise Refused("allocation max size exceeded") from None
+        except RecursionError:
+            raise Refused("the claims ask for more devices than can be searched for together") from None
         if not found and any(pool.invalid for pool in self._pools):
             raise Refused("invalid resource pools were encountered")
         if not found:
