@@ -72,10 +72,7 @@ def _lives(ground: ChaosGround) -> dict[str, Any]:
 
 def controller_is_killed(ground: ChaosGround, chance: Chance) -> None:
     """SIGKILL of the leader or of the other, in the middle of claims."""
-    ground.revive()
-    chance.choice(ground.controllers).signal(signal.SIGKILL)
-    time.sleep(1)
-    ground.revive()
+    chance.choice(until(ground.controllers.alive, ground.story)).signal(signal.SIGKILL)
 
 
 def leading_controller_is_paused(ground: ChaosGround, _chance: Chance) -> None:
@@ -89,13 +86,11 @@ def leading_controller_is_paused(ground: ChaosGround, _chance: Chance) -> None:
     finally:
         first.signal(signal.SIGCONT)
     assert first.ended() == 1, first.text()[-2000:]
-    ground.revive()
 
 
 def _leader(ground: ChaosGround) -> Any:
     held = ground.api.get(kinds.LEASE, "berth-controller", NAMESPACE)["spec"].get("holderIdentity")
-    alive = [one for one in ground.controllers if one.process.poll() is None]
-    return next((one for one in alive if one.log.stem.endswith(f"-{held}")), None)
+    return ground.controllers.of(held)
 
 
 def api_server_is_killed(ground: ChaosGround, chance: Chance) -> None:

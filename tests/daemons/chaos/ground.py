@@ -15,14 +15,16 @@ from uuid import uuid4
 
 import yaml
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_dev.pytest_plugin import say
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos.apps import Bank, Counters
 from tests.daemons.chaos.churn import Churn
 from tests.daemons.chaos.near import NearAgent
+from tests.daemons.chaos.pair import Pair
 from tests.daemons.chaos.witness import Witness
-from tests.daemons.controller.world import Process, World, install, kubeconfig
+from tests.daemons.controller.world import World, install
 from tests.dev.hosts_help import eventually, node_ready
 from tests.support.agent import NAMESPACE, ROOT, install_rights
 from tests.support.kube import client_for
@@ -52,14 +54,13 @@ class ChaosGround:
 
     def __init__(self, cluster: Any, folder: Path, seed: int = 1) -> None:
         self.cluster, self.folder, self.seed = cluster, folder, seed
-        self.api = client_for(cluster.kubeconfig, warn=lambda _text: None)
+        self.api = self._own_client()
         self.rooms = {host: Ground(cluster, host) for host in HOSTS}
         for host, room in self.rooms.items():
             room.agent = NearAgent(cluster, host, self.api, "disks")
         #: (host, role) -> the disk's short name
         self.names: dict[tuple[str, str], str] = {}
         self.locks: dict[tuple[str, str], dict[str, Any]] = {}
-        self.controllers: list[Process] = []
         self._points: dict[tuple[str, str], str] = {}
 
     # -- making it -------------------------------------------------------------------------------------------------
@@ -76,8 +77,7 @@ class ChaosGround:
         self._plug()
         self.witness = Witness(self.cluster.kubeconfig).start()
         self.start_agents()
-        for number in (1, 2):
-            self.start_controller(str(number))
+        self.controllers = Pair(self.cluster, self._own_client(), self.folder).start()
         self._hold_still()
         self._start_apps()
         return self
@@ -131,13 +131,8 @@ class ChaosGround:
         self.rooms[BY_SERVICE].agent.start(log)
         return log
 
-    def start_controller(self, identity: str) -> Process:
-        """One of the two; the one that was of this number before has ended."""
-        config = kubeconfig(self.cluster, self.api, self.folder / f"controller-{identity}.kubeconfig")
-        flags = ("--orphan-interval", "5", "--orphan-report-after", "5", "--orphan-repair-after", "0")
-        log = self.folder / f"controller-{identity}.log"
-        self.controllers.append(Process(config, log, "--identity", identity, *flags))
-        return self.controllers[-1]
+    def _own_client(self) -> ApiClient:
+        return client_for(self.cluster.kubeconfig, warn=lambda _text: None)
 
     def _hold_still(self) -> None:
         """Disks that are held by a berth each, and whose bytes nobody has a reason to change."""
@@ -157,8 +152,7 @@ class ChaosGround:
         self.counters.create_queue(self.cluster)
         self.counters.create_log(self.cluster, self.folder)
         self.bank.start_writer()
-        own = client_for(self.cluster.kubeconfig, warn=lambda _text: None)
-        self.churn = Churn(own, self.world.name, f"{self.world.name}-churn", 7, self.seed)
+        self.churn = Churn(self._own_client(), self.world.name, f"{self.world.name}-churn", 7, self.seed)
         self.churn.start()
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -243,19 +237,11 @@ class ChaosGround:
         self.cluster.kubectl("annotate", "ld", name, f"berth.dev/test={uuid4().hex}", "--overwrite")
         eventually(lambda: self.witness.changes > seen, PATIENCE, "the witness sees again")
 
-    def revive(self) -> None:
-        """Controllers that have ended are started again, as their Deployment would do it."""
-        running = [one for one in self.controllers if one.process.poll() is None]
-        names = {one.log.stem.rpartition("-")[2] for one in running}
-        self.controllers = running
-        for identity in {"1", "2"} - names:
-            self.start_controller(identity)
-
     def story(self) -> str:
         """What a failure shows."""
         parts = [str(self.cluster.kubectl("get", "ld,nodes", "-o", "wide"))]
         parts.append(str(self.cluster.kubectl("get", "pods,pvc,berths.berth.dev", "-A", "-o", "wide")))
-        parts += [f"{one.log.name}\n{one.text()[-3000:]}" for one in self.controllers]
+        parts.append(self.controllers.story())
         agent = self.rooms[BY_SERVICE].agent
         parts.append(
             agent.here(f"cd {agent.folder}; for f in $(ls -t log-* | head -2); do tail -25 $f; done", check=False)
@@ -275,8 +261,8 @@ class ChaosGround:
             for name in ("bank", "queue", "log"):
                 self.cluster.kubectl("delete", "statefulset", name, "-n", self.world.name, "--ignore-not-found")
             self.world.clear()
-        for controller in self.controllers:
-            controller.stop()
+        if hasattr(self, "controllers"):
+            self.controllers.stop()
         self.cluster.kubectl("delete", "-f", str(DAEMONSET), "--ignore-not-found", "--wait=true")
         self.cluster.kubectl("delete", "configmap", "berth-agent", "-n", NAMESPACE, "--ignore-not-found")
         for room in self.rooms.values():

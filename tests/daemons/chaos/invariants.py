@@ -209,8 +209,7 @@ def _pods(ground: ChaosGround) -> bool:
 
 
 def _controllers(ground: ChaosGround) -> bool:
-    ground.revive()
-    return len(ground.controllers) == 2
+    return len(ground.controllers.alive()) == 2
 
 
 _WELL: dict[str, Callable[[ChaosGround], bool]] = {
