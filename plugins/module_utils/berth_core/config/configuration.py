@@ -99,7 +99,6 @@ class SchedulerConfiguration:
             kubeconfig=string(client, "kubeconfig", "clientConnection.kubeconfig"),
         )
 
-
     def share_of_nodes(self, profile: ProfileConfiguration) -> int:
         """Return percentageOfNodesToScore for a profile: its own, else that of all; 0: all nodes."""
         own = profile.percentage_of_nodes_to_score
