@@ -13,7 +13,7 @@ from berth_core.cluster.snapshot import Snapshot
 from berth_core.framework.contract import Code
 from berth_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from berth_core.plugins.node_resources_fit import NodeResourcesFit
-from berth_core.plugins.resource_scores import broken_line, round_half_away
+from berth_core.plugins.resource_scores import Load, balanced, broken_line, round_half_away
 from tests.core.cluster.objects import berth, container, node, pod, request
 from tests.core.plugins.helpers import codes, judged, scored
 
@@ -214,3 +214,22 @@ def test_scores_stay_in_range(cpu, memory, used_cpu, used_memory, want_cpu, want
     ):
         found = scored(plugin, snapshot, asked)
         assert found == "skipped" or 0 <= found["a"] <= 100
+
+
+capacity = st.integers(1, 1 << 45)
+share = st.integers(0, 150)
+
+
+@given(capacity, share, share, capacity, share, share)
+def test_one_row_is_rated_as_one_of_many(cpu, cpu_used, cpu_more, memory, memory_used, memory_more):
+    """For a single row other code does the same arithmetic: not a unit may differ."""
+
+    def of(amount, used, more, times):
+        before, after = amount * used // 100, amount * (used + more) // 100
+        return Load(*(np.array([value] * times, dtype=np.int64) for value in (before, after, amount)), None)
+
+    rated = [
+        balanced([of(cpu, cpu_used, cpu_more, times), of(memory, memory_used, memory_more, times)], times)
+        for times in (1, 2)
+    ]
+    assert rated[0].tolist() * 2 == rated[1].tolist()
