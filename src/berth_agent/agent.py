@@ -45,8 +45,8 @@ COMPONENT = "berth-agent"
 LEASE = Periods(lease=60.0, renew=40.0, retry=15.0)
 #: Disks that may be worked on at once; a wipe keeps its place for hours.
 _WORKERS = 64
-#: Seconds after the first publishing when starting is over.
-_SETTLED = 10.0
+#: Seconds after the first publishing when starting is over; and when the connections are closed that it needed.
+_SETTLED = (10.0, 180.0)
 
 Job = Callable[[], Awaitable[Any]]
 
@@ -242,7 +242,8 @@ class Agent:
         self.report.set(READY, "True", "Published")
         if not self.ready.is_set():
             LOG.info("everything that was seen is published")
-            asyncio.get_running_loop().call_later(_SETTLED, give_back)
+            for seconds in _SETTLED:
+                asyncio.get_running_loop().call_later(seconds, give_back)
             self._when_ready()
         self.ready.set()
 

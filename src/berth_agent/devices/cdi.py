@@ -128,11 +128,14 @@ def claim_of(root: str, uid: str) -> tuple[str, str]:
 
 
 def write_atomically(path: str, text: str, mode: int) -> None:
-    """The whole text or what was there before, also after a crash."""
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    import tempfile  # with what it imports, half a megabyte of an agent that may never need it
-
-    descriptor, temporary = tempfile.mkstemp(prefix=".berth-", dir=os.path.dirname(path))
+    """The whole text or what was there before, also after a crash. Of one writer: the host's one agent."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    temporary = os.path.join(folder, f".{name}.new")
+    with contextlib.suppress(FileNotFoundError):  # of an agent that was killed in here
+        os.unlink(temporary)
+    # tempfile, with what it imports, is half a megabyte of an agent that writes a file now and then
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
@@ -144,8 +147,8 @@ def write_atomically(path: str, text: str, mode: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
