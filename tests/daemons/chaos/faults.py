@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, HOSTS, NAMESPACE, ChaosGround
+from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, HOSTS, NAMESPACE, ChaosGround, is_ready
 from tests.daemons.controller.world import until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import zipapp
@@ -55,11 +55,6 @@ def agents_are_replaced(ground: ChaosGround, _chance: Chance) -> None:
 
 def _runs(pod: Any, image: str) -> bool:
     return bool(pod["spec"]["containers"][0]["image"] == image and is_ready(pod))
-
-
-def is_ready(pod: dict[str, Any]) -> bool:
-    """As the API server has it: of a host that is gone it is what it was."""
-    return ("Ready", "True") in [(each["type"], each["status"]) for each in pod["status"].get("conditions") or ()]
 
 
 def _lives(ground: ChaosGround) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_dev.errors import DevError
 from berth_dev.pytest_plugin import say
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos.apps import Bank, Counters
@@ -47,6 +48,11 @@ WITHOUT_CLASS = ("still", "raw", "foreign")
 def roles(host: str) -> list[str]:
     own = ["bank"] if host == BANK else ["queue"]
     return [*own, "log", "still", "raw", "foreign", *CHURNING]
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    """As the API server has it: of a host that is gone it is what it was."""
+    return ("Ready", "True") in [(each["type"], each["status"]) for each in pod["status"].get("conditions") or ()]
 
 
 class ChaosGround:
@@ -242,12 +248,30 @@ class ChaosGround:
         parts = [str(self.cluster.kubectl("get", "ld,nodes", "-o", "wide"))]
         parts.append(str(self.cluster.kubectl("get", "pods,pvc,berths.berth.dev", "-A", "-o", "wide")))
         parts.append(self.controllers.story())
+        parts += [self._of_pod(one) for one in self.pods() if not is_ready(one)]
         agent = self.rooms[BY_SERVICE].agent
         parts.append(
             agent.here(f"cd {agent.folder}; for f in $(ls -t log-* | head -2); do tail -25 $f; done", check=False)
         )
         parts.append(str(self.cluster.kubectl("logs", "-n", NAMESPACE, "-l", SELECTOR, "--tail", "30", "--prefix")))
         return "\n".join(parts)
+
+    def _of_pod(self, pod: dict[str, Any]) -> str:
+        """Why one that is not Ready is not: its last words, and what its host has of its disk."""
+        name, host = pod["metadata"]["name"], pod["spec"].get("nodeName")
+        try:
+            said = self.cluster.kubectl("logs", "-n", self.world.name, name, "--previous", "--tail", "20")
+        except DevError as exc:
+            said = str(exc)
+        if host not in self.rooms:
+            return f"{name}: {said}"
+        point = self.point(host, name.rpartition("-")[0])
+        seen = self.rooms[host].agent.here(
+            f"grep -e {point} -e {pod['metadata']['uid']} /proc/self/mountinfo; ls -la {point} {point}/data; "
+            f"tail -c 64 {point}/data/numbers | od -c",
+            check=False,
+        )
+        return f"{name}: {said}\n{seen}"
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
