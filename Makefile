@@ -64,13 +64,16 @@ unit: venv ## tests of the pure core, of the glue and of the tools: no cluster
 # The name that ansible-test of the pinned ansible-core looks for; a real get-pip script that is there already is left alone.
 GET_PIP := $(HOME)/.ansible/test/cache/get_pip_24_2.py
 
+# ansible-lint looks into the home's collections first, where molecule leaves a copy of this one as it was then.
+ALONE := ANSIBLE_HOME="$(CURDIR)/build/ansible"
+
 .PHONY: sanity
 sanity: venv venv-lint ## ansible-test sanity (no ignore file) and ansible-lint's production profile
 	@python3 tools/snapshot.py build/tree
 	@[ -s "$(GET_PIP)" ] || install -D -m 0644 tools/get_pip.py "$(GET_PIP)"
 	cd $(TREE) && PATH="$(CURDIR)/$(BIN):$(CURDIR)/$(LINT):$$PATH" ansible-test sanity --color no --truncate 0 \
 		--python "$$($(CURDIR)/$(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" \
+	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" $(ALONE) \
 		ansible-lint --offline --strict --nocolor --profile production
 
 INSTALLED := build/collection/installed
@@ -86,7 +89,7 @@ collection: venv venv-lint ## build the tarball, install it into an empty path, 
 	$(BIN)/ansible-galaxy collection build $(TREE) --output-path build/collection
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/$(INSTALLED) $(BIN)/ansible-galaxy collection install build/collection/berth-stateful-*.tar.gz --collections-path $(INSTALLED) --offline
 	@$(BIN)/python tools/installed_docs.py $(INSTALLED)
-	cd build/collection && PATH="$(CURDIR)/$(LINT):$$PATH" GALAXY_IMPORTER_CONFIG=$(CURDIR)/tools/galaxy-importer.cfg \
+	cd build/collection && PATH="$(CURDIR)/$(LINT):$$PATH" GALAXY_IMPORTER_CONFIG=$(CURDIR)/tools/galaxy-importer.cfg $(ALONE) \
 		python -m galaxy_importer.main berth-stateful-*.tar.gz 2>&1 | tee importer.log
 	@! grep -E '^(WARNING|ERROR)' build/collection/importer.log
 

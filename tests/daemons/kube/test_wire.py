@@ -97,7 +97,7 @@ def test_what_a_burst_needed_is_not_kept_for_good(run: Run, monkeypatch: pytest.
     script = Script(*[OK] * 6)
 
     async def story(client: KubeClient) -> None:
-        await asyncio.gather(*(client.get(NAMESPACE, "x") for _ in range(5)))
+        await asyncio.gather(*(client.get(NAMESPACE, "x") for _number in range(5)))
         assert script.connections > 1
         until = time.monotonic() + 60
         while script.open and time.monotonic() < until:
