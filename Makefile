@@ -73,6 +73,7 @@ sanity: venv venv-lint ## ansible-test sanity (no ignore file) and ansible-lint'
 	@[ -s "$(GET_PIP)" ] || install -D -m 0644 tools/get_pip.py "$(GET_PIP)"
 	cd $(TREE) && PATH="$(CURDIR)/$(BIN):$(CURDIR)/$(LINT):$$PATH" ansible-test sanity --color no --truncate 0 \
 		--python "$$($(CURDIR)/$(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+	@rm -rf build/ansible
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" $(ALONE) \
 		ansible-lint --offline --strict --nocolor --profile production
 
@@ -85,7 +86,7 @@ agent: venv ## the node agent as one file, build/berth-agent.pyz
 .PHONY: collection
 collection: venv venv-lint ## build the tarball, install it into an empty path, read its documentation from there, galaxy-importer
 	@python3 tools/snapshot.py build/tree
-	@rm -rf build/collection && mkdir -p build/collection
+	@rm -rf build/ansible build/collection && mkdir -p build/collection
 	$(BIN)/ansible-galaxy collection build $(TREE) --output-path build/collection
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/$(INSTALLED) $(BIN)/ansible-galaxy collection install build/collection/berth-stateful-*.tar.gz --collections-path $(INSTALLED) --offline
 	@$(BIN)/python tools/installed_docs.py $(INSTALLED)
