@@ -177,10 +177,11 @@ class Server:
 
 
 def caches_server(
-    port: int, host: str, synced: Callable[[], bool], tls: tuple[str, str] | None = None
+    port: int, host: str, synced: Callable[[], bool], certificate: str = "", key: str = ""
 ) -> Server | None:
-    """A server that is ready once every kind was listed; None for port 0."""
+    """A server that is ready once every kind was listed; None for port 0. ``certificate``: its file, empty: no TLS."""
     ready = {"caches": lambda: None if synced() else "not every kind was listed yet"}
+    tls = (certificate, key) if certificate else None
     return Server(port, host, tls=tls, ready=ready) if port else None
 
 

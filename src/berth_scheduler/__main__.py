@@ -127,8 +127,8 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
         if election is not None:
             client.guard_writes(election.check)
             telling.guard_writes(election.check)
-        tls = (settings.tls_certificate, settings.tls_key) if settings.tls_certificate else None
-        server = caches_server(settings.port, settings.address, lambda: cluster.synced, tls)
+        tls = settings.tls_certificate, settings.tls_key
+        server = caches_server(settings.port, settings.address, lambda: cluster.synced, *tls)
         working = election.run(work) if election is not None else work()
         await together(server, working, cluster.run(), recorders.run(), files.watch(take))
 

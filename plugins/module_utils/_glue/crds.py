@@ -28,10 +28,9 @@ _LABELS = "app.kubernetes.io/part-of=berth"
 _ATTEMPTS = 5
 
 
-def read_definitions(folder: str | None = None) -> list[dict[str, Any]]:
-    """The collection's own manifests (deploy/crds), sorted by file name; a file holds one object or a List."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    folder = folder or os.path.join(here, "..", "..", "..", "deploy", "crds")
+def read_definitions(part: str = "crds") -> list[dict[str, Any]]:
+    """The collection's own manifests (deploy/``part``), sorted by file name; a file holds one object or a List."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "deploy", part)
     found: list[dict[str, Any]] = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".yaml"):
@@ -46,11 +45,15 @@ def _loader() -> Any:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
-    """On the controller: the default definitions travel with the arguments, also to another machine or into async."""
-    if arguments.get("definitions") is None:
-        return {**arguments, "definitions": read_definitions()}
+def bring(arguments: dict[str, Any], option: str, part: str) -> dict[str, Any]:
+    """On the controller: the default manifests travel with the arguments, also to another machine or into async."""
+    if arguments.get(option) is None:
+        return {**arguments, option: read_definitions(part)}
     return arguments
+
+
+def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    return bring(arguments, "definitions", "crds")
 
 
 def run(context: Context) -> dict[str, Any]:

@@ -10,7 +10,6 @@ Called by plugins/modules/node_agent.py and plugins/action/node_agent.py. The ma
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
@@ -21,13 +20,12 @@ from ..berth_core.errors import InputError, LockError, NotFoundError, StateError
 from ..berth_core.model import resources
 from ..berth_core.model.resources import CONFIG_MAP, DAEMON_SET, LEASE, LOCAL_DISK, Resource
 from .base import Context, Operation
-from .crds import read_definitions
+from .crds import bring
 from .objects import diff_entry, poll
 
 _KINDS = {
     (each.api_version, each.kind): each for each in vars(resources).values() if isinstance(each, resources.Resource)
 }
-_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "deploy", "agent")
 #: The DaemonSet's configuration files, one per node; a node without one of its own has the default.
 _CONFIGURATION = {"name": "berth-agent", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "berth"}}
 _DEFAULT = "default.yaml"
@@ -36,10 +34,7 @@ _NEWER = (resources.MUTATING_ADMISSION_POLICY, resources.MUTATING_ADMISSION_POLI
 
 
 def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
-    """On the controller: the manifests travel with the arguments, also to another machine or into async."""
-    if arguments.get("manifests") is None:
-        return {**arguments, "manifests": read_definitions(_FOLDER)}
-    return arguments
+    return bring(arguments, "manifests", "agent")
 
 
 def run(context: Context) -> dict[str, Any]:

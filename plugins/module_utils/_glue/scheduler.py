@@ -10,7 +10,6 @@ every refusal made, before the first write.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from ..berth_core.app import scheduler_install as install
@@ -19,10 +18,9 @@ from ..berth_core.errors import InputError, StateError, TimeoutExpired
 from ..berth_core.model import resources as kinds
 from ..berth_core.model.resources import Resource
 from .base import Context, Operation
-from .crds import read_definitions
+from .crds import bring
 from .objects import diff_entry, poll
 
-_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "deploy", "scheduler")
 _KINDS = {
     each.kind: each
     for each in (
@@ -37,10 +35,7 @@ Bodies = list[tuple[Resource, dict[str, Any]]]
 
 
 def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
-    """On the controller: the manifests travel with the arguments, also to another machine or into async."""
-    if arguments.get("manifests") is None:
-        return {**arguments, "manifests": read_definitions(_FOLDER)}
-    return arguments
+    return bring(arguments, "manifests", "scheduler")
 
 
 def run(context: Context) -> dict[str, Any]:
