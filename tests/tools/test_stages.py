@@ -14,6 +14,8 @@ good:
 \t@mkdir -p build/junit && cp results.xml build/junit/good.xml && echo tests/a.py::one > build/junit/good.again
 bad:
 \t@exit 3
+slow:
+	@echo begun; while [ ! -e ran ]; do sleep 0.05; done; echo ended; exit 3
 never:
 \t@touch ran
 """
@@ -64,3 +66,22 @@ def test_results_of_an_earlier_run_do_not_count(project: Path) -> None:
     leftover.write_text(RESULTS)
     assert "1 passed, 1 failed, 1 skipped" in stages(project, "good").stdout
     assert not leftover.exists()
+
+
+def test_what_runs_beside_is_told_when_it_has_ended(project: Path) -> None:
+    answer = stages(project, "--keep-going", "slow&", "never", "wait", "good")
+    assert answer.returncode == 1, "its failure is one of the whole run"
+    told = [answer.stdout.index(word) for word in ("=== never", "begun\nended", "=== good")]
+    assert told == sorted(told)
+
+
+def test_what_runs_beside_is_let_end_after_a_failure(project: Path) -> None:
+    answer = stages(project, "never", "slow&", "bad", "good")
+    assert "begun\nended" in answer.stdout
+    assert "=== good" not in answer.stdout
+
+
+def test_nothing_begins_after_a_failure_beside(project: Path) -> None:
+    answer = stages(project, "slow&", "never", "wait", "good")
+    assert answer.returncode == 1
+    assert "=== good" not in answer.stdout
