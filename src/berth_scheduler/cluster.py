@@ -80,7 +80,7 @@ def _slim_node(node: Obj) -> Obj:
     """A heartbeat changes nothing that is looked at."""
     meta, status = node["metadata"], node.get("status") or {}
     kept = {key: meta[key] for key in ("name", "uid", "resourceVersion", "labels") if key in meta}
-    facts = {key: status[key] for key in ("allocatable", "images") if key in status}
+    facts = {key: status[key] for key in ("allocatable", "declaredFeatures", "images") if key in status}
     return {"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": node.get("spec") or {}, "status": facts}
 
 

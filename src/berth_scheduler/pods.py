@@ -21,7 +21,7 @@ ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 #: Kinds of pods that are remembered: a cluster has fewer templates, and each takes a few kilobytes.
 MAX_KINDS = 4096
 _UNREAD_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "hostPath", "projected", "secret"})
-_READ_OF_CONTAINERS = ("name", "image", "resources", "ports", "restartPolicy")
+_READ_OF_CONTAINERS = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _READ_OF_STATUSES = ("name", "allocatedResources", "resources")
 _APART = frozenset({"nodeName", "hostname", "subdomain", "containers", "initContainers", "volumes"})
 _META = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "generation")

@@ -13,6 +13,8 @@ NAMESPACES = ["default", "other", "third"]
 HOST = storage.HOST
 Object = dict[str, Any]
 
+FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
+
 
 def case(seed: int) -> Object:
     """Return the documents of one case, as the oracle reads them."""
@@ -27,6 +29,7 @@ def case(seed: int) -> Object:
     pod["spec"].pop("nodeName", None)
     if rng.random() < 0.05:
         pod["spec"]["nodeName"] = rng.choice(names)
+    _features(Random(f"features {seed}"), nodes, pod)
     return {
         "nodes": nodes,
         "pods": pods,
@@ -40,6 +43,21 @@ def case(seed: int) -> Object:
         "pod": pod,
         "pluginConfig": _plugin_config(rng),
     }
+
+
+def _features(rng: Random, nodes: list[Object], pod: Object) -> None:
+    """What kubelets declare, and pods that need it or only seem to."""
+    if rng.random() < 0.85:
+        return
+    for node in nodes:
+        known = [name for name in (*FEATURES, "Other") if rng.random() < 0.6]
+        if known:
+            node.setdefault("status", {})["declaredFeatures"] = known
+    rule = {"action": rng.choice(["RestartAllContainers", "Restart"]), "exitCodes": {"operator": "In", "values": [1]}}
+    containers = pod["spec"].get(rng.choice(["containers", "initContainers"])) or pod["spec"]["containers"]
+    containers[-1]["restartPolicyRules"] = [rule]
+    if rng.random() < 0.5:
+        pod["spec"].update(hostNetwork=rng.random() < 0.8, hostUsers=rng.random() < 0.3)
 
 
 def _namespace(rng: Random, name: str) -> Object:

@@ -154,7 +154,7 @@ def test_the_clusters_meet_every_rule(cases):
     few = len(cases) // 100
     for name in ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "VolumeBinding"):
         assert seen[name, "filter 2"] > few, name
-    for name in ("InterPodAffinity", "VolumeZone"):
+    for name in ("InterPodAffinity", "VolumeZone", "NodeDeclaredFeatures"):
         assert seen[name, "filter 2"] > few, name
     for name in ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", *VOLUMES):
         assert seen[name, "filter 1"] > few, name

@@ -8,6 +8,7 @@ from berth_core.cluster.snapshot import Snapshot
 from berth_core.framework.contract import Code
 from berth_core.framework.cycle import place
 from berth_core.plugins.node_affinity import NodeAffinity
+from berth_core.plugins.node_declared_features import NodeDeclaredFeatures
 from berth_core.plugins.node_name import NodeName
 from berth_core.plugins.node_ports import NodePorts
 from berth_core.plugins.node_unschedulable import NodeUnschedulable
@@ -47,6 +48,39 @@ def test_a_cordon(toleration, passes):
 def test_a_node_by_name(name, expected):
     snapshot = Snapshot.from_objects(nodes=[node("a"), node("b")])
     assert passing(NodeName(), snapshot, wants(node_name=name)) == expected
+
+
+# -- NodeDeclaredFeatures
+
+
+RESTARTS, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, "skipped"),
+        ({"containers": [{"name": "m", "restartPolicyRules": [{"action": "Restart"}]}]}, "skipped"),
+        ({"containers": [{"name": "m", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]}, ["r", "ru"]),
+        ({"initContainers": [{"name": "i", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]}, ["r", "ru"]),
+        ({"hostNetwork": True}, "skipped"),
+        ({"hostUsers": False}, "skipped"),
+        ({"hostNetwork": True, "hostUsers": False}, ["ru"]),
+    ],
+)
+def test_features_that_kubelets_declare(spec, expected):
+    declared = {"none": None, "other": ["Other"], "r": [RESTARTS], "ru": [RESTARTS, USERS]}
+    nodes = [node(name) for name in declared]
+    for one in nodes:
+        one.setdefault("status", {})["declaredFeatures"] = declared[one["metadata"]["name"]]
+    snapshot, plain = Snapshot.from_objects(nodes=nodes), pod()
+    plain["spec"].update(spec)
+    found = judged(NodeDeclaredFeatures(), snapshot, request(plain))
+    assert found == expected or [name for name, reasons in found.items() if not reasons] == expected
+    if expected != "skipped":
+        assert found["none"] == ("node(s) didn't match Pod's required features",)
+        outcome = place(DEFAULT_PROFILE, snapshot, request(plain))
+        assert outcome.placement.node in expected
 
 
 # -- TaintToleration

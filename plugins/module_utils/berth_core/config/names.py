@@ -4,7 +4,7 @@
 """Names of plugins: kube-scheduler's v1.36 by extension point, ours, and the names that policies had before.
 
 Read by plugin_sets.py and plugin_args.py. Names of kube-scheduler that the engine has no plugin for are known here,
-so that a file that names them is read; `NOT_COVERED` says which of them would change a choice.
+so that a file that names them is read.
 """
 
 from __future__ import annotations
@@ -46,9 +46,6 @@ EXTENDS: Mapping[str, tuple[str, ...]] = {
     "VolumeRestrictions": ("preFilter", "filter"),
     "VolumeZone": ("preFilter", "filter"),
 }
-
-NOT_COVERED = ("NodeDeclaredFeatures",)
-"""Plugins of kube-scheduler's default profile whose verdicts the engine does not give."""
 
 REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 """Plugins that kube-scheduler refuses by now: NodeVolumeLimits has taken over."""

@@ -35,9 +35,10 @@ class Action(IntFlag):
     POD_GATES_ELIMINATED = 1 << 9
     POD_CLAIMS_GENERATED = 1 << 10
     OTHER_UPDATE = 1 << 11
+    NODE_DECLARED_FEATURE = 1 << 12
     UPDATE = (
         NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | POD_LABEL | POD_SCALE_DOWN | POD_TOLERATION
-        | POD_GATES_ELIMINATED | POD_CLAIMS_GENERATED | OTHER_UPDATE
+        | POD_GATES_ELIMINATED | POD_CLAIMS_GENERATED | OTHER_UPDATE | NODE_DECLARED_FEATURE
     )  # fmt: skip
     ALL = ADD | DELETE | UPDATE
 
@@ -117,6 +118,7 @@ def node_changes(old: NodeInfo, new: NodeInfo) -> list[Change]:
         (Action.NODE_TAINT, old.taints != new.taints or old.unschedulable != new.unschedulable),
         (Action.NODE_ALLOCATABLE, old.allocatable != new.allocatable),
         (Action.NODE_LABEL, old.labels != new.labels),
+        (Action.NODE_DECLARED_FEATURE, old.features != new.features),
     ):
         if differs:
             found.append(Change(ClusterEvent(NODE, action), old, new))

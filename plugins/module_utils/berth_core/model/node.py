@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .fields import Object, boolean, mapping, metadata, string_map
+from .fields import Object, boolean, mapping, metadata, string_map, strings
 from .image import Images, node_images
 from .requests import CPU, EPHEMERAL, MEMORY, PODS, amount, is_scalar, resource_list
 from .taint import Taint, parse_taints
@@ -23,6 +23,8 @@ class NodeInfo:
     unschedulable: bool
     allocatable: tuple[tuple[str, int], ...]
     images: Images = ()
+    features: frozenset[str] = frozenset()
+    """What its kubelet declares that it can do (status.declaredFeatures)."""
 
     @classmethod
     def from_object(cls, node: Object) -> NodeInfo:
@@ -41,4 +43,5 @@ class NodeInfo:
             unschedulable=boolean(spec, "unschedulable", f"node {name}: spec.unschedulable"),
             allocatable=tuple(sorted((key, amount(key, value)) for key, value in counted.items())),
             images=node_images(status, f"node {name}"),
+            features=frozenset(strings(status, "declaredFeatures", f"node {name}: declaredFeatures")),
         )

@@ -121,6 +121,8 @@ class PodInfo:
     """apiVersion, kind and name of the object that the pod is made by."""
     gates: tuple[str, ...] = ()
     resource_claims: tuple[PodClaim, ...] = ()
+    features: frozenset[str] = frozenset()
+    """What the pod's node has to declare that it can do."""
     preemption: PreemptionFacts = NO_FACTS
     """No part of the shape: it does not decide where the pod may go."""
 
@@ -144,7 +146,7 @@ class PodInfo:
             *(self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports),
             *(self.tolerations, self.node_selector, self.required_affinity, self.preferred_affinity),
             *(self.spread, self.volumes, self.priority, self.affinity),
-            *(self.inline, self.images, self.containers, self.controller, self.resource_claims),
+            *(self.inline, self.images, self.containers, self.controller, self.resource_claims, self.features),
         )
 
     def twin(self, pod: Object) -> PodInfo:
@@ -227,6 +229,7 @@ class PodInfo:
             gates=tuple(string(one, "name") for one in objects(spec, "schedulingGates", f"{where}.schedulingGates")),
             controller=_controller(meta, f"pod {name}: metadata.ownerReferences"),
             resource_claims=_resource_claims(spec, status, where),
+            features=_features(spec, where),
             preemption=read_facts(spec, status, terminating, f"pod {name}"),
         )
 
@@ -281,6 +284,19 @@ def _resource_claims(spec: Object, status: Object, where: str) -> tuple[PodClaim
         name, claim = string(one, "name"), string(one, "resourceClaimName")
         found.append(PodClaim(name, claim) if claim else PodClaim(name, made.get(name), True, name in made))
     return tuple(found)
+
+
+def _features(spec: Object, where: str) -> frozenset[str]:
+    """Infer features as nodedeclaredfeatures of k8s.io/component-helpers v0.36 does, where they decide about nodes."""
+    found = set()
+    for kind in ("containers", "initContainers"):
+        for container in objects(spec, kind, f"{where}.{kind}"):
+            rules = objects(container, "restartPolicyRules", f"{where}.{kind}[].restartPolicyRules")
+            if any(one.get("action") == "RestartAllContainers" for one in rules):
+                found.add("RestartAllContainersOnContainerExits")
+    if spec.get("hostUsers") is False and boolean(spec, "hostNetwork", f"{where}.hostNetwork"):
+        found.add("UserNamespacesHostNetworkSupport")
+    return frozenset(found)
 
 
 def _controller(meta: Object, where: str) -> tuple[str, str, str] | None:

@@ -177,6 +177,7 @@ BUILT_IN: Mapping[str, Sequence[Wish]] = {
         _wish(CLASS, _ADD),
     ),
     "NodeAffinity": (_wish(NODE, _ADD | Action.NODE_LABEL, _wanted),),
+    "NodeDeclaredFeatures": (_wish(NODE, _ADD | Action.NODE_DECLARED_FEATURE),),
     "NodeName": (_wish(NODE, _ADD, _named),),
     "NodePorts": (_wish(ASSIGNED_POD, _DELETE, _freed_port), _wish(NODE, _ADD)),
     "NodeResourcesFit": (

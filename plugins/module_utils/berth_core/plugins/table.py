@@ -28,6 +28,7 @@ from .inter_pod_affinity import InterPodAffinity
 from .local_device_fit import LocalDeviceFit
 from .local_disk_fit import LocalDiskFit
 from .node_affinity import NodeAffinity
+from .node_declared_features import NodeDeclaredFeatures
 from .node_name import NodeName
 from .node_ports import NodePorts
 from .node_resources_fit import NodeResourcesFit
@@ -70,6 +71,7 @@ TABLE = Registry(
         ("LocalDeviceFit", _without_args(LocalDeviceFit)),
         ("LocalDiskFit", _without_args(LocalDiskFit)),
         ("NodeAffinity", NodeAffinity.from_args),
+        ("NodeDeclaredFeatures", _without_args(NodeDeclaredFeatures)),
         ("NodeName", _without_args(NodeName)),
         ("NodePorts", _without_args(NodePorts)),
         ("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocation.from_args),
