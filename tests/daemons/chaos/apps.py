@@ -17,13 +17,19 @@ from tests.daemons.controller.world import ROOT, World
 from tests.dev.hosts_help import apply, eventually
 from tests.support.playbook import run_playbook
 
-#: Goes on where the file ends; ends where a write fails, and is started anew. Line n is the number n.
+#: Goes on where the file ends; ends where a write fails, and is started anew. Line n is the number n. As every log does
+#: it drops the line that its last life has not seen written: of a file that grew, the size may be on the disk before the
+#: bytes are (they are zeros then).
 COUNTING = """
-n=0
-if [ -s /data/numbers ]; then n=$(tail -n 1 /data/numbers); [ -n "$n" ]; fi
+file=/data/numbers; n=0
+if [ -e $file ]; then
+    set -- $(awk -v whole=$(wc -l < $file) '
+        NR > whole || $0 != NR {exit} {n = NR; size += length($0) + 1} END {print n + 0, size + 0}' $file)
+    n=$1; dd if=/dev/null of=$file bs=1 seek=$2 2>/dev/null
+fi
 while true; do
     n=$((n+1))
-    echo $n | dd of=/data/numbers oflag=append conv=notrunc,fsync 2>/dev/null
+    echo $n | dd of=$file oflag=append conv=notrunc,fsync 2>/dev/null
     sleep 0.3
 done
 """
