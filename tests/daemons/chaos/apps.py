@@ -18,7 +18,7 @@ from tests.dev.hosts_help import apply, eventually
 from tests.support.playbook import run_playbook
 
 #: Goes on where the file ends; ends where a write fails, and is started anew. Line n is the number n. As every log does
-#: it drops the line that its last life has not seen written: of a file that grew, the size may be on the disk before the
+#: it drops lines that its last life has not seen written: of a file that grew, the size may be on the disk before the
 #: bytes are (they are zeros then).
 COUNTING = """
 file=/data/numbers; n=0
