@@ -125,6 +125,7 @@ def test_disks_that_nobody_can_tell_apart_are_refused_by_name(ground: VmGround) 
     eventually(lambda: not ground.refused(""), SECONDS, "nothing is refused any more")
 
 
+@pytest.mark.promise
 def test_another_disk_in_the_slot_of_a_locked_one_is_drift_and_is_not_touched(ground: VmGround, kept: Kept) -> None:
     disks = ground.vm.disks
     stranger = disks.add("x", "nvme", 64 * MIB)
@@ -200,6 +201,7 @@ def test_systemd_starts_an_agent_again_that_was_killed_or_hangs(ground: VmGround
     assert "reception only permitted" not in agent.said_of_it()
 
 
+@pytest.mark.promise
 def test_power_is_cut_between_mkfs_and_status_and_disks_have_been_moved(ground: VmGround, kept: Kept) -> None:
     """No second mkfs, no other disk, and the same bytes; the kernel's names are what the firmware makes of it."""
     agent, vm = ground.agent, ground.vm
