@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from berth_core.errors import BerthError, NotFoundError, UnavailableError
 from berth_core.framework.binding import Bind, Binding, Hold, PostBind, PreBind
@@ -153,15 +153,15 @@ async def carry_out(actors: Actors, flight: Flight) -> Failed | None:
     """Hold, PreBind and Bind. None: the pod is bound. A plugin's fault is told with its name."""
     binding = flight.binding
     for name, holder in actors.holds:
-        failed = await _asked(name, holder.hold(binding))
+        failed = await _asked(name, holder.hold, binding)
         if isinstance(failed, Failed):
             return failed
     for name, preparer in actors.pre_binds:
-        failed = await _asked(name, preparer.pre_bind(binding))
+        failed = await _asked(name, preparer.pre_bind, binding)
         if isinstance(failed, Failed):
             return failed
     for name, binder in actors.binds:
-        done = await _asked(name, binder.bind(binding))
+        done = await _asked(name, binder.bind, binding)
         if isinstance(done, Failed):
             return done
         if done.code == Code.SUCCESS:
@@ -187,9 +187,11 @@ async def tell_bound(actors: Actors, binding: Binding) -> None:
             _log.exception("pod %s: plugin %s failed after the pod was bound", binding.key, name)
 
 
-async def _asked(name: str, work: Any) -> Status | Failed:
+async def _asked(name: str, ask: Callable[[Binding], Awaitable[Status]], binding: Binding) -> Status | Failed:
     try:
-        status: Status = await work
+        status = await ask(binding)
+        if not isinstance(status, Status):
+            raise TypeError(f"expected a Status, got {status!r}")
     except BerthError as exc:
         return Failed(f"{name}: {exc.message}")
     except Exception as exc:  # noqa: BLE001 - plugins from outside

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from berth_core.cluster.snapshot import Snapshot
 from berth_core.config.configuration import ProfileConfiguration, SchedulerConfiguration
+from berth_core.config.names import EXTENDS
 from berth_core.framework.binding import Bind, Hold, PostBind, PreBind
 from berth_core.framework.contract import Permit, Plugin, PreEnqueue, QueueSort, Status
 from berth_core.framework.events import Wishes
@@ -28,6 +29,7 @@ from .binding import Actors, DefaultBinder
 from .cluster import Cluster
 from .devices import ResourceClaims
 from .disks import LocalDisks
+from .guarded import GuardedGate, guarded_order
 from .volumes import Volumes
 
 
@@ -117,7 +119,7 @@ def _gates(
         elif isinstance(plugin, DefaultPreemption):
             yield name, preempting
         elif isinstance(plugin, PreEnqueue):
-            yield name, plugin
+            yield name, plugin if name in EXTENDS else GuardedGate(name, plugin)
 
 
 def queue_rules(configuration: SchedulerConfiguration, running: Mapping[str, Running]) -> Rules:
@@ -127,7 +129,7 @@ def queue_rules(configuration: SchedulerConfiguration, running: Mapping[str, Run
     name = first.plugins.points["queueSort"][0]
     sort = next(one for one in profile.plugins if one.name == name and isinstance(one, QueueSort))
     return Rules(
-        sort.queue_key,
+        sort.queue_key if name in EXTENDS else guarded_order(name, sort.queue_key),
         {name: one.gates for name, one in running.items()},
         {name: one.wishes for name, one in running.items()},
         float(configuration.pod_initial_backoff),

@@ -16,7 +16,7 @@ from typing import Any
 from berth_core.app.asking import Ask, ask
 from berth_core.errors import BerthError
 from berth_core.framework.binding import Binding
-from berth_core.framework.contract import Code, Nomination
+from berth_core.framework.contract import Code, Nomination, Permission
 from berth_core.framework.cycle import Outcome, place
 from berth_core.framework.diagnosis import Diagnosis
 from berth_core.framework.dry_run import post_filter
@@ -31,6 +31,7 @@ from berth_core.model.pod import PodInfo
 from berth_core.plugins.coscheduling import group_of
 from berth_core.plugins.dynamic_resources import out_of_reach
 from berth_kube.client import KubeClient
+from berth_kube.stopping import together
 
 from .binding import Failed, Flight, WaitingRoom, carry_out, give_back, tell_bound
 from .cluster import Cluster
@@ -87,13 +88,12 @@ class Scheduler:
 
     async def run(self) -> None:
         """Place pods until cancelled. What is under way then is left as it stands: the next leader goes on from it."""
-        ticking = asyncio.ensure_future(self._tick())
         try:
-            await self._place_all()
+            await together(None, self._place_all(), self._tick())
         finally:
-            for task in (ticking, *self._tasks):
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(ticking, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._preemptions.stop()
 
     async def _tick(self) -> None:
@@ -317,6 +317,8 @@ class Scheduler:
         for name, plugin in running.permits:
             try:
                 answer = plugin.permit(cycle, self.room.waiting())
+                if not isinstance(answer, Permission):
+                    raise TypeError(f"expected a Permission, got {answer!r}")
             except Exception as exc:  # noqa: BLE001 - plugins from outside
                 return Failed(f"plugin {name} failed: {type(exc).__name__}: {exc}")
             if answer.status.code == Code.WAIT:
@@ -446,7 +448,11 @@ class Scheduler:
         if group is not None and running.permits:
             self._held_back.failed(group, self._loop.time())
         for name, plugin in running.permits:
-            uids = plugin.give_way(pod, self.room.waiting())
+            try:
+                uids = frozenset(plugin.give_way(pod, self.room.waiting()))
+            except Exception:  # noqa: BLE001 - plugins from outside
+                _log.exception("pod %s/%s: plugin %s could not give way", pod.namespace, pod.name, name)
+                continue
             self.room.reject(uids, name, f"{pod.namespace}/{pod.name} of the same group has no place")
 
 

@@ -9,11 +9,13 @@ from typing import ClassVar
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import InputError
 from berth_core.framework.contract import SUCCESS
 from berth_scheduler import outside
 from tests.daemons.controller.world import ROOT
+from tests.daemons.scheduler.naughty import LABEL
 
 EXAMPLES = ROOT / "docs" / "examples"
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -103,13 +105,19 @@ def test_a_plugin_that_cannot_be_one_is_told(monkeypatch):
     assert "Waits" not in table.names
 
 
+def installed(folder: Path, entry_point: str) -> dict[str, str]:
+    """A package with that plugin, as pip leaves it; the environment in which it is found."""
+    package = folder / "site" / "outside-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[{outside.GROUP}]\n{entry_point}\n")
+    return {"PYTHONPATH": ":".join(str(one) for one in (ROOT, EXAMPLES, folder / "site"))}
+
+
 @pytest.mark.slow
 def test_the_example_of_the_documentation_runs(world, start, tmp_path):
     """Installed as any package is: found by its entry point, asked about every node, listened to."""
-    package = tmp_path / "site" / "avoid_racks-1.0.dist-info"
-    package.mkdir(parents=True)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: avoid-racks\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text(f"[{outside.GROUP}]\nAvoidRacks = avoid_racks:AvoidRacks\n")
+    environment = installed(tmp_path, "AvoidRacks = avoid_racks:AvoidRacks")
     profile = {
         "plugins": {"multiPoint": {"enabled": [{"name": "AvoidRacks", "weight": 2}]}},
         "pluginConfig": [{"name": "AvoidRacks", "args": {"racks": [world.name], "label": "kubernetes.io/hostname"}}],
@@ -117,9 +125,58 @@ def test_the_example_of_the_documentation_runs(world, start, tmp_path):
     first = world.node("0")
     profile["pluginConfig"][0]["args"]["racks"] = [first]
     config = world.configuration(tmp_path / "outside.yaml", profile)
-    path = ":".join(str(Path(one)) for one in (ROOT, EXAMPLES, tmp_path / "site"))
-    start(config=config, environment={"PYTHONPATH": path})
+    start(config=config, environment=environment)
     world.pod("a")
     world.refused("a", "1 node(s) were in an avoided rack")
     second = world.node("1")
     assert world.placed("a") == [second]
+
+
+#: What goes wrong, and what the pod is told of it; "": nothing, it waits without a word as any gated pod does.
+TOLD = {
+    "raises-in-gate": "",
+    "nothing-from-gate": "",
+    "raises-in-filter": "RuntimeError: filter of raises-in-filter",
+    "nothing-from-filter": "AttributeError",
+    "scores-101": "plugin Naughty scored outside 0 to 100 (101 to 101)",
+    "scores-less": "plugin Naughty scored outside 0 to 100 (-1 to -1)",
+    "raises-in-permit": "plugin Naughty failed: RuntimeError: permit of raises-in-permit",
+    "nothing-from-permit": "plugin Naughty failed: TypeError: expected a Permission, got None",
+    "raises-in-prebind": "plugin Naughty failed: RuntimeError: prebind of raises-in-prebind",
+    "nothing-from-prebind": "plugin Naughty failed: TypeError: expected a Status, got None",
+}
+
+
+@pytest.mark.slow
+def test_what_a_plugin_does_wrong_costs_its_pod_and_no_other(world, start, tmp_path):
+    """Each fault at each point, and pods with disks that arrive meanwhile; whose fault is mended is placed."""
+    world.storage_class(waits=True)
+    for number in range(2):
+        node = world.node(str(number))
+        for index in range(2):
+            world.disk(node, index)
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Naughty"}]}}}
+    config = world.configuration(tmp_path / "naughty.yaml", profile)
+    environment = installed(tmp_path, "Naughty = tests.daemons.scheduler.naughty:Naughty")
+    scheduler = start(config=config, environment=environment)
+    for wrong in (*TOLD, "sleeps-in-filter", "sleeps-in-prebind"):
+        world.pod(wrong, labels={LABEL: wrong}, cpu="50m")
+    world.claim("kept")
+    world.pod("tied", "kept", labels={LABEL: "raises-in-prebind"}, cpu="50m")
+    for number in range(3):
+        world.claim(f"good-{number}")
+        world.pod(f"good-{number}", f"good-{number}")
+    world.placed(*(f"good-{number}" for number in range(3)), "sleeps-in-filter")
+    for wrong, words in TOLD.items():
+        if words:
+            world.refused(wrong, words)
+        else:
+            scheduler.says(f"pod {world.name}/{wrong}: plugin Naughty failed")
+    world.refused("tied", "prebind of tied")
+    world.check()
+    assert not any(world.where(wrong) for wrong in (*TOLD, "sleeps-in-prebind", "tied"))
+    for name in (*TOLD, "tied"):
+        world.api.patch(kinds.POD, name, world.name, {"metadata": {"labels": {LABEL: None}}})
+    world.placed(*TOLD, "tied")
+    assert len(world.locks()) == 4
+    world.check()
