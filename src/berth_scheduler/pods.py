@@ -44,10 +44,12 @@ def reducer(known: Callable[[str, str], Obj | None]) -> Callable[[Obj], Obj]:
             "told": _told(status),
             "stamp": stamp,
         }
-        if old is not None and stamp is not None and old["stamp"] == stamp:
-            kept.update({"info": old["info"], "problem": old["problem"]})
-        else:
+        if old is None or stamp is None or old["stamp"] is None or old["stamp"][0] != stamp[0]:
             kept.update(_read(pod, read))
+        elif old["stamp"] == stamp:
+            kept.update({"info": old["info"], "problem": old["problem"]})
+        else:  # bound, or running: it is its own twin
+            kept.update(_read(pod, read if old["problem"] else old["info"].twin))
         return kept
 
     return reduce
@@ -106,26 +108,30 @@ def _read(pod: Obj, read: Callable[[Obj], PodInfo]) -> Obj:
         return {"info": PodInfo.from_manifest(empty), "problem": exc.message}
 
 
-def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[object, ...] | None:
-    """Everything that PodInfo is read from, in short; None where the API server does not count generations."""
+def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[tuple[object, ...], tuple[object, ...]] | None:
+    """Everything that PodInfo is read from, in short; None where the API server does not count generations.
+
+    First what makes another pod of it, then what `PodInfo.twin` reads.
+    """
     if not meta.get("generation"):
         return None
     resized = [
         (one.get("name"), str(one.get("allocatedResources")), str(one.get("resources")))
-        for one in status.get("containerStatuses") or ()
+        for kind in ("initContainerStatuses", "containerStatuses")
+        for one in status.get(kind) or ()
         if one.get("allocatedResources") or one.get("resources")
     ]
-    return (
-        *(meta["uid"], meta["generation"], spec.get("nodeName"), meta.get("labels"), meta.get("deletionTimestamp")),
-        *(status.get("phase"), status.get("nominatedNodeName"), status.get("startTime"), meta.get("ownerReferences")),
-        status.get("resourceClaimStatuses"),
-        resized,
-        [
-            (one.get("type"), one.get("reason"))
-            for one in status.get("conditions") or ()
-            if str(one.get("type")).startswith(("PodResize", "DisruptionTarget"))
-        ],
+    told = [(str(one.get("type")), one.get("status"), one.get("reason")) for one in status.get("conditions") or ()]
+    shape = (
+        *(meta["uid"], meta["generation"], meta.get("labels"), status.get("resourceClaimStatuses"), resized),
+        *(status.get("resources"), status.get("allocatedResources"), not status),
+        [one for one in told if one[0].startswith("PodResize")],
     )
+    life = (
+        *(spec.get("nodeName"), meta.get("deletionTimestamp"), status.get("phase"), status.get("nominatedNodeName")),
+        *(status.get("startTime"), meta.get("ownerReferences"), [one for one in told if one[0] == "DisruptionTarget"]),
+    )
+    return shape, life
 
 
 def _told(status: Obj) -> tuple[str, str, str]:

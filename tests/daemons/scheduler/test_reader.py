@@ -9,7 +9,7 @@ import pytest
 
 from berth_core.errors import BerthError
 from berth_core.model.pod import PodInfo
-from berth_scheduler.pods import Reader, alike
+from berth_scheduler.pods import Reader, alike, reducer
 from tests.oracle.clusters import case
 from tests.oracle.crowded import crowded
 
@@ -69,6 +69,52 @@ def test_reading_once_is_reading_each(make):
                 assert read(reader, one) == plainly(one), f"seed {seed}"
                 shared += len(reader._one_of) == before
     assert shared > SEEDS, "nothing was read once only"
+
+
+def life(rng, pod):
+    """What a watch tells of one pod, one after the other: each time another thing of it has changed, or nothing."""
+    now = as_sent(pod, 1)
+    now["spec"].pop("nodeName", None)
+    now["status"] = {}
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    ends = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    small = {"name": now["spec"]["containers"][0].get("name"), "allocatedResources": {"cpu": "7"}}
+    steps = [
+        lambda: now["status"].update(phase="Pending"),
+        lambda: now["status"].update(conditions=[waits]),
+        lambda: now["status"].update(nominatedNodeName="n2"),
+        lambda: now["spec"].update(nodeName="n1"),
+        lambda: now["status"].update(phase="Running", startTime="2026-01-01T00:00:00Z"),
+        lambda: now["metadata"].update(labels={"step": str(rng.random())}),
+        lambda: now["metadata"].update(
+            ownerReferences=[{"apiVersion": "v1", "kind": "K", "name": "o", "controller": True}]
+        ),
+        lambda: now["status"].update(containerStatuses=[small]),
+        lambda: now["status"].update(initContainerStatuses=[small]),
+        lambda: now["status"].update(allocatedResources={"cpu": "9"}),
+        lambda: now["status"].update(conditions=[{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]),
+        lambda: now["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"),
+        lambda: now["status"].update(conditions=[ends]),
+        lambda: now["spec"]["containers"][0].update(resources={"requests": {"cpu": "3"}}),
+    ]
+    rng.shuffle(steps)
+    for step in steps:
+        before = copy.deepcopy(now["spec"]["containers"])
+        step()
+        now["metadata"]["generation"] += now["spec"]["containers"] != before
+        yield copy.deepcopy(now)
+
+
+def test_a_pod_that_goes_on_living_is_read_as_if_it_were_new():
+    rng = Random(2)
+    for seed in range(SEEDS):
+        kept = {}
+        reduce = reducer(lambda name, namespace, kept=kept: kept.get((namespace, name)))
+        for one in life(rng, crowded(seed)["pod"]):
+            meta = one["metadata"]
+            meta.setdefault("namespace", "default")
+            found = kept[meta["namespace"], meta["name"]] = reduce(copy.deepcopy(one))
+            assert found["info"] == PodInfo.from_manifest(one), f"seed {seed}"
 
 
 def test_a_volume_for_the_token_makes_no_other_kind():
