@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which of these LocalDisks a claim could have, by the engine's own columns. The filter matching_disks calls me.
+
+I have no rule of my own: `plugins/disk_candidates.py` judges, as it does for a placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..cluster.snapshot import Snapshot
+from ..errors import InputError
+from ..model.labels import LabelSelector
+from ..model.placement import DiskClaim
+from ..model.quantity import bytes_
+from ..plugins.disk_candidates import disk_verdicts
+
+_MODES = ("Filesystem", "Block")
+
+
+def matching_disks(
+    disks: Sequence[Mapping[str, Any]],
+    selector: Mapping[str, Any] | None = None,
+    size: str | int = 0,
+    storage_class: str | None = None,
+    volume_mode: str = "Filesystem",
+    fs_type: str | None = None,
+    explain: bool = False,
+) -> list[dict[str, Any]]:
+    """The disks that match, as they were given; with ``explain`` ``{name, node, fits, reason, detail}`` for each.
+
+    Both are sorted by node and name. Raises InputError, QuantityError, SelectorError.
+    """
+    if volume_mode not in _MODES:
+        raise InputError(f"volume_mode is {volume_mode!r}: expected {' or '.join(_MODES)}")
+    wanted = LabelSelector.parse(selector) if selector else None
+    claim = DiskClaim("disk", bytes_(size), storage_class, volume_mode, fs_type, wanted)
+    snapshot = Snapshot.from_objects(nodes=(), pods=(), disks=disks, devices=(), berths=())
+    verdicts = disk_verdicts(snapshot, None, claim)
+    if explain:
+        return [
+            {"name": one.name, "node": one.node, "fits": one.fits, "reason": one.reason, "detail": one.detail}
+            for one in verdicts
+        ]
+    named = {str(disk["metadata"]["name"]): disk for disk in disks}
+    return [dict(named[one.name]) for one in verdicts if one.fits]
