@@ -7,6 +7,7 @@ import re
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +54,24 @@ class Extender(ControllerProcess):
 
 
 class Stock:
-    """A kube-scheduler for one world: its name is the world's, and the extender stands in its configuration."""
+    """A kube-scheduler for one world: its name is the world's, and the extender stands in its configuration.
 
-    def __init__(self, plane: Any, world: Any, folder: Path, url: str) -> None:
+    ``others``: extenders that stand there already.
+    """
+
+    def __init__(
+        self, plane: Any, world: Any, folder: Path, at: ExtenderAddress, others: Sequence[dict[str, Any]] = ()
+    ) -> None:
         source = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
             "leaderElection": {"leaderElect": False},
             "profiles": [{"schedulerName": world.name}],
+            "extenders": list(others),
         }
         file, self.log = folder / "kube-scheduler.yaml", folder / "kube-scheduler.log"
-        file.write_text(yaml.safe_dump(with_extender(plane.status()["version"], source, ExtenderAddress(url))))
+        file.write_text(yaml.safe_dump(with_extender(plane.status()["version"], source, at)))
         argv = [str(plane.bin_dir / "kube-scheduler"), "--config", str(file), "--secure-port", "0", "-v", "2"]
         with self.log.open("ab") as stream:
             self.process = subprocess.Popen(argv, stdout=stream, stderr=stream)

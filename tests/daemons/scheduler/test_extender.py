@@ -5,15 +5,19 @@ Fake nodes, real objects. Where no controller runs, the extender keeps its promi
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.controller.world import GI, until
+from berth_core.config.stock import ExtenderAddress
+from tests.daemons.controller.world import GI, ROOT, until
+from tests.support.certificates import authority, pem
 
 pytestmark = pytest.mark.slow
 NO_DISK = "node(s) didn't have a free local disk for v0"
@@ -210,7 +214,7 @@ def test_behind_kube_scheduler(plane: Any, world: Any, extend: Callable[..., Any
     nodes = ground(world, 1, 2)
     extender = extend()
     controller = Process(controller_kubeconfig(plane, world.api, tmp_path / "controller"), tmp_path / "controller.log")
-    stock = Stock(plane, world, tmp_path, extender.url)
+    stock = Stock(plane, world, tmp_path, ExtenderAddress(extender.url))
     try:
         # Each claim alone would fit either node: only the extender knows that both together do not.
         pod("pair", "left", "right")
@@ -243,3 +247,92 @@ def test_behind_kube_scheduler(plane: Any, world: Any, extend: Callable[..., Any
         stock.stop()
         controller.stop()
         print(stock.text()[-5000:], controller.text())
+
+
+PRIORITY_CLASS = kinds.Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
+
+
+def pair(folder: Path, name: str) -> tuple[str, str]:
+    """Certificate and key of somebody who is his own authority, as files."""
+    key, certificate = authority()
+    files = folder / f"{name}.crt", folder / f"{name}.key"
+    for file, content in zip(files, (certificate, pem(key)), strict=True):
+        file.write_bytes(content)
+    return str(files[0]), str(files[1])
+
+
+def deployed(plane: Any, world: Any, folder: Path) -> list[str]:
+    """Let the API server look at deploy/extender, and at a pod as the Deployment makes it; return its arguments."""
+    file = ROOT / "deploy" / "extender" / "deployment.yaml"
+    plane.kubectl("apply", "--dry-run=server", "-f", str(file))
+    (body,) = (one for one in yaml.safe_load(file.read_text())["items"] if one["kind"] == "Deployment")
+    template = body["spec"]["template"]
+    meta = {**template["metadata"], "name": "one", "namespace": body["metadata"]["namespace"]}
+    (folder / "pod.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", **template, "metadata": meta}))
+    plane.kubectl("create", "--dry-run=server", "-f", str(folder / "pod.yaml"))
+    container = template["spec"]["containers"][0]
+    ((mounted,), (command, *flags)) = container["volumeMounts"], container["args"]
+    assert (container["command"], command) == (["python3", "-m", "berth_scheduler"], "extend")
+    return [one.replace(mounted["mountPath"], str(folder)) for one in flags]
+
+
+def published(world: Any) -> set[str]:
+    """Nodes of which kube-scheduler has been told that they have a disk of the world's class."""
+    listed = world.api.list(kinds.CSI_STORAGE_CAPACITY)
+    return {
+        one["nodeTopology"]["matchLabels"]["kubernetes.io/hostname"]
+        for one in listed
+        if one["storageClassName"] == world.name and one.get("maximumVolumeSize", one.get("capacity")) != "0"
+    }
+
+
+def test_two_behind_one_kube_scheduler_one_of_them_by_tls(
+    plane: Any, world: Any, extend: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Whoever is asked first judges and the other one binds, which is started as its Deployment starts it; and of two
+    nodes on which room could be made that with the disks is taken, though the pods there are of more priority."""
+    from tests.daemons.controller.world import Process, install
+    from tests.daemons.controller.world import kubeconfig as controller_kubeconfig
+    from tests.daemons.scheduler.extending import REQUESTS, Stock
+    from tests.support.tcp import free_port
+
+    install(plane)
+    nodes = ground(world, 2, 1)
+    for name, value in (("low", -20), ("less", -10), ("high", 1000)):
+        world.api.create(PRIORITY_CLASS, {"metadata": {"name": f"{world.name}-{name}"}, "value": value})
+    first, port = extend(), free_port()
+    server, client = pair(tmp_path, "tls"), pair(tmp_path, "client")
+    shutil.copy(client[0], tmp_path / "ca.crt")
+    extend(*deployed(plane, world, tmp_path), at=port)
+    binds = ExtenderAddress(f"https://127.0.0.1:{port}", ca_file=server[0], cert_file=client[0], key_file=client[1])
+    judges = {"urlPrefix": first.url, "filterVerb": "filter", "preemptVerb": "preempt", "nodeCacheCapable": True}
+    controller = Process(controller_kubeconfig(plane, world.api, tmp_path / "controller"), tmp_path / "controller.log")
+    running = [controller]
+    try:
+        # Before kube-scheduler starts: no change of a capacity would have it look again at a pod that lacks cpu too.
+        until(lambda: published(world) == set(nodes), "the controller does not tell of the disks")
+        stock = Stock(plane, world, tmp_path, binds, [judges])
+        running.append(stock)
+        for node, level in zip(nodes, ("less", "low"), strict=True):
+            spread = {"nodeSelector": {"kubernetes.io/hostname": node}, "priorityClassName": f"{world.name}-{level}"}
+            world.pod(f"fills-{level}", cpu="1500m", **spread)
+        world.placed("fills-low", "fills-less")
+        world.claim("left")
+        world.claim("right")
+        needs = {"requests": {**REQUESTS["requests"], "cpu": "1"}, "limits": REQUESTS["limits"]}
+        containers = [{"name": "main", "image": "none", "resources": needs}]
+        world.pod("db", "left", "right", containers=containers, priorityClassName=f"{world.name}-high")
+        assert world.placed("db") == [nodes[0]]
+        world.wait_bound("left", "right")
+        until(lambda: world.get_pod("fills-less") is None, "the victim does not go")
+        assert world.where("fills-low") == nodes[1]
+        assert {lock["claim"] for lock in world.locks().values()} == {"left", "right"}
+        world.check()
+        assert " msg=bound " in (tmp_path / "extender-1.log").read_text()
+        assert " msg=bound " not in first.text()
+    finally:
+        for process in running:
+            process.stop()
+            print(process.text()[-5000:])
+        for name in ("low", "less", "high"):
+            world.delete(PRIORITY_CLASS, f"{world.name}-{name}")
