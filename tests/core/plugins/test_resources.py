@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth_core.cluster.columns import every_row
 from berth_core.cluster.snapshot import Snapshot
 from berth_core.framework.contract import Code
+from berth_core.framework.state import Cycle
 from berth_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from berth_core.plugins.node_resources_fit import NodeResourcesFit
-from berth_core.plugins.resource_scores import Load, balanced, broken_line, round_half_away
+from berth_core.plugins.resource_scores import broken_line, round_half_away
 from tests.core.cluster.objects import berth, container, node, pod, request
 from tests.core.plugins.helpers import codes, judged, scored
 
@@ -218,18 +220,26 @@ def test_scores_stay_in_range(cpu, memory, used_cpu, used_memory, want_cpu, want
 
 capacity = st.integers(1, 1 << 45)
 share = st.integers(0, 150)
+RATED = (NodeResourcesFit(), NodeResourcesBalancedAllocation(), strategy("LeastAllocated", ("memory", 3), ("cpu", 2)))
 
 
 @given(capacity, share, share, capacity, share, share)
-def test_one_row_is_rated_as_one_of_many(cpu, cpu_used, cpu_more, memory, memory_used, memory_more):
+def test_one_row_is_asked_about_as_one_of_many(cpu, cpu_used, cpu_more, memory, memory_used, memory_more):
     """For a single row other code does the same arithmetic: not a unit may differ."""
+    used = ("a", f"{cpu * cpu_used // 100}m", str(memory * memory_used // 100), {})
+    snapshot = cluster(node("a", f"{cpu}m", str(memory)), node("b"), used=[used])
+    asked = wants(f"{cpu * cpu_more // 100}m", str(memory * memory_more // 100))
+    many, cycle = every_row(2), Cycle(snapshot, asked)
+    for plugin in RATED:
+        apart = [plugin.score(cycle, many[row : row + 1]).tolist()[0] for row in (0, 1)]
+        assert apart == plugin.score(cycle, many).tolist()
+    verdict = NodeResourcesFit().filter(cycle, many)
+    for row in (0, 1):
+        alone = NodeResourcesFit().filter(cycle, many[row : row + 1])
+        assert alone.table[int(alone.codes[0])] == verdict.table[int(verdict.codes[row])]
 
-    def of(amount, used, more, times):
-        before, after = amount * used // 100, amount * (used + more) // 100
-        return Load(*(np.array([value] * times, dtype=np.int64) for value in (before, after, amount)), None)
 
-    rated = [
-        balanced([of(cpu, cpu_used, cpu_more, times), of(memory, memory_used, memory_more, times)], times)
-        for times in (1, 2)
-    ]
-    assert rated[0].tolist() * 2 == rated[1].tolist()
+def test_one_row_of_a_resource_that_not_every_node_has():
+    snapshot = cluster(node("a", memory="0"), node("b"))
+    found = scored(NodeResourcesFit(), snapshot, wants("1", "1Gi"))
+    assert {name: scored(NodeResourcesFit(), snapshot, wants("1", "1Gi"), among=[name])[name] for name in "ab"} == found

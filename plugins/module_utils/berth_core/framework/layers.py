@@ -151,8 +151,11 @@ class ScoreLayer:
         if stale is not None:
             self._known[stale] = False
         self._fresh.caught_up(cycle.snapshot)
+        if stale is not None and rows is self._rows:  # all others are known
+            asked: IntColumn = stale[passed[stale]]
+        else:
+            asked = (passed & ~self._known).nonzero()[0]
         self._rows = None  # until all is known
-        asked: IntColumn = (passed & ~self._known).nonzero()[0]
         if len(asked):
             self._ask(cycle, asked, computed)
         if self._relative:

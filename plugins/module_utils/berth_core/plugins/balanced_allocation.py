@@ -18,6 +18,7 @@ from ..framework.contract import SKIPPED, SUCCESS, Dirt, Status
 from ..framework.state import Cycle
 from ..model.requests import CPU, MEMORY
 from .args import known_only, weighted_resources
+from .one_row import balanced_of_one, loads_of_one
 from .resource_scores import balanced, load
 
 
@@ -56,5 +57,10 @@ class NodeResourcesBalancedAllocation:
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate the change of balance."""
         requests = dict(cycle.request.pod.requests)
+        if len(rows) == 1:
+            known = loads_of_one(cycle.snapshot.nodes, requests, self.resources, int(rows[0]), nonzero=False)
+            found = None if known is None else balanced_of_one(known)
+            if found is not None:
+                return found
         loads = [load(cycle.snapshot, name, requests.get(name, 0), rows, nonzero=False) for name in self.resources]
         return balanced(loads, len(rows))

@@ -20,6 +20,7 @@ from ..model.pod import PodInfo
 from ..model.quantity import format_bytes, format_cpu
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, is_extended, is_scalar
 from .args import known_only, weighted_resources
+from .one_row import fits, least_allocated_of_one, loads_of_one
 from .resource_scores import least_allocated, load, most_allocated, requested_to_capacity
 
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -88,6 +89,8 @@ class NodeResourcesFit:
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
         """Refuse rows where something is short; all that is short is named."""
         nodes, wanted = cycle.snapshot.nodes, self._wanted(cycle.request.pod)
+        if len(rows) == 1 and fits(nodes, wanted, int(rows[0])):
+            return Verdict(ints(1), (SUCCESS,))
         short = nodes.requested[PODS][rows] >= nodes.allocatable[PODS][rows]
         for name, value in wanted:
             short |= nodes.column(nodes.requested, name)[rows] > nodes.column(nodes.allocatable, name)[rows] - value
@@ -122,6 +125,11 @@ class NodeResourcesFit:
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate by the strategy."""
         requests = dict(cycle.request.pod.score_requests)
+        if len(rows) == 1 and self.strategy == "LeastAllocated":
+            names = [name for name, _weight in self.resources]
+            known = loads_of_one(cycle.snapshot.nodes, requests, names, int(rows[0]), nonzero=True)
+            if known is not None:
+                return least_allocated_of_one(known, [weight for _name, weight in self.resources])
         loads = [
             load(cycle.snapshot, name, requests.get(name, 0), rows, nonzero=True) for name, _weight in self.resources
         ]

@@ -147,7 +147,7 @@ def balanced(loads: Sequence[Load], rows: int) -> IntColumn:
     75 no change, 100 at best, 50 at worst.
     """
     two = len(loads) == 2 and loads[0].counts is None and loads[1].counts is None
-    balance = (_balance_of_one_row if rows == 1 else _balance_of_two) if two else _balance
+    balance = _balance_of_two if two else _balance
     with_pod = balance([one.after for one in loads], loads, rows)
     without = balance([one.before for one in loads], loads, rows)
     return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
@@ -159,12 +159,6 @@ def _balance_of_two(used: Sequence[IntColumn], loads: Sequence[Load], _rows: int
     first -= np.minimum(used[1] / loads[1].allocatable, 1.0)
     score: IntColumn = ((1 - np.abs(first / 2)) * float(MAX_SCORE)).astype(np.int64)
     return score
-
-
-def _balance_of_one_row(used: Sequence[IntColumn], loads: Sequence[Load], _rows: int) -> IntColumn:
-    """Return what `_balance_of_two` returns. A pod like the last one asks about one row, and numpy is slow with one."""
-    first, second = (min(float(one[0]) / float(of.allocatable[0]), 1.0) for one, of in zip(used, loads))
-    return ints(1, int((1 - abs((first - second) / 2)) * float(MAX_SCORE)))
 
 
 def _balance(used: Sequence[IntColumn], loads: Sequence[Load], rows: int) -> IntColumn:
