@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,17 +10,9 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.resource_list import OPERATION
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
-    BERTH,
-    LOCAL_DEVICE,
-    LOCAL_DISK,
-    NODE,
-    POD,
-    Resource,
-)
+from tests.support.small_cluster import Gi, small_cluster
 
 pytestmark = pytest.mark.usefixtures("crds")
-Gi, Mi = 1 << 30, 1 << 20
 Module = Callable[..., dict[str, Any]]
 
 
@@ -35,97 +26,10 @@ def module(control_plane: Any) -> Module:
     return run
 
 
-def put(
-    api: ApiClient, kind: Resource, name: str, namespace: str | None = None, status: Any = None, **more: Any
-) -> dict[str, Any]:
-    metadata = {"name": name, **more.pop("metadata", {}), **({"namespace": namespace} if namespace else {})}
-    made = api.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **more})
-    if status is None:
-        return made
-    return api.patch(kind, name, namespace, {"status": status}, subresource="status")  # controllers write nodes, too
-
-
-def settled(api: ApiClient, node: str, taints: list[str]) -> None:
-    """Wait for the node lifecycle controller: it takes off the taint that admission gives every new node."""
-    deadline = time.monotonic() + 60
-    while [taint["key"] for taint in (api.get(NODE, node) or {})["spec"].get("taints", [])] != taints:
-        assert time.monotonic() < deadline, f"the taints of {node} do not become {taints}"
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def cluster(api: ApiClient, name: str, namespace: str) -> Iterator[str]:
-    """Two nodes; on the first a pod, a berth without a pod, disks in every state and a shared device."""
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10", "ephemeral-storage": "20Gi"}
-    nodes = [f"{name}-a", f"{name}-b"]
-    for node in nodes:
-        ready = {"type": "Ready", "status": "True", "reason": "Made", "message": "by a test"}
-        status = {"allocatable": allocatable, "capacity": allocatable, "conditions": [ready]}
-        put(
-            api,
-            NODE,
-            node,
-            status=status,
-            metadata={"labels": {"test": name}},
-            spec={"unschedulable": node == nodes[1]},
-        )
-    settled(api, nodes[0], [])
-    settled(api, nodes[1], ["node.kubernetes.io/unschedulable"])
-    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
-    put(
-        api,
-        POD,
-        "here",
-        namespace,
-        spec={"nodeName": nodes[0], "containers": [container], "automountServiceAccountToken": False},
-    )
-    status = {"phase": "Reserved"}
-    requests = {"cpu": "1", "memory": "2Gi"}
-    put(
-        api,
-        BERTH,
-        "db-0",
-        namespace,
-        status,
-        spec={"app": "db", "ordinal": 0, "nodeName": nodes[0], "requests": requests},
-    )
-    lock = {
-        "namespace": namespace,
-        "name": "db-0",
-        "uid": "u",
-        "app": "db",
-        "ordinal": 0,
-        "claim": "data",
-        "dataUID": "u",
-    }
-    kept = {key: lock[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}
-    disks: dict[str, tuple[str, dict[str, Any], str]] = {
-        "1-free": (nodes[0], {}, "Available"),
-        "2-held": (nodes[0], {"claimRef": lock}, "Locked"),
-        "3-kept": (nodes[0], {"retainedFor": kept}, "Released"),
-        "4-kept-back": (nodes[0], {"reserved": True}, "Available"),
-        "5-broken": (nodes[0], {}, "Faulted"),
-        "6-new": (nodes[0], {}, ""),
-        "7-other": (nodes[1], {}, "Available"),
-    }
-    for index, (disk, (node, spec, phase)) in enumerate(disks.items(), 1):
-        spec = {
-            "nodeName": node,
-            "identity": {"serial": f"{name}-{disk}", "size": index * Gi},
-            "storageClassName": "fast",
-            **spec,
-        }
-        put(api, LOCAL_DISK, f"{name}-{disk}", status={"phase": phase} if phase else None, spec=spec)
-    share = {"namespace": namespace, "name": "db-0", "uid": "u", "claim": "gpu", "shares": 300}
-    device = {"nodeName": nodes[0], "deviceClass": "gpu", "uuid": name, "claimRefs": [share]}
-    put(api, LOCAL_DEVICE, f"{name}-gpu", status={"phase": "Available"}, spec=device)
-    yield name
-    for disk in disks:
-        api.delete(LOCAL_DISK, f"{name}-{disk}")
-    api.delete(LOCAL_DEVICE, f"{name}-gpu")
-    api.delete(BERTH, "db-0", namespace)
-    for node in nodes:
-        api.delete(NODE, node)
+    with small_cluster(api, name, namespace):
+        yield name
 
 
 def test_everything(module: Module, cluster: str, namespace: str, world: Callable[[], dict[str, str]]) -> None:

@@ -25,14 +25,6 @@ from .app.sources import load_template
 from .base import Context, Operation
 from .stateful_app import OPTIONS as APP_OPTIONS
 
-#: Everything that may decide about a pod. Locks before berths, so that no lock is seen whose berth is not there yet.
-_KINDS = (
-    *(kinds.LOCAL_DISK, kinds.LOCAL_DEVICE, kinds.BERTH, kinds.NODE, kinds.POD, kinds.PV, kinds.PVC),
-    *(kinds.STORAGE_CLASS, kinds.NAMESPACE, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT, kinds.SERVICE),
-    *(kinds.REPLICATION_CONTROLLER, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.POD_DISRUPTION_BUDGET),
-)
-#: Read where the pod asks for devices by claims, and the profile has the plugin that knows them.
-_DEVICES = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 _LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 _OF_APPS = ("disks", "devices", "topology_spread_constraints")
 _MOST = 1000
@@ -80,19 +72,13 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
         pod = {**pod, "metadata": {"namespace": params["namespace"], **pod["metadata"]}}
     extra = [_claim(index, one, params["namespace"]) for index, one in enumerate(params["claims"] or ())]
     client = context.client
-    lists = {kind.kind: client.list(kind, fields=_LIVING if kind is kinds.POD else None) for kind in _KINDS}
+    lists = {kind.kind: client.list(kind, fields=_LIVING if kind is kinds.POD else None) for kind in what_if.KINDS}
     lists[kinds.PVC.kind] += extra
     if pod is None:
         pod = _named(lists[kinds.POD.kind], params["pod_name"], params["namespace"])
-    if pod["spec"].get("resourceClaims") and any(one.name == "DynamicResources" for one in profile.plugins):
-        lists.update({kind.kind: client.list(kind) for kind in _DEVICES})
-    meta = pod["metadata"]
-    # What is there of the pod itself is no other pod's room.
-    own = (meta["namespace"], meta.get("name"))
-    lists[kinds.POD.kind] = [
-        one for one in lists[kinds.POD.kind] if (one["metadata"]["namespace"], one["metadata"]["name"]) != own
-    ]
-    return what_if.judge_pod(profile, what_if.Listed(lists), pod, params["replicas"])
+    if what_if.asks_for_devices(profile, pod):
+        lists.update({kind.kind: client.list(kind) for kind in what_if.DEVICE_KINDS})
+    return what_if.judge_pod(profile, what_if.beside(lists, pod), pod, params["replicas"])
 
 
 def _named(pods: list[dict[str, Any]], name: str, namespace: str) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def resource_list(snapshot: Snapshot, only: Collection[str] | None = None) -> di
         if only is None or device.node_name in only
     ]
     rows = [row for row, name in enumerate(snapshot.nodes.names) if only is None or name in only]
-    nodes = [_node_entry(snapshot, row, shown, devices) for row in rows]
+    here = _by_node(snapshot, shown, devices)
+    nodes = [_node_entry(snapshot, row, here.get(snapshot.nodes.names[row], _Here())) for row in rows]
     return {"nodes": nodes, "disks": shown, "devices": devices, "totals": _totals(nodes, shown, devices)}
 
 
@@ -100,15 +101,33 @@ def device_entry(device: LocalDevice) -> dict[str, Any]:
     }
 
 
-def _node_entry(
-    snapshot: Snapshot, row: int, disks: list[dict[str, Any]], devices: list[dict[str, Any]]
-) -> dict[str, Any]:
+class _Here:
+    """What is on one node."""
+
+    def __init__(self) -> None:
+        self.disks: list[dict[str, Any]] = []
+        self.devices: list[dict[str, Any]] = []
+        self.berths: list[str] = []
+
+
+def _by_node(snapshot: Snapshot, disks: list[dict[str, Any]], devices: list[dict[str, Any]]) -> dict[str, _Here]:
+    """Looked at once each, for a cluster has thousands of nodes."""
+    found: dict[str, _Here] = {}
+    for disk in disks:
+        found.setdefault(disk["node"], _Here()).disks.append(disk)
+    for device in devices:
+        found.setdefault(device["node"], _Here()).devices.append(device)
+    for record in snapshot.berths.values():
+        found.setdefault(record.node_name, _Here()).berths.append(f"{record.namespace}/{record.name}")
+    return found
+
+
+def _node_entry(snapshot: Snapshot, row: int, here: _Here) -> dict[str, Any]:
     table, name = snapshot.nodes, snapshot.nodes.names[row]
     info = table.infos[row]
     allocatable = {key: int(column[row]) for key, column in sorted(table.allocatable.items())}
     requested = {key: int(column[row]) for key, column in sorted(table.requested.items())}
     keys = [key for key in sorted({*allocatable, *requested}) if allocatable.get(key) or requested.get(key)]
-    here = [record for record in snapshot.berths.values() if record.node_name == name]
     return {
         "name": name,
         "schedulable": not info.unschedulable,
@@ -117,9 +136,9 @@ def _node_entry(
         "allocatable": {key: allocatable.get(key, 0) for key in keys},
         "requested": {key: requested.get(key, 0) for key in keys},
         "free": {key: allocatable.get(key, 0) - requested.get(key, 0) for key in keys},
-        "disks": disk_counts([disk for disk in disks if disk["node"] == name]),
-        "devices": device_counts([device for device in devices if device["node"] == name]),
-        "berths": sorted(f"{record.namespace}/{record.name}" for record in here),
+        "disks": disk_counts(here.disks),
+        "devices": device_counts(here.devices),
+        "berths": sorted(here.berths),
     }
 
 

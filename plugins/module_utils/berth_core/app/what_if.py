@@ -20,6 +20,7 @@ from ..framework.cycle import Outcome, place
 from ..framework.diagnosis import Diagnosis
 from ..framework.dry_run import post_filter
 from ..framework.profile import Profile
+from ..model import resources as kinds
 from ..model.placement import Placement, PlacementRequest
 from ..model.pod import PodInfo
 from ..model.resources import Resource
@@ -28,6 +29,16 @@ from .asking import ask
 from .choose import World, object_verdicts
 from .observed import Object
 from .wanted import AppWanted
+
+KINDS = (
+    *(kinds.LOCAL_DISK, kinds.LOCAL_DEVICE, kinds.BERTH, kinds.NODE, kinds.POD, kinds.PV, kinds.PVC),
+    *(kinds.STORAGE_CLASS, kinds.NAMESPACE, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT, kinds.SERVICE),
+    *(kinds.REPLICATION_CONTROLLER, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.POD_DISRUPTION_BUDGET),
+)
+"""Everything that may decide about a pod. Locks before berths, so that no lock is seen whose berth is not there yet."""
+
+DEVICE_KINDS = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
+"""Listed where a pod asks for devices (`asks_for_devices`)."""
 
 
 class Listed:
@@ -44,6 +55,19 @@ class Listed:
             if meta["name"] == name and (not kind.namespaced or meta.get("namespace") == namespace):
                 return dict(item)
         return None
+
+
+def asks_for_devices(profile: Profile, pod: Object) -> bool:
+    """Whether the pod has claims for devices, and the profile a plugin that knows them."""
+    return bool(pod["spec"].get("resourceClaims")) and any(one.name == "DynamicResources" for one in profile.plugins)
+
+
+def beside(lists: Mapping[str, Sequence[Object]], pod: Object) -> Listed:
+    """The lists as that pod finds them: what is there of the pod itself is no other pod's room."""
+    meta = pod["metadata"]
+    own = (meta["namespace"], meta.get("name"))
+    pods = [one for one in lists[kinds.POD.kind] if (one["metadata"]["namespace"], one["metadata"]["name"]) != own]
+    return Listed({**lists, kinds.POD.kind: pods})
 
 
 def judge_pod(profile: Profile, known: Listed, pod: Object, times: int = 1) -> list[dict[str, Any]]:

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole cluster for readers: the resource list with the nodes' addresses, and a row for every Berth.
+
+The inventory plugin, the lookup, the report and kubectl-berth show what I make of lists that they have read. I decide
+nothing and add no rule of my own: what is free is what `resource_list` says. Everything is JSON-able, sorted by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..cluster.snapshot import Snapshot
+from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
+from .observed import recorded
+from .resource_list import resource_list
+
+Object = Mapping[str, Any]
+Lists = Mapping[str, Sequence[Object]]
+"""Objects by the name of their kind."""
+
+KINDS = (NODE, LOCAL_DISK, LOCAL_DEVICE, BERTH, POD)
+"""What has to be listed, in this order: locks before berths, so that no lock is shown whose berth is not there yet."""
+
+LIVING = "status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector for pods: those that have ended hold nothing any more, and a long-lived cluster has many of them."""
+
+
+def overview(lists: Lists, whole: bool = True) -> dict[str, Any]:
+    """``{nodes, disks, devices, totals, berths}``; each node has ``ready`` and ``addresses`` (type -> address) too.
+
+    ``whole`` false: the lists hold some nodes only, and all else is restricted to them.
+    """
+    nodes = lists[NODE.kind]
+    snapshot = Snapshot.from_objects(
+        nodes=nodes,
+        pods=lists[POD.kind],
+        disks=lists[LOCAL_DISK.kind],
+        devices=lists[LOCAL_DEVICE.kind],
+        berths=lists[BERTH.kind],
+    )
+    only = None if whole else {str(node["metadata"]["name"]) for node in nodes}
+    found = resource_list(snapshot, only)
+    named = {str(node["metadata"]["name"]): node for node in nodes}
+    for entry in found["nodes"]:
+        status = named.get(entry["name"], {}).get("status") or {}
+        entry.update(ready=_ready(status), addresses=_addresses(status))
+    rows = [berth_row(record) for record in lists[BERTH.kind] if only is None or record["spec"].get("nodeName") in only]
+    return {**found, "berths": sorted(rows, key=lambda row: (row["namespace"], row["app"], row["ordinal"]))}
+
+
+def berth_row(record: Object) -> dict[str, Any]:
+    """One Berth: whose it is, where, what it holds, and how far it has come by its own record."""
+    meta, spec, status = record["metadata"], record["spec"], record.get("status") or {}
+    return {
+        "namespace": str(meta["namespace"]),
+        "name": str(meta["name"]),
+        "app": str(spec["app"]),
+        "ordinal": int(spec["ordinal"]),
+        "node": str(spec.get("nodeName") or ""),
+        "disks": [{"claim": one["claim"], "name": one["name"]} for one in spec.get("disks") or ()],
+        "devices": [
+            {"claim": one["claim"], "name": one["name"], "shares": one["shares"]} for one in spec.get("devices") or ()
+        ],
+        "phase": recorded(record),
+        "pod": status.get("podName"),
+    }
+
+
+def _ready(status: Object) -> bool:
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ())
+
+
+def _addresses(status: Object) -> dict[str, str]:
+    """The first address of each type, as the kubelet put them in order."""
+    found: dict[str, str] = {}
+    for one in status.get("addresses") or ():
+        found.setdefault(str(one["type"]), str(one["address"]))
+    return found

@@ -1,0 +1,100 @@
+"""kubectl-berth: the command line. `kubectl berth --help`, once it is on the PATH, or `kubectl-berth --help`.
+
+Exit status: 0 all is well; 1 there is drift, or a replica has no place; 2 wrong usage or settings; 3 the API server
+refused us or cannot be reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from berth_core.errors import BerthError, InputError, QuantityError
+from berth_kube import config
+from berth_kube.client import KubeClient
+
+from . import commands, tables
+
+NAME = "kubectl-berth"
+FINE, FOUND, USAGE, REFUSED = 0, 1, 2, 3
+
+
+class Command(NamedTuple):
+    """What a command does, in one line; how it reads and answers, and how the answer is written."""
+
+    words: str
+    run: Callable[[KubeClient, argparse.Namespace], Awaitable[commands.Answer]]
+    text: Callable[[tables.Answer], str]
+
+
+COMMANDS = {
+    "show": Command("berths, and who holds which disk and device", commands.show, tables.show),
+    "explain": Command("why a pod, or the replicas of an app, wait", commands.explain, tables.explain),
+    "drift": Command("what is not as it was declared, and what nobody holds any more", commands.drift, tables.drift),
+    "top": Command("disk room by node and class: used and free", commands.top, tables.top),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        answer = asyncio.run(_run(options))
+    except (InputError, QuantityError) as exc:
+        return _failed(exc, USAGE)
+    except BerthError as exc:
+        return _failed(exc, REFUSED)
+    command = COMMANDS[options.command]
+    text = json.dumps(answer.value, indent=2) + "\n" if options.output == "json" else command.text(answer.value)
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FINE if answer.good else FOUND
+
+
+async def _run(options: argparse.Namespace) -> commands.Answer:
+    who = config.load(options.kubeconfig, options.context, allow_insecure=options.insecure)
+    async with KubeClient(who, user_agent=NAME, timeout=options.timeout) as client:
+        return await COMMANDS[options.command].run(client, options)
+
+
+def _failed(exc: BerthError, status: int) -> int:
+    sys.stderr.write(f"{NAME}: {tables.clean(exc.message)}\n")
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kubectl berth",
+        description="Who holds which local disk, why a pod waits, what has drifted, how much room is left.",
+        epilog="Exit status: 0 all is well; 1 drift, or a replica without a place; 2 usage; 3 the API server.",
+    )
+    several = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        one = several.add_parser(name, help=command.words, description=command.words.capitalize() + ".")
+        one.add_argument("-o", "--output", choices=("text", "json"), default="text")
+        one.add_argument("--kubeconfig", help="the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)")
+        one.add_argument("--context", help="its context")
+        one.add_argument("--insecure", action="store_true", help="obey a kubeconfig that gives up verified TLS")
+        one.add_argument("--timeout", type=float, default=30.0, help="seconds for one request (default: 30)")
+        if name in ("show", "explain"):
+            one.add_argument("-n", "--namespace", help="the namespace (default: the context's)")
+        if name == "show":
+            one.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces, and free disks")
+            one.add_argument("--app", help="of this app alone")
+        if name == "explain":
+            one.add_argument("name", metavar="POD|APP")
+        if name == "drift":
+            one.add_argument("--declared", metavar="FILE", help="YAML list of declared disks (local_disk_plan)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Answers as text: columns like kubectl's. __main__ calls me; what is in them, commands.py says.
+
+Text that comes from the cluster goes to a terminal here: control characters become visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from berth_core.model.quantity import format_bytes, format_cpu
+
+Answer = Mapping[str, Any]
+_GAP = "   "
+
+
+def clean(value: object) -> str:
+    """A value without anything that a terminal would obey."""
+    text = "" if value is None else str(value)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns as wide as their widest cell; a dash for what is empty."""
+    lines = [tuple(head), *(tuple(clean(cell) or "-" for cell in row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "".join(
+        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
+    )
+
+
+def show(answer: Answer) -> str:
+    """Berths, then who holds which disk and device."""
+    berths = table(
+        ("NAMESPACE", "APP", "ORDINAL", "PHASE", "NODE", "POD", "DISKS", "DEVICES"),
+        [
+            (
+                *(row[key] for key in ("namespace", "app", "ordinal", "phase", "node", "pod")),
+                ",".join(disk["name"] for disk in row["disks"]),
+                ",".join(f"{device['name']}({device['shares']})" for device in row["devices"]),
+            )
+            for row in answer["berths"]
+        ],
+    )
+    disks = table(
+        ("NODE", "DISK", "CLASS", "SIZE", "PHASE", "HOLDER", "CLAIM"),
+        [
+            (disk["node"], disk["name"], disk["storage_class"], format_bytes(disk["size"]), disk["phase"], *_held(disk))
+            for disk in answer["disks"]
+        ],
+    )
+    devices = table(
+        ("NODE", "DEVICE", "CLASS", "FREE SHARES", "PHASE", "HOLDERS"),
+        [
+            (
+                *(device[key] for key in ("node", "name", "device_class")),
+                f"{device['free_shares']} of {device['shares']}",
+                device["phase"],
+                ",".join(f"{one['namespace']}/{one['berth']}({one['shares']})" for one in device["holders"]),
+            )
+            for device in answer["devices"]
+        ],
+    )
+    return "\n".join(part for part in (berths, disks, devices if answer["devices"] else "") if part)
+
+
+def _held(disk: Mapping[str, Any]) -> tuple[str, str]:
+    holder, kept = disk["holder"], disk["retained_for"]
+    if holder:
+        return f"{holder['namespace']}/{holder['berth']}", holder["claim"]
+    if kept:
+        return f"data of {kept['namespace']}/{kept['app']}-{kept['ordinal']}", kept["claim"]
+    return (f"({disk['why_not_free']})" if disk["why_not_free"] else "free"), ""
+
+
+def top(answer: Answer) -> str:
+    """Room by node, then by class."""
+    nodes = table(
+        ("NODE", "DISKS FREE", "ROOM FREE", "USED", "DEVICES FREE", "CPU FREE", "MEMORY FREE", "SCHEDULABLE"),
+        [
+            (
+                node["name"],
+                f"{node['disks']['free']} of {node['disks']['total']}",
+                f"{format_bytes(node['disks']['free_bytes'])} of {format_bytes(node['disks']['bytes'])}",
+                f"{node['used_percent']}%",
+                f"{node['devices']['free_shares']} of {node['devices']['shares']}" if node["devices"]["total"] else "",
+                format_cpu(node["free"].get("cpu", 0)),
+                format_bytes(node["free"].get("memory", 0)),
+                "yes" if node["schedulable"] else "no",
+            )
+            for node in answer["nodes"]
+        ],
+    )
+    classes = table(
+        ("CLASS", "DISKS FREE", "ROOM FREE", "USED", "LARGEST FREE"),
+        [
+            (
+                one["storage_class"],
+                f"{one['free']} of {one['total']}",
+                f"{format_bytes(one['free_bytes'])} of {format_bytes(one['bytes'])}",
+                f"{one['used_percent']}%",
+                format_bytes(one["largest_free"]) if one["largest_free"] else "",
+            )
+            for one in answer["classes"]
+        ],
+    )
+    return f"{nodes}\n{classes}"
+
+
+def drift(answer: Answer) -> str:
+    """A line for each finding."""
+    if not answer["findings"]:
+        return "no drift\n"
+    rows = [(one["node"], one["object"], one["kind"], "; ".join(one["what"])) for one in answer["findings"]]
+    return table(("NODE", "OBJECT", "KIND", "WHAT"), rows)
+
+
+def explain(answer: Answer) -> str:
+    """What is known of each replica, and for each that waits: why, and what would help."""
+    parts = [_replica(one) for one in answer["replicas"]]
+    return "\n".join(parts)
+
+
+def _replica(one: Mapping[str, Any]) -> str:
+    lines = [f"{one['namespace']}/{one['name']}: {clean(one['says'])}"]
+    lines += [f"  hint: {clean(hint)}" for hint in one.get("hints") or ()]
+    nodes = one.get("nodes") or {}
+    rows = [
+        (
+            name,
+            "fits" if said["fits"] else said["plugin"],
+            said["total"] if said["fits"] else "; ".join(said["reasons"]),
+        )
+        for name, said in nodes.items()
+    ]
+    text = "\n".join(lines) + "\n"
+    return text + _indented(table(("NODE", "VERDICT", "SCORE OR REASONS"), rows)) if rows else text
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())

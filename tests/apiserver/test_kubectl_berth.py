@@ -1,0 +1,150 @@
+"""kubectl-berth on a real API server, called by the real kubectl as its plugin `berth`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import LOCAL_DISK, POD
+from berth_cli.__main__ import main
+from tests.support.small_cluster import Gi, small_cluster
+
+pytestmark = pytest.mark.usefixtures("crds")
+#: Clears a terminal.
+ESCAPE = "\x1b[2Jx"
+
+
+@pytest.fixture
+def cluster(api: ApiClient, name: str, namespace: str) -> Iterator[str]:
+    with small_cluster(api, name, namespace):
+        observed = {"observed": {"devicePath": "/dev/sdz", "health": "Faulted", "holders": [ESCAPE]}}
+        api.patch(LOCAL_DISK, f"{name}-5-broken", None, {"status": observed}, subresource="status")
+        yield name
+
+
+class Berth:
+    """The command in this process: as the shell would call it, without the second that a Python takes to begin."""
+
+    def __init__(self, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.kubeconfig, self.capsys = kubeconfig, capsys
+
+    def __call__(self, *args: str, status: int = 0) -> str:
+        """What it says: on its standard error where the status is one of an error."""
+        try:
+            ended = main([*args, "--kubeconfig", str(self.kubeconfig)])
+        except SystemExit as exc:
+            ended = int(exc.code or 0)
+        out, err = self.capsys.readouterr()
+        assert ended == status, (ended, out, err)
+        return err if status > 1 else out
+
+    def json(self, *args: str, status: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self(*args, "-o", "json", status=status))
+        return found
+
+
+@pytest.fixture
+def berth(control_plane: Any, capsys: pytest.CaptureFixture[str]) -> Berth:
+    return Berth(control_plane.kubeconfig, capsys)
+
+
+def test_kubectl_calls_it(control_plane: Any, cluster: str, tmp_path: Path) -> None:
+    """The plugin alone in a folder on the PATH, as an installation would put it there."""
+    plugin = tmp_path / "kubectl-berth"
+    plugin.write_text(f"#!{sys.executable}\nimport sys\nfrom berth_cli.__main__ import main\nsys.exit(main())\n")
+    plugin.chmod(0o755)
+    if hasattr(control_plane, "bin_dir"):  # a cluster of somebody else has its kubectl on the PATH
+        (tmp_path / "kubectl").symlink_to(control_plane.bin_dir / "kubectl")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(control_plane.kubeconfig)}
+
+    def kubectl(*args: str) -> subprocess.CompletedProcess[str]:
+        command = ["kubectl", "berth", *args]
+        return subprocess.run(command, env=env, text=True, capture_output=True, timeout=300, check=False)
+
+    shown = kubectl("show", "-A", "-o", "json")
+    assert shown.returncode == 0, shown.stderr
+    assert f"{cluster}-1-free" in [disk["name"] for disk in json.loads(shown.stdout)["disks"]]
+    wrong = kubectl("sink")
+    assert (wrong.returncode, "invalid choice: 'sink'" in wrong.stderr) == (2, True)
+
+
+def test_show(berth: Berth, cluster: str, namespace: str) -> None:
+    text = berth("show", "-n", namespace)
+    lines = [line.split() for line in text.splitlines()]
+    assert [namespace, "db", "0", "Reserved", f"{cluster}-a", "-", "-", "-"] in lines
+    assert [f"{cluster}-a", f"{cluster}-2-held", "fast", "2Gi", "Locked", f"{namespace}/db-0", "data"] in lines
+    assert f"data of {namespace}/db-0" in text
+    assert f"{namespace}/db-0(300)" in text
+    assert f"{cluster}-1-free" not in text, "free disks are nobody's, and of no namespace"
+    assert f"{cluster}-1-free" in berth("show", "-A")
+    found = berth.json("show", "-n", namespace, "--app", "db")
+    assert ([row["name"] for row in found["berths"]], len(found["disks"])) == (["db-0"], 2)
+    assert berth.json("show", "-n", namespace, "--app", "dc") == {"berths": [], "disks": [], "devices": []}
+
+
+def test_top(berth: Berth, cluster: str) -> None:
+    found = berth.json("top")
+    nodes = {node["name"]: node for node in found["nodes"]}
+    first, second = nodes[f"{cluster}-a"], nodes[f"{cluster}-b"]
+    assert (first["disks"]["free_bytes"], first["used_percent"]) == (Gi, 95)
+    assert (second["disks"]["free_bytes"], second["used_percent"]) == (7 * Gi, 0)
+    text = berth("top")
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{cluster}-a ")]
+    assert "1 of 6" in line
+    assert "1Gi of 21Gi" in line
+    assert "700 of 1000" in line
+
+
+def test_explain(berth: Berth, api: ApiClient, cluster: str, namespace: str) -> None:
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "64"}}}
+    api.create(
+        POD,
+        {
+            "metadata": {"name": "wide", "namespace": namespace},
+            "spec": {"containers": [container], "automountServiceAccountToken": False, "schedulerName": "nobody"},
+        },
+    )
+    text = berth("explain", "wide", "-n", namespace, status=1)
+    assert "Insufficient cpu" in text
+    (replica,) = berth.json("explain", "wide", "-n", namespace, status=1)["replicas"]
+    assert (replica["fits"], replica["nodes"][f"{cluster}-a"]["fits"]) == (False, False)
+    assert f"is on node {cluster}-a" in berth("explain", "here", "-n", namespace)
+    assert "and no pod" in berth("explain", "db", "-n", namespace)
+    assert f"namespace {namespace} has neither a pod nor an app dc" in berth("explain", "dc", "-n", namespace, status=2)
+
+
+def test_drift(berth: Berth, cluster: str, tmp_path: Path) -> None:
+    found = berth.json("drift", status=1)["findings"]
+    mine = {one["object"].removeprefix(f"LocalDisk {cluster}-"): one for one in found if cluster in one["object"]}
+    assert mine["5-broken"]["kind"] in ("changed", "held_elsewhere")
+    assert (mine["2-held"]["kind"], "which is gone" in mine["2-held"]["what"][0]) == ("LockWithoutBerth", True)
+    text = berth("drift", status=1)
+    assert ESCAPE not in text
+    assert "\\x1b[2Jx" in text
+    disk = {"name": f"{cluster}-7-other", "node_name": f"{cluster}-b", "storage_class": "slow"}
+    (tmp_path / "declared.yml").write_text(yaml.safe_dump([disk]))
+    found = berth.json("drift", "--declared", str(tmp_path / "declared.yml"), status=1)["findings"]
+    assert [one["what"] for one in found if one["node"] == f"{cluster}-b"] == [["storage_class is fast, declared slow"]]
+    (tmp_path / "declared.yml").write_text("{}")
+    assert "expected a list of disks" in berth("drift", "--declared", str(tmp_path / "declared.yml"), status=2)
+
+
+def test_errors(berth: Berth, tmp_path: Path) -> None:
+    config = yaml.safe_load(berth.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    berth.kubeconfig = tmp_path / "config"
+    assert f"{tmp_path}/config cannot be read" in berth("show", status=2)
+    berth.kubeconfig.write_text(yaml.safe_dump(config))
+    assert "127.0.0.1:1" in berth("top", "--timeout", "1", status=3)
+    config["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    berth.kubeconfig.write_text(yaml.safe_dump(config))
+    assert "refused unless it is explicitly allowed" in berth("drift", status=2)
