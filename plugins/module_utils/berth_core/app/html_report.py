@@ -1,0 +1,234 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster as one self-contained page of HTML. The module report calls me and writes what I return.
+
+Everything that comes from the cluster is untrusted: it goes through `_t`, and stands as text or in a quoted attribute,
+nowhere else. The page's own policy forbids it to load or run anything but its one style sheet and its one script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..model.quantity import format_bytes
+from .history import Happened
+from .page_parts import SCRIPT, STYLE
+
+_MADE = re.compile(r'<meta name="date" content="([^"]{0,64})">')
+_BAD = ("faulted", "missing", "unhealthy", "in_use")
+_STATES = (
+    ("free", "with free disks"),
+    ("held", "with held disks"),
+    ("kept", "with kept data"),
+    ("bad", "with bad disks"),
+)
+
+
+def render(
+    found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]], happened: Sequence[Happened], title: str, made: str
+) -> str:
+    """The page for an overview, the findings of cluster_drift and a history. ``made``: when it was read, for people."""
+    body = "".join(
+        (
+            _header(found, title, made),
+            "<main>",
+            _tiles(found, findings),
+            _findings(findings),
+            _nodes(found, findings),
+            _berths(found["berths"]),
+            _history(happened),
+            "</main>",
+        )
+    )
+    policy = f"default-src 'none'; style-src {_digest(STYLE)}; script-src {_digest(SCRIPT)}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><meta name="date" content="{_t(made)}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
+        f"<title>{_t(title)}</title><style>{STYLE}</style></head>\n<body>{body}<script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def made_at(page: str) -> str:
+    """The ``made`` of a page that `render` returned; empty for any other text."""
+    found = _MADE.search(page[:20000])
+    return html.unescape(found.group(1)) if found else ""
+
+
+def _t(value: object) -> str:
+    """A value as text of the page: escaped, and what would not be seen (control, direction) made visible."""
+    text = "" if value is None else str(value)
+    return html.escape("".join(one if one.isprintable() else repr(one)[1:-1] for one in text), quote=True)
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _header(found: Mapping[str, Any], title: str, made: str) -> str:
+    states = "".join(f'<option value="{value}">{words}</option>' for value, words in _STATES)
+    return (
+        f"<header><h1>{_t(title)}</h1><small>{_t(made)}</small>"
+        '<input id="search" type="search" aria-label="Search" placeholder="Search: node, disk, app, phase">'
+        f'<select id="state" aria-label="Which nodes"><option value="">all nodes</option>{states}</select>'
+        f'<output id="count" data-total="{len(found["nodes"])}"></output>'
+        '<button id="theme" type="button">light / dark</button></header>'
+    )
+
+
+def _tiles(found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> str:
+    totals = found["totals"]
+    disks, devices = totals["disks"], totals["devices"]
+    tiles = [
+        ("Nodes", f"{totals['nodes']}", f"{totals['schedulable_nodes']} schedulable", None),
+        (
+            "Disks free",
+            f"{disks['free']} of {disks['total']}",
+            f"{disks['held']} held, {disks['retained']} keep data",
+            (disks["free"], disks["total"]),
+        ),
+        (
+            "Room free",
+            format_bytes(disks["free_bytes"]),
+            f"of {format_bytes(disks['bytes'])}",
+            (disks["free_bytes"], disks["bytes"]),
+        ),
+        (
+            "Berths",
+            f"{len(found['berths'])}",
+            f"of {len({(r['namespace'], r['app']) for r in found['berths']})} apps",
+            None,
+        ),
+        ("Findings", f"{len(findings)}", "drift, and what nobody holds", None),
+    ]
+    if devices["total"]:
+        words = f"shares of {devices['total']} devices free"
+        share = (devices["free_shares"], devices["shares"])
+        tiles.append(("Devices", f"{devices['free_shares']} of {devices['shares']}", words, share))
+    made = (
+        f'<div class="tile">{name}<b>{_t(big)}</b><small>{_t(small)}</small>{_meter(bar)}</div>'
+        for name, big, small, bar in tiles
+    )
+    return f'<section class="tiles">{"".join(made)}</section>'
+
+
+def _meter(bar: tuple[int, int] | None) -> str:
+    return f'<meter min="0" max="{bar[1]}" value="{bar[0]}"></meter>' if bar and bar[1] else ""
+
+
+def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
+    if not findings:
+        return "<h2>Findings</h2><p>Nothing has drifted, and nothing is held by nobody.</p>"
+    rows = [(one["node"], one["object"], one["kind"], "; ".join(one["what"])) for one in findings]
+    return "<h2>Findings</h2>" + _table(("node", "object", "kind", "what"), rows)
+
+
+def _nodes(found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> str:
+    disks, devices = _by_node(found["disks"]), _by_node(found["devices"])
+    alarmed = {str(one["node"]) for one in findings}
+    known = {node["name"] for node in found["nodes"]}
+    lost = [{"name": name, "lost": True} for name in sorted({*disks, *devices} - known)]
+    cards = [
+        _node(node, disks.get(node["name"], []), devices.get(node["name"], []), node["name"] in alarmed)
+        for node in [*found["nodes"], *lost]
+    ]
+    return f'<h2>Nodes</h2><section class="nodes">{"".join(cards)}</section>'
+
+
+def _by_node(entries: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        found.setdefault(entry["node"], []).append(entry)
+    return found
+
+
+def _node(
+    node: Mapping[str, Any], disks: Sequence[Mapping[str, Any]], devices: Sequence[Mapping[str, Any]], alarmed: bool
+) -> str:
+    states = sorted({_state(disk) for disk in disks})
+    words = []
+    if node.get("lost"):
+        words.append('<span class="alarm">not a node of the cluster</span>')
+    else:
+        words += [] if node["ready"] else ['<span class="alarm">not ready</span>']
+        words += [] if node["schedulable"] else ["cordoned"]
+    words += ['<span class="alarm">drift</span>'] if alarmed else []
+    counts = node.get("disks") or {"free_bytes": 0, "bytes": 0}
+    words.append(f"{format_bytes(counts['free_bytes'])} of {format_bytes(counts['bytes'])} free")
+    items = "".join([*map(_disk, disks), *map(_device, devices)])
+    return (
+        f'<article class="node" data-find="{" ".join(states)}"><h3>{_t(node["name"])}</h3>'
+        f'<p class="soft">{", ".join(words)}</p>{_meter((counts["free_bytes"], counts["bytes"]))}'
+        f'<ul class="disks">{items}</ul></article>'
+    )
+
+
+def _state(disk: Mapping[str, Any]) -> str:
+    """One of _STATES, or other. A bad disk is bad whoever holds it."""
+    if disk["why_not_free"] in _BAD or disk["phase"] in ("Faulted", "Missing"):
+        return "bad"
+    return {None: "free", "held": "held", "retained": "kept"}.get(disk["why_not_free"], "other")
+
+
+def _disk(disk: Mapping[str, Any]) -> str:
+    holder, kept = disk["holder"], disk["retained_for"]
+    who = ""
+    if holder:
+        who = f"{holder['namespace']}/{holder['berth']}, {holder['claim']}"
+    elif kept:
+        who = f"data of {kept['namespace']}/{kept['app']}-{kept['ordinal']}, {kept['claim']}"
+    elif disk["why_not_free"]:
+        who = disk["why_not_free"].replace("_", " ")
+    facts = [
+        format_bytes(disk["size"]),
+        disk["storage_class"],
+        disk["volume_mode"] if disk["volume_mode"] == "Block" else "",
+    ]
+    facts += [disk["health"] if disk["health"] not in (None, "Healthy", "Unknown") else ""]
+    return _item(_state(disk), disk["name"], disk["phase"], who, facts)
+
+
+def _device(device: Mapping[str, Any]) -> str:
+    who = ", ".join(f"{one['namespace']}/{one['berth']} {one['shares']}" for one in device["holders"])
+    state = "free" if device["free"] else "held" if device["holders"] else "bad"
+    facts = [device["device_class"], f"{device['free_shares']} of {device['shares']} shares free", device["health"]]
+    return _item(state, device["name"], device["phase"], who, facts)
+
+
+def _item(state: str, name: str, phase: str, who: str, facts: Iterable[object]) -> str:
+    said = " · ".join(_t(one) for one in facts if one)
+    holder = f"<br>{_t(who)}" if who else ""
+    return f'<li class="{state}">{_t(name)} <span class="word">{_t(phase)}</span> <small>{said}</small>{holder}</li>'
+
+
+def _berths(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return "<h2>Berths</h2><p>None.</p>"
+    shown = [
+        (
+            *(row[key] for key in ("namespace", "app", "ordinal", "phase", "node", "pod")),
+            ", ".join(f"{disk['claim']}: {disk['name']}" for disk in row["disks"]),
+            ", ".join(f"{one['claim']}: {one['name']} ({one['shares']})" for one in row["devices"]),
+        )
+        for row in rows
+    ]
+    return "<h2>Berths</h2>" + _table(
+        ("namespace", "app", "ordinal", "phase", "node", "pod", "disks", "devices"), shown
+    )
+
+
+def _history(happened: Sequence[Happened]) -> str:
+    return "<h2>What happened lately</h2>" + _table(("time", "object", "what"), happened) if happened else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    top = "".join(f"<th>{name}</th>" for name in head)
+    body = "".join(f'<tr data-find="">{"".join(f"<td>{_t(cell)}</td>" for cell in row)}</tr>' for row in rows)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
