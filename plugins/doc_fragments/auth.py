@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-
-class ModuleDocFragment:
-    DOCUMENTATION = r"""
+_OPTIONS = """
 options:
   kubeconfig:
     description:
@@ -80,9 +78,20 @@ options:
 requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
+"""
+
+
+class ModuleDocFragment:
+    DOCUMENTATION: str = f"""{_OPTIONS}\
 notes:
   - With a local connection, without C(become) and without C(async), the module runs inside the controller process, in
     about a twentieth of the time of a separate one. The Python packages that it needs are then those of the interpreter
     that runs Ansible; where that has no C(kubernetes), the module runs in its own interpreter as everywhere else.
+  - A vault-encrypted kubeconfig is decrypted in memory, never into a file.
+"""
+
+    #: for plugins of the controller (inventory, lookup), which no action plugin stands before
+    PLUGIN: str = f"""{_OPTIONS}\
+notes:
   - A vault-encrypted kubeconfig is decrypted in memory, never into a file.
 """

@@ -18,13 +18,13 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible.module_utils.errors import UnsupportedError
-from ansible.parsing.vault import is_encrypted_file
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils._glue.auth import KUBERNETES_ERROR, kubeconfig_secrets, with_absolute_paths
+from ..module_utils._glue.auth import KUBERNETES_ERROR, kubeconfig_secrets
 from ..module_utils._glue.base import Context, Operation, execute
 from ..module_utils.berth_core.errors import BerthError
+from .connecting import decrypted
 
 display = Display()
 _LOCAL = ("local", "ansible.builtin.local")
@@ -84,7 +84,7 @@ class InProcessAction(ActionBase):
                 found[option] = self._loader.get_real_file(path) if os.path.exists(path) else path
         path = self._found(found.get("kubeconfig")) if self._is_local() else None
         if path is not None:
-            found["kubeconfig"] = self._decrypted(path)
+            found["kubeconfig"] = decrypted(path, self._loader)
         return found
 
     def _found(self, value: Any) -> str | None:
@@ -96,21 +96,6 @@ class InProcessAction(ActionBase):
             with contextlib.suppress(AnsibleError):  # not found there: the option's own reader says so
                 path = str(self._find_needle("files", path))
         return path
-
-    def _decrypted(self, path: str) -> Any:
-        """A vaulted kubeconfig becomes a mapping: its secrets are never written to a file in the clear."""
-        try:
-            with open(path, "rb") as stream:
-                vaulted = is_encrypted_file(stream)
-        except OSError:  # not there, or not ours to read: the kubeconfig's own reader says so
-            return path
-        if not vaulted:
-            return path
-        try:
-            content = self._loader.load_from_file(path)
-        except AnsibleError as exc:
-            raise AnsibleError(f"the vault-encrypted kubeconfig {path} cannot be read: {exc}") from exc
-        return with_absolute_paths(content, os.path.dirname(os.path.abspath(path)))
 
     def _run_here(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         validator = ArgumentSpecValidator(self.operation.argument_spec(), **self.operation.rules())
