@@ -25,7 +25,7 @@ from .call import WRITES, Call, make_call, plain_get
 from .config import Config
 from .http1 import Framed, Framing
 from .sending import Observe, Options, Sender
-from .watch import Watch
+from .watch import Decode, Watch
 
 Obj = dict[str, Any]
 #: What a patch is; a list of operations for kind "json".
@@ -53,9 +53,9 @@ class KubeClient:
     ``timeout`` is that of a whole request, tries and pauses included; each method that sends takes another by name.
     ``connections`` bounds the requests under way; watches have connections of their own. ``gzip`` asks for compressed
     answers: less on the network for more work on both sides. ``framing``: who takes HTTP apart, for a daemon that sends
-    much that of http1_fast.py. ``observe(verb, status, seconds)`` is called after each
-    try (status 0: no answer). Every method raises ApiError's children; UnavailableError means that nothing is known of
-    what became of a write.
+    much that of http1_fast.py; ``decode``: who reads JSON, for one that watches much that of json_fast.py.
+    ``observe(verb, status, seconds)`` is called after each try (status 0: no answer). Every method raises ApiError's
+    children; UnavailableError means that nothing is known of what became of a write.
     """
 
     def __init__(
@@ -68,9 +68,10 @@ class KubeClient:
         connections: int = 8,
         gzip: bool = False,
         framing: Callable[[], Framed] = Framing,
+        decode: Decode = json.loads,
         observe: Observe | None = None,
     ) -> None:
-        self._config, self._manager = config, field_manager
+        self._config, self._manager, self._decode = config, field_manager, decode
         self._sender = Sender(config, Options(user_agent, timeout, connections, gzip, framing), observe)
         #: writes that the API server carried out
         self.written = 0
@@ -198,7 +199,7 @@ class KubeClient:
         }
         query = {key: value for key, value in asked.items() if value is not None}
         call = self._call(Request("watch", resource, None, namespace), query=query)
-        return Watch(lambda: self._sender.stream(call, seconds), call.asked, self._sender)
+        return Watch(lambda: self._sender.stream(call, seconds), call.asked, self._sender, self._decode)
 
     async def raw(self, path: str, *, timeout: float | None = None) -> bytes:
         """GET of any path of the server (``/readyz``, ``/metrics``, a kubelet's ``/stats/summary``), as it is."""
@@ -217,12 +218,17 @@ class KubeClient:
         subresource: str | None = None,
         dry_run: bool = False,
         timeout: float | None = None,
+        read: bool = True,
     ) -> Obj:
-        """Create an object; with ``subresource`` (token, binding, eviction) POST to that of the object ``name``."""
+        """Create an object; with ``subresource`` (token, binding, eviction) POST to that of the object ``name``.
+
+        ``read`` False: that it was created is all that is wanted; the answer is not read, and {} returned.
+        """
         meta = body.get("metadata") or {}
         named = name or str(meta.get("name") or meta.get("generateName") or "")
         asked = Request("create", resource, named, namespace or meta.get("namespace"), subresource)
-        return await self._do(asked, timeout, body=body, dry_run=dry_run, collection=not subresource)
+        call = self._call(asked, body=body, dry_run=dry_run, collection=not subresource)
+        return await self._send(call, timeout, read)
 
     async def replace(
         self,
@@ -317,11 +323,13 @@ class KubeClient:
     async def _do(self, asked: Request, timeout: float | None, **options: Any) -> Obj:
         return await self._send(self._call(asked, **options), timeout)
 
-    async def _send(self, call: Call, timeout: float | None) -> Obj:
+    async def _send(self, call: Call, timeout: float | None, read: bool = True) -> Obj:
         answer = await self._sender.answer(call, timeout)
         self.written += call.writes
+        if not read:
+            return {}
         try:
-            body = json.loads(answer.body) if answer.body else {}
+            body = self._decode(answer.body) if answer.body else {}
         except ValueError as exc:
             what = call.asked.resource.describe(call.asked.name, call.asked.namespace)
             raise ApiError(f"cannot {call.asked.verb} {what}: the answer is not JSON", answer.head.status) from exc

@@ -213,4 +213,4 @@ class Recorder:
         if known.count > 1:
             event.update(series(known.count, self._now()))
         known.name, known.namespace = event["metadata"]["name"], event["metadata"]["namespace"]
-        await self._client.create(EVENT, event)
+        await self._client.create(EVENT, event, read=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Awaitable
 from typing import Any, Callable, NamedTuple
 
@@ -11,6 +12,9 @@ from berth_core.model.api_errors import Request, api_error
 
 from .connection import Connection, WireError
 from .sending import Sender
+
+#: From bytes to JSON's values; raises ValueError for what is no JSON.
+Decode = Callable[[bytes], Any]
 
 
 class Event(NamedTuple):
@@ -37,11 +41,12 @@ class Watch:
         open_stream: Callable[[], Awaitable[tuple[int, Connection]]],
         asked: Request,
         sender: Sender,
+        decode: Decode = json.loads,
     ) -> None:
-        self._open, self._asked, self._sender = open_stream, asked, sender
+        self._open, self._asked, self._sender, self._decode = open_stream, asked, sender, decode
         self._connection: Connection | None = None
-        self._rest = bytearray()
-        self._searched = 0
+        self._lines: deque[bytes] = deque()
+        self._rest: list[bytes] = []
 
     async def __aenter__(self) -> Watch:
         try:
@@ -76,7 +81,7 @@ class Watch:
         if line is None:
             raise StopAsyncIteration
         try:
-            event = json.loads(line)
+            event = self._decode(line)
             kind, item = str(event["type"]), event["object"]
         except (ValueError, KeyError, TypeError) as exc:
             raise ApiError(f"watch of {self._asked.resource.plural}: the API server sent no event: {exc}") from exc
@@ -87,20 +92,18 @@ class Watch:
 
     async def _line(self) -> bytes | None:
         """The next line that is not empty, or None at the end. A line that the end cuts off is not one."""
-        while True:
-            end = self._rest.find(b"\n", self._searched)
-            if end >= 0:
-                line = bytes(self._rest[:end]).strip()
-                del self._rest[: end + 1]
-                self._searched = 0
-                if line:
-                    return line
-                continue
-            self._searched = len(self._rest)
+        while not self._lines:
             data = await self._read()
             if not data:
                 return None
-            self._rest += data
+            whole, newline, rest = data.rpartition(b"\n")
+            if not newline:
+                self._rest.append(data)
+                continue
+            lines = b"".join((*self._rest, whole)).split(b"\n")
+            self._rest = [rest] if rest else []
+            self._lines.extend([line for line in lines if line and not line.isspace()])
+        return self._lines.popleft()
 
     async def _all(self) -> bytes:
         parts = bytearray()

@@ -19,7 +19,7 @@ from typing import Any
 
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import BerthError, InputError
-from berth_kube import config, http1_fast, logs
+from berth_kube import config, http1_fast, json_fast, logs
 from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, Periods, identity
@@ -86,7 +86,7 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
     me = settings.identity or identity(socket.gethostname())
     requests, metrics = RequestMetrics(), Metrics()
     who = config.load(settings.kubeconfig or configuration.kubeconfig or None)
-    fast: dict[str, Any] = {"framing": http1_fast.framing()}
+    fast: dict[str, Any] = {"framing": http1_fast.framing(), "decode": json_fast.decoder()}
     make: dict[str, Any] = {"field_manager": NAME, "observe": requests.requests(), "connections": CONNECTIONS}
     async with (
         KubeClient(who, user_agent=NAME, **make, **fast) as client,

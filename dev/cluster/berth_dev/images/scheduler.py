@@ -25,7 +25,7 @@ PROJECT = Path(__file__).resolve().parents[4]
 FOLDER = "opt/berth/lib"
 PACKAGES = ("plugins/module_utils/berth_core", "src/berth_kube", "src/berth_scheduler")
 #: Those of the extras `scheduler` and `fast` of pyproject.toml, and what the engine itself needs.
-DISTRIBUTIONS = ("h11", "httptools", "numpy", "prometheus-client", "PyYAML", "uvloop")
+DISTRIBUTIONS = ("h11", "httptools", "msgspec", "numpy", "prometheus-client", "PyYAML", "uvloop")
 
 
 def packed() -> bytes:

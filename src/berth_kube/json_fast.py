@@ -1,0 +1,22 @@
+"""JSON by a compiled parser (msgspec), for a daemon that reads very much of it. client.py is given what I return.
+
+Like http1_fast.py: only who asks for it takes it, and json of the standard library stands in where it is not there.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .watch import Decode
+
+try:
+    import msgspec
+except ImportError:  # pragma: no cover - the tests have it
+    FOUND = False
+else:
+    FOUND = True
+
+
+def decoder() -> Decode:
+    """Return what reads JSON: the fast one where it can be had."""
+    return msgspec.json.Decoder().decode if FOUND else json.loads
