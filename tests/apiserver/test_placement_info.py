@@ -14,9 +14,12 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.base import C
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.placement_info import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
+    DEVICE_CLASS,
     LOCAL_DISK,
     NODE,
     POD,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     STORAGE_CLASS,
 )
 
@@ -128,6 +131,46 @@ def test_profiles_of_a_configuration(module: Module, cluster: str, namespace: st
     assert chosen == {"spread": f"{cluster}-a", "packed": f"{cluster}-b"}
     wrong = module(pod=pod(cluster), configuration=document, scheduler_name="third")
     assert "expected a profile of configuration: spread, packed" in wrong["msg"]
+
+
+@pytest.fixture
+def gpu(api: ApiClient, cluster: str) -> Iterator[str]:
+    """A class with one device, on the first node."""
+    driver, node = f"{cluster}.example.com", f"{cluster}-a"
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    api.create(DEVICE_CLASS, {"metadata": {"name": cluster}, "spec": {"selectors": [selector]}})
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": [{"name": "gpu-0"}]}
+    api.create(RESOURCE_SLICE, {"metadata": {"name": cluster}, "spec": spec})
+    yield cluster
+    api.delete(RESOURCE_SLICE, cluster)
+    api.delete(DEVICE_CLASS, cluster)
+
+
+def test_devices_of_resource_claims(
+    module: Module, api: ApiClient, gpu: str, namespace: str, world: Callable[[], dict[str, str]]
+) -> None:
+    """They are listed for a pod that asks for them, with a profile that allocates them; nothing is written."""
+    document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    for name, count in (("one", 1), ("two", 2)):
+        exactly = {"deviceClassName": gpu, "count": count}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+        api.create(RESOURCE_CLAIM, {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
+    before = world()
+
+    def row(claim: str) -> dict[str, Any]:
+        asks = [{"name": "c", "resourceClaimName": claim}]
+        result = module(pod=pod(gpu, resourceClaims=asks), namespace=namespace, configuration=document)
+        assert result.get("requests") == {"list": 19}, result
+        return result["placements"][0]
+
+    fits, none = row("one"), row("two")
+    assert (fits["node"], fits["best_nodes"]) == (f"{gpu}-a", [f"{gpu}-a"])
+    assert none["node"] is None
+    refused = {fits["nodes"][f"{gpu}-b"]["plugin"], *(none["nodes"][f"{gpu}-{one}"]["plugin"] for one in "ab")}
+    assert refused == {"DynamicResources"}
+    assert none["nodes"][f"{gpu}-a"]["reasons"] == ["cannot allocate all claims"]
+    assert world() == before
 
 
 def test_an_app(module: Module, cluster: str, namespace: str) -> None:
