@@ -8,21 +8,6 @@ Everything that comes from the cluster, or from the cache of what did, is marked
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from typing import Any
-
-from ansible.errors import AnsibleError, AnsibleParserError
-from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible.utils.unsafe_proxy import wrap_var
-
-from ..module_utils._glue.overview import read_lists
-from ..module_utils.berth_core.app.inventory import ADDRESS_TYPES, HOST_KINDS, Host, hosts
-from ..module_utils.berth_core.app.overview import overview
-from ..module_utils.berth_core.errors import BerthError, InputError
-from ..plugin_utils.connecting import connect
-
 DOCUMENTATION = r"""
 name: cluster
 short_description: Nodes, local disks and berths of a cluster as an inventory
@@ -108,6 +93,21 @@ keyed_groups:
   - key: berth_local_disk.storage_class
     prefix: class
 """
+
+import hashlib
+import json
+import os
+from typing import Any
+
+from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.unsafe_proxy import wrap_var
+
+from ..module_utils._glue.overview import read_lists
+from ..module_utils.berth_core.app.inventory import ADDRESS_TYPES, HOST_KINDS, Host, hosts
+from ..module_utils.berth_core.app.overview import overview
+from ..module_utils.berth_core.errors import BerthError, InputError
+from ..plugin_utils.connecting import connect
 
 #: Of what is cached. What another version has left there is read anew.
 _SHAPE = 1

@@ -5,19 +5,6 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
-from ansible.errors import AnsibleError, AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-from ansible.utils.display import Display
-from ansible.utils.unsafe_proxy import wrap_var
-
-from ..module_utils.berth_core.app.overview import berth_row
-from ..module_utils.berth_core.errors import BerthError
-from ..module_utils.berth_core.model.resources import BERTH
-from ..plugin_utils.connecting import connect
-
 DOCUMENTATION = r"""
 name: berths
 short_description: Where the replicas of an app are, and what they hold
@@ -65,6 +52,19 @@ _list:
   type: list
   elements: dict
 """
+
+import os
+from typing import Any
+
+from ansible.errors import AnsibleError, AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible.utils.display import Display
+from ansible.utils.unsafe_proxy import wrap_var
+
+from ..module_utils.berth_core.app.overview import berth_row
+from ..module_utils.berth_core.errors import BerthError
+from ..module_utils.berth_core.model.resources import BERTH
+from ..plugin_utils.connecting import connect
 
 
 class LookupModule(LookupBase):

@@ -24,9 +24,13 @@ def read_lists(
 
     Raises BerthError.
     """
-    selectors = {} if kinds else {NODE.kind: {"labels": node_labels}, POD.kind: {"fields": LIVING}}
+    labels = {} if kinds else {NODE.kind: node_labels}
+    fields = {} if kinds else {POD.kind: LIVING}
     try:
-        return {kind.kind: client.list(kind, **selectors.get(kind.kind, {})) for kind in kinds or KINDS}
+        return {
+            kind.kind: client.list(kind, labels=labels.get(kind.kind), fields=fields.get(kind.kind))
+            for kind in kinds or KINDS
+        }
     except NotFoundError as exc:
         raise NotFoundError(
             f"berth is not installed in this cluster: {exc.message}; the module berth.stateful.crds installs its "

@@ -113,14 +113,14 @@ def _tiles(found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> s
         share = (devices["free_shares"], devices["shares"])
         tiles.append(("Devices", f"{devices['free_shares']} of {devices['shares']}", words, share))
     made = (
-        f'<div class="tile">{name}<b>{_t(big)}</b><small>{_t(small)}</small>{_meter(bar)}</div>'
-        for name, big, small, bar in tiles
+        f'<div class="tile">{name}<b>{_t(big)}</b><small>{_t(small)}</small>{_meter(share)}</div>'
+        for name, big, small, share in tiles
     )
     return f'<section class="tiles">{"".join(made)}</section>'
 
 
-def _meter(bar: tuple[int, int] | None) -> str:
-    return f'<meter min="0" max="{bar[1]}" value="{bar[0]}"></meter>' if bar and bar[1] else ""
+def _meter(share: tuple[int, int] | None) -> str:
+    return f'<meter min="0" max="{share[1]}" value="{share[0]}"></meter>' if share and share[1] else ""
 
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
