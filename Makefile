@@ -123,10 +123,10 @@ apiserver: venv ## tests against the real control plane
 daemons: venv ## tests of the agent, the controller and the scheduler, on the real control plane and on real hosts (as root)
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm --ignore=tests/daemons/chaos tests/daemons
 
-vm: venv cluster ## the agent in a virtual machine with NVMe and SCSI disks (as root); not yet a part of `make test`
-	$(PYTEST) tests/daemons/vm
+vm: venv cluster ## the agent in a virtual machine with NVMe and SCSI disks (as root)
+	$(PYTEST) $(AGAIN) tests/daemons/vm
 
-chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random: MINUTES=10 SEED=7
+chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
 
 integration: venv ## tests on real hosts with real disks (as root)
@@ -137,9 +137,11 @@ molecule: venv venv-lint ## molecule's default scenario on the development clust
 
 # --- everything --------------------------------------------------------------------------------------------------------
 .PHONY: test bench demo demo-play demo-down
+# The virtual machine is emulated by one core and waits a lot: what computes on the other meanwhile minds it least.
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
-		deps venv venv-lint lint-python lint-yaml unit sanity collection docs cluster lint-go oracle dev apiserver daemons integration molecule
+		deps venv venv-lint lint-python lint-yaml unit cluster 'vm&' sanity collection docs lint-go oracle molecule \
+		dev wait apiserver daemons integration chaos
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))

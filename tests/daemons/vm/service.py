@@ -16,8 +16,11 @@ from tests.support.hosts import run_on
 from tests.support.playbook import Run
 
 UNIT = "berth-agent.service"
-#: the role's task that brings the program
+#: the role's tasks: they bring the program and its configuration, start it, and write down what was started
 COPIED = "The agent, tried before it replaces the last"
+CONFIGURED = "The configuration, checked on the host before it replaces the last good one"
+STARTED = "Running with what is installed, now and after a boot"
+REMEMBERED = "Remember what it was started with"
 PYTHON = "/usr/bin/python3"
 # Under software emulation, on a machine that does other things too.
 SECONDS = 600.0
