@@ -15,7 +15,7 @@ good:
 bad:
 \t@exit 3
 slow:
-	@echo begun; while [ ! -e ran ]; do sleep 0.05; done; echo ended; exit 3
+\t@echo begun; while [ ! -e ran ]; do sleep 0.05; done; echo ended; exit 3
 never:
 \t@touch ran
 """
