@@ -123,8 +123,8 @@ apiserver: venv ## tests against the real control plane
 daemons: venv ## tests of the agent, the controller and the scheduler, on the real control plane and on real hosts (as root)
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm --ignore=tests/daemons/chaos tests/daemons
 
-vm: venv cluster ## the agent in a virtual machine with NVMe and SCSI disks (as root)
-	$(PYTEST) $(AGAIN) tests/daemons/vm
+vm: venv cluster ## the agent in a virtual machine with NVMe and SCSI disks (as root); ROLE=1: the role's upgrade there, too
+	BERTH_VM_ROLE=$(ROLE) $(PYTEST) $(AGAIN) tests/daemons/vm
 
 chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos

@@ -1,7 +1,8 @@
 """The role node_agent where systemd is: upgraded under a live volume, and removed.
 
 After the tests of the agent, which end with it: what they need, this takes away. Each play takes the emulated machine
-minutes; what does not need systemd (check mode, a run that dies) is in tests/integration/test_node_agent.py.
+minutes, so `make vm ROLE=1` runs it, and `make test` leaves it out; that the role installs there is seen in every run.
+What does not need systemd (check mode, a run that dies) is in tests/integration/test_node_agent.py.
 """
 
 from __future__ import annotations
