@@ -59,10 +59,10 @@ def remove_abandoned(root: Path) -> list[Path]:
 
 
 @contextmanager
-def temporary_cluster(hosts: int, fake_nodes: int = 0) -> Iterator[Cluster]:
-    """A cluster that is up, in a folder of its own; removed on the way out."""
+def temporary_cluster(hosts: int, fake_nodes: int = 0, node_grace: int | None = None) -> Iterator[Cluster]:
+    """A cluster that is up, in a folder of its own; removed on the way out. ``node_grace``: as for `Cluster.up`."""
     with temporary_folder() as cluster:
-        cluster.up(hosts=hosts, fake_nodes=fake_nodes, progress=say)
+        cluster.up(hosts=hosts, fake_nodes=fake_nodes, node_grace=node_grace, progress=say)
         yield cluster
 
 
@@ -89,7 +89,8 @@ def control_plane() -> Iterator[Cluster | Existing]:
     if existing:
         yield Existing(Path(existing))
         return
-    with temporary_cluster(hosts=0) as cluster:
+    # Tests make Nodes here that no kubelet looks after: they stay as they were made, however slow the machine is.
+    with temporary_cluster(hosts=0, node_grace=3600) as cluster:
         yield cluster
 
 

@@ -14,13 +14,13 @@ from berth_controller.__main__ import main
 from berth_kube.client import KubeClient
 
 
-async def _send(self: KubeClient, call: Any, timeout: float | None) -> Any:
+async def _send(self: KubeClient, call: Any, *more: Any) -> Any:
     asked = call.asked
     if asked.verb not in ("watch", "list"):
         kind = f"{asked.resource.kind}/{asked.subresource}" if asked.subresource else asked.resource.kind
         with open(os.environ["NOTES"], "ab") as notes:
             notes.write(f"{asked.verb} {kind} {call.target} ".encode() + (call.body or b"") + b"\n")
-    return await _real(self, call, timeout)
+    return await _real(self, call, *more)
 
 
 _real = KubeClient._send

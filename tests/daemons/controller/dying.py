@@ -18,13 +18,13 @@ COUNTED = (BERTH, LOCAL_DISK, PV, PVC)
 _written = 0
 
 
-async def _send(self: KubeClient, call: Any, timeout: float | None) -> Any:
+async def _send(self: KubeClient, call: Any, *more: Any) -> Any:
     global _written
     if not call.writes or call.asked.resource not in COUNTED or call.asked.verb == "apply":
-        return await _real(self, call, timeout)
+        return await _real(self, call, *more)
     _written += 1
     try:
-        return await _real(self, call, timeout)
+        return await _real(self, call, *more)
     finally:
         if _written == int(os.environ["DIE_AT"]):  # also where it was refused: it was the last thing that was done
             os.kill(os.getpid(), signal.SIGKILL)

@@ -18,15 +18,15 @@ COUNTED = (BERTH, LOCAL_DISK, PV, PVC)
 _written = 0
 
 
-async def _send(self: KubeClient, call: Any, timeout: float | None) -> Any:
+async def _send(self: KubeClient, call: Any, *more: Any) -> Any:
     global _written
     asked = call.asked
     if not call.writes or not (asked.resource in COUNTED or (asked.resource == POD and asked.subresource == "binding")):
-        return await _real(self, call, timeout)
+        return await _real(self, call, *more)
     _written += 1
     mine = _written
     try:
-        return await _real(self, call, timeout)
+        return await _real(self, call, *more)
     finally:
         if mine == int(os.environ["DIE_AT"]):  # also where it was refused: it was the last thing that was done
             os.kill(os.getpid(), signal.SIGKILL)
