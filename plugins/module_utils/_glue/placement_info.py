@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..berth_core.app import choose, what_if
+from ..berth_core.app.overview import LIVING
 from ..berth_core.app.wanted import POD as POD_WORKLOAD
 from ..berth_core.app.wanted import STATEFUL_SET as SET_WORKLOAD
 from ..berth_core.app.wanted import parse_app
@@ -25,7 +26,6 @@ from .app.sources import load_template
 from .base import Context, Operation
 from .stateful_app import OPTIONS as APP_OPTIONS
 
-_LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 _OF_APPS = ("disks", "devices", "topology_spread_constraints")
 _MOST = 1000
 
@@ -72,7 +72,7 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
         pod = {**pod, "metadata": {"namespace": params["namespace"], **pod["metadata"]}}
     extra = [_claim(index, one, params["namespace"]) for index, one in enumerate(params["claims"] or ())]
     client = context.client
-    lists = {kind.kind: client.list(kind, fields=_LIVING if kind is kinds.POD else None) for kind in what_if.KINDS}
+    lists = {kind.kind: client.list(kind, fields=LIVING if kind is kinds.POD else None) for kind in what_if.KINDS}
     lists[kinds.PVC.kind] += extra
     if pod is None:
         pod = _named(lists[kinds.POD.kind], params["pod_name"], params["namespace"])

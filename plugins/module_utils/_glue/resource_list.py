@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..berth_core.app.overview import LIVING
 from ..berth_core.app.resource_list import resource_list
 from ..berth_core.cluster.snapshot import Snapshot
 from ..berth_core.errors import NotFoundError
 from ..berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
 from .base import Context, Operation
 from .query import evaluate
-
-#: pods that have ended hold nothing any more, and a long-lived cluster has many of them
-_LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def run(context: Context) -> dict[str, Any]:
         _refuse_unknown(params["nodes"], names)
     # Locks before berths, so that no lock is shown whose berth is not in the list yet.
     disks, devices = client.list(LOCAL_DISK), client.list(LOCAL_DEVICE)
-    berths, pods = client.list(BERTH), client.list(POD, fields=_LIVING)
+    berths, pods = client.list(BERTH), client.list(POD, fields=LIVING)
     snapshot = Snapshot.from_objects(nodes=nodes, pods=pods, disks=disks, devices=devices, berths=berths)
     filtered = bool(selectors) or params["nodes"] is not None
     resources = resource_list(snapshot, only if filtered else None)

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..model.quantity import format_bytes
 from .history import Happened
+from .overview import by_node
 from .page_parts import SCRIPT, STYLE
 
 _MADE = re.compile(r'<meta name="date" content="([^"]{0,64})">')
@@ -131,7 +132,7 @@ def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _nodes(found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> str:
-    disks, devices = _by_node(found["disks"]), _by_node(found["devices"])
+    disks, devices = by_node(found["disks"]), by_node(found["devices"])
     alarmed = {str(one["node"]) for one in findings}
     known = {node["name"] for node in found["nodes"]}
     lost = [{"name": name, "lost": True} for name in sorted({*disks, *devices} - known)]
@@ -140,13 +141,6 @@ def _nodes(found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> s
         for node in [*found["nodes"], *lost]
     ]
     return f'<h2>Nodes</h2><section class="nodes">{"".join(cards)}</section>'
-
-
-def _by_node(entries: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries:
-        found.setdefault(entry["node"], []).append(entry)
-    return found
 
 
 def _node(

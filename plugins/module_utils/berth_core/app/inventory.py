@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import StateError
+from .overview import by_node
 
 NODES, DISKS, BERTHS = "nodes", "disks", "berths"
 HOST_KINDS = (NODES, DISKS, BERTHS)
@@ -45,7 +46,7 @@ def hosts(
     """
     nodes = {node["name"]: node for node in found["nodes"]}
     address = {name: _address(node, address_types) for name, node in nodes.items()}
-    disks, devices, berths = (_by_node(found[part]) for part in ("disks", "devices", "berths"))
+    disks, devices, berths = (by_node(found[part]) for part in ("disks", "devices", "berths"))
     made: list[Host] = []
     if NODES in kinds:
         made += [
@@ -72,13 +73,6 @@ def app_group(namespace: str, app: str) -> str:
 def word(text: str) -> str:
     """A text as a part of a group's name: letters, digits and underscores."""
     return _NOT_A_WORD.sub("_", text)
-
-
-def _by_node(entries: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries:
-        found.setdefault(entry["node"], []).append(entry)
-    return found
 
 
 def _address(node: Mapping[str, Any], types: Sequence[str]) -> str | None:

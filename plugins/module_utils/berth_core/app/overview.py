@@ -9,7 +9,7 @@ nothing and add no rule of my own: what is free is what `resource_list` says. Ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..cluster.snapshot import Snapshot
@@ -67,6 +67,14 @@ def berth_row(record: Object) -> dict[str, Any]:
         "phase": recorded(record),
         "pod": status.get("podName"),
     }
+
+
+def by_node(entries: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Entries of disks, devices or berths, by the ``node`` that each names."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        found.setdefault(entry["node"], []).append(entry)
+    return found
 
 
 def _ready(status: Object) -> bool:
