@@ -18,6 +18,7 @@ class Metrics:
     """The families, registered once for each registry."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._registry = registry
         self._requests = Counter(
             "berth_api_requests", "Requests to the API server", ["verb", "code"], registry=registry
         )
@@ -35,7 +36,6 @@ class Metrics:
             "berth_reconcile_seconds", "Work on one key", ["controller"], buckets=_SECONDS, registry=registry
         )
         self._depth = Gauge("berth_queue_depth", "Keys in line", ["controller"], registry=registry)
-        self._leading = Gauge("berth_leading", "1 while this process leads", registry=registry)
 
     def requests(self) -> Observe:
         """For ``KubeClient(observe=...)``. Code 0: no answer."""
@@ -60,5 +60,6 @@ class Metrics:
         self._depth.labels(controller).set_function(length)
 
     def leading(self, leading: Callable[[], bool]) -> None:
-        """Show whether we lead, asked when somebody reads the metrics."""
-        self._leading.set_function(lambda: 1.0 if leading() else 0.0)
+        """Show whether we lead, asked when somebody reads the metrics. Who has no election does not call it."""
+        gauge = Gauge("berth_leading", "1 while this process leads", registry=self._registry)
+        gauge.set_function(lambda: 1.0 if leading() else 0.0)

@@ -13,6 +13,8 @@ _SECONDS = tuple(0.001 * 2**power for power in range(15))
 _SLI_SECONDS = tuple(0.01 * 2**power for power in range(20))
 _ATTEMPTS = (1, 2, 4, 8, 16)
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+#: What became of a changed configuration file, by whether it was good.
+RELOADS = ("refused", "taken")
 QUEUES = ("active", "backoff", "unschedulable", "gated")
 
 
@@ -53,6 +55,8 @@ class Metrics:
         self._reloads = Counter(
             "berth_scheduler_configuration_reloads", "Changed configuration files", ["result"], **make
         )
+        for result in RELOADS:  # a series that begins with 1 shows no increase
+            self._reloads.labels(result)
         self._victims = Histogram("scheduler_preemption_victims", "Victims", buckets=(1, 2, 4, 8, 16, 32, 64), **make)
         self._preemptions = Counter("scheduler_preemption_attempts", "Attempts to preempt", **make)
 
@@ -83,7 +87,7 @@ class Metrics:
 
     def reloaded(self, good: bool) -> None:
         """The configuration file has changed."""
-        self._reloads.labels("taken" if good else "refused").inc()
+        self._reloads.labels(RELOADS[good]).inc()
 
     def show(self, counts: Callable[[], Mapping[str, int]], kept: Callable[[], int], sizes: Mapping[str, Any]) -> None:
         """Show lengths when somebody reads the metrics. ``sizes``: kind -> function."""

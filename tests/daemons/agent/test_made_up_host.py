@@ -6,84 +6,27 @@ For what needs no disk to be touched: publishing once, the agent's own figures o
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import ssl
-import subprocess
-import sys
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-import yaml
 
 from tests.core.app.disk_samples import held
 from tests.dev.hosts_help import eventually
-from tests.support.agent import NAMESPACE, install_rights, kubeconfig, token, zipapp
 from tests.support.certificates import authority, pem
+from tests.support.made_up_host import MadeUp, made_up, said
 from tests.support.tcp import free_port
-from tests.unit.host import trees
-
-SELECTOR = [{"query": "[?model == 'made-up']", "storage_class": "made-up"}]
-
-
-class MadeUp:
-    """One node of the real API server, and what an agent of it needs in a folder."""
-
-    def __init__(self, control_plane: Any, folder: Path) -> None:
-        self.cluster, self.folder, self.node = control_plane, folder, f"made-up-{uuid4().hex[:6]}"
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node}}
-        control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(node))
-        (folder / "cache").mkdir()
-        (folder / "agent.pyz").write_bytes(zipapp())
-        (folder / "token").write_text(token(control_plane, self.node))
-        identity = kubeconfig(control_plane, control_plane.api_url, str(folder / "token"))
-        (folder / "kubeconfig").write_text(identity)
-        for at in range(2):
-            udev = f"E:ID_SERIAL_SHORT={self.node}-{at}\nE:ID_MODEL=made-up\nS:disk/by-id/{self.node}-{at}"
-            trees.disk(folder / "tree", f"sd{at}", f"8:{at * 16}", 1 << 21, udev, device__state="running")
-        trees.mounts(folder / "tree", "0:25 / / - tmpfs none rw")
-
-    def configure(self, **values: Any) -> None:
-        settings = {"node": self.node, "disk_selectors": SELECTOR, "metrics": {"port": 0}}
-        settings |= {"usage": {"store": "none"}, "policies": {"devices": False}}
-        (self.folder / "agent.yaml").write_text(yaml.safe_dump({**settings, **values}))
-
-    def start(self, command: str) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-I", str(self.folder / "agent.pyz"), command, "--tree", str(self.folder / "tree")]
-        for option, name in (("config", "agent.yaml"), ("kubeconfig", "kubeconfig"), ("state-directory", "state")):
-            argv += [f"--{option}", str(self.folder / name)]
-        env = {**os.environ, "CACHE_DIRECTORY": str(self.folder / "cache")}
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=env
-        )
-
-    def disks(self) -> list[dict[str, Any]]:
-        """Its LocalDisks, by name."""
-        found = self.cluster.kubectl("get", "ld", "--field-selector", f"spec.nodeName={self.node}", "-o", "json")
-        return sorted(json.loads(found)["items"], key=lambda disk: str(disk["metadata"]["name"]))
 
 
 @pytest.fixture
 def host(control_plane: Any) -> Iterator[MadeUp]:
-    install_rights(control_plane)
-    folder = tempfile.TemporaryDirectory(prefix="berth-")  # a short path: sockets bear no long one
-    made = MadeUp(control_plane, Path(folder.name))
-    try:
+    with made_up(control_plane) as made:
         yield made
-    finally:
-        for disk in made.disks():
-            control_plane.kubectl("delete", "ld", disk["metadata"]["name"])
-        control_plane.kubectl("delete", "lease", f"berth-agent-{made.node}", "-n", NAMESPACE, "--ignore-not-found")
-        control_plane.kubectl("delete", "node", made.node)
-        folder.cleanup()
 
 
 def test_once_publishes_what_is_there_touches_nothing_and_ends(host: MadeUp) -> None:
@@ -154,17 +97,6 @@ def test_the_kubelets_folder_may_be_wrong_and_may_move(host: MadeUp) -> None:
             log = process.communicate(timeout=60)[0]
             print(log)
     assert process.returncode == 0, log
-
-
-def said(process: subprocess.Popen[str], words: str) -> str:
-    """What the process has logged up to these words; all of it where it ends without them."""
-    assert process.stdout is not None
-    lines = ""
-    for line in process.stdout:
-        lines += line
-        if words in line:
-            return lines
-    raise AssertionError(f"never said {words!r}:\n{lines}")
 
 
 def fetch(port: int, path: str, context: ssl.SSLContext) -> str:

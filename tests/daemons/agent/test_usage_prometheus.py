@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,45 +13,21 @@ from berth_agent.settings import Usage
 from berth_agent.usage.prometheus import PrometheusStore
 from berth_agent.usage.samples import Sample
 from berth_core.errors import ApiError
-from tests.dev.hosts_help import eventually
-from tests.support.tcp import free_port
-
-PROMETHEUS = shutil.which("prometheus")
-
-
-def ready(url: str, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "it has ended"
-    try:
-        with urllib.request.urlopen(f"{url}/-/ready", timeout=10) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+from tests.support.prometheus import prometheus
 
 
 @pytest.fixture
-def prometheus(tmp_path: Path) -> Iterator[str]:
-    """The URL of one that takes remote writes; it scrapes nothing."""
-    if PROMETHEUS is None:
-        pytest.skip("prometheus is not installed (make deps)")
-    address = f"127.0.0.1:{free_port()}"
-    (tmp_path / "prometheus.yml").write_text("global: {}\n")
-    flags = {"config.file": "prometheus.yml", "storage.tsdb.path": "data", "web.listen-address": address}
-    command = [PROMETHEUS, "--web.enable-remote-write-receiver", *(f"--{key}={text}" for key, text in flags.items())]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        eventually(lambda: ready(f"http://{address}", process), 120, "Prometheus is ready")
-        yield f"http://{address}"
-    finally:
-        process.kill()
-        process.wait()
+def url(tmp_path: Path) -> Iterator[str]:
+    """Of one that takes remote writes; it scrapes nothing."""
+    with prometheus(tmp_path, "global: {}\n", "--web.enable-remote-write-receiver") as url:
+        yield url
 
 
-def test_what_was_written_is_read_back_and_a_refusal_is_told(prometheus: str) -> None:
+def test_what_was_written_is_read_back_and_a_refusal_is_told(url: str) -> None:
     now = int(time.time()) // 60 * 60
     first = [Sample(now - 60, "default", f"db-{at}", f"uid-{at}", "db", 0.25 + at, (1 << 20) + at) for at in range(50)]
     second = [each._replace(time=now, cpu=each.cpu * 2) for each in first]
-    usage = Usage("prometheus", url=f"{prometheus}/api/v1/write", read_url=f"{prometheus}/api/v1/read")
+    usage = Usage("prometheus", url=f"{url}/api/v1/write", read_url=f"{url}/api/v1/read")
 
     async def work() -> None:
         store, other = PrometheusStore(usage, "h1"), PrometheusStore(usage, "h2")

@@ -1,0 +1,109 @@
+"""What deploy/monitoring asks of Prometheus, asked of a real one that scrapes the running components."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.daemons.controller.world import ROOT, Process, install, until
+from tests.daemons.controller.world import kubeconfig as controllers
+from tests.daemons.scheduler.extending import Extender
+from tests.daemons.scheduler.world import kubeconfig
+from tests.support.made_up_host import made_up, said
+from tests.support.prometheus import ask, prometheus
+from tests.support.tcp import free_port
+
+pytestmark = pytest.mark.slow
+FOLDER = ROOT / "deploy" / "monitoring"
+RULES = yaml.safe_load((FOLDER / "rules.yaml").read_text())
+DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
+METRIC = re.compile(r"\b(?:berth|scheduler)_[a-z_]+\b(?!\")")
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in RULES["groups"] for rule in group["rules"]]
+
+
+def questions() -> list[str]:
+    """Every expression of the dashboard, as Grafana would send it."""
+    asked = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+    return [text.replace("$__rate_interval", "1m") for text in asked]
+
+
+def test_every_alert_names_a_page_that_is_there_and_how_bad_it_is() -> None:
+    for rule in rules():
+        assert (ROOT / rule["annotations"]["runbook"]).is_file(), rule
+        assert rule["labels"]["severity"] in {"warning", "critical"}, rule
+        assert {"summary", "description"} <= rule["annotations"].keys(), rule
+
+
+@pytest.fixture
+def components(plane: Any, world: Any, start: Any, tmp_path: Path) -> Iterator[dict[str, int]]:
+    """One of each, at work; the ports of their figures, by job."""
+    install(plane)
+    ports = {f"berth-{name}": free_port() for name in ("agent", "controller", "scheduler", "extender")}
+    start("--port", str(ports["berth-scheduler"]))
+    who = controllers(plane, world.api, tmp_path / "kubeconfig-controller")
+    controller = Process(who, tmp_path / "controller.log", "--port", str(ports["berth-controller"]))
+    who = kubeconfig(plane, world.api, tmp_path / "kubeconfig-extender")
+    extender = Extender(who, tmp_path / "extender.log", "--metrics-port", str(ports["berth-extender"]))
+    with made_up(plane) as host:
+        host.configure(metrics={"port": ports["berth-agent"]})
+        with host.start("run") as agent:
+            try:
+                said(agent, "figures at")
+                controller.works()
+                extender.works()
+                extender.ask("filter", {"Pod": {}, "Nodes": None, "NodeNames": []})
+                yield ports
+            finally:
+                agent.send_signal(signal.SIGTERM)
+                print(agent.communicate(timeout=60)[0])
+                for process in (controller, extender):
+                    process.stop()
+                    print(process.text())
+
+
+def configuration(ports: dict[str, int]) -> str:
+    scrapes = [{"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]} for job, port in ports.items()]
+    every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    files = [str(FOLDER / "rules.yaml")]
+    return yaml.safe_dump({"global": every, "rule_files": files, "scrape_configs": scrapes})
+
+
+def test_what_the_rules_and_the_dashboard_ask_for_is_there(world: Any, components: Any, tmp_path: Path) -> None:
+    world.node()
+    world.pod("fits")
+    world.placed("fits")
+    world.pod("huge", cpu="900")
+    world.refused("huge", "Insufficient cpu")
+    wanted = {name for text in [*questions(), *(rule["expr"] for rule in rules())] for name in METRIC.findall(text)}
+    folder = tmp_path / "prometheus"
+    folder.mkdir()
+    with prometheus(folder, configuration(components)) as url:
+        until(lambda: wanted <= exported(url), lambda: f"not exported: {wanted - exported(url)}")
+        until(lambda: not silent(url), lambda: f"nothing to show for {silent(url)}")
+        until(lambda: all(rule["health"] == "ok" for rule in loaded(url)), lambda: str(loaded(url)))
+        waits = {rule["name"] for rule in loaded(url) if rule["state"] != "inactive"}
+        assert waits == {"BerthPodsUnschedulable"}, "a pod waits, all else is well"
+
+
+def loaded(url: str) -> list[dict[str, Any]]:
+    return [rule for group in ask(url, "rules")["groups"] for rule in group["rules"]]
+
+
+def exported(url: str) -> set[str]:
+    return set(ask(url, "label/__name__/values"))
+
+
+def silent(url: str) -> list[str]:
+    """What the dashboard asks and has no answer, though it should: nothing fails here."""
+    asked = [text for text in questions() if "0|5.." not in text]
+    return [text for text in asked if not ask(url, "query", query=text)["result"]]
