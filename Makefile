@@ -24,7 +24,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 # --- the ground ------------------------------------------------------------------------------------------------------------
-.PHONY: deps venv venv-lint venv-bench
+.PHONY: deps venv venv-lint venv-bench venv-matrix
 deps: ## install the missing Debian packages (as root)
 	@python3 tools/debian_packages.py tools/debian-packages.txt
 
@@ -36,6 +36,9 @@ venv-lint:
 
 venv-bench:
 	@python3 tools/venv.py .venv-bench requirements-bench.txt
+
+venv-matrix:
+	@python3 tools/venv.py .venv-matrix requirements-matrix.txt
 
 # --- checks that need no cluster -------------------------------------------------------------------------------------------
 # The files of a commit at a path that Ansible's own tools accept.
@@ -134,6 +137,10 @@ integration: venv ## tests on real hosts with real disks (as root)
 molecule: venv venv-lint ## molecule's default scenario on the development cluster
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
 
+.PHONY: matrix
+matrix: venv-matrix ## every supported ansible-core with the Pythons of its controller, and the oldest packages; ONLY='unit(2.16, 3.10)'
+	.venv-matrix/bin/nox $(if $(ONLY),-s '$(ONLY)')
+
 # --- everything --------------------------------------------------------------------------------------------------------
 .PHONY: test bench demo demo-play demo-down
 # The virtual machine is emulated by one core and waits a lot: what computes on the other meanwhile minds it least.
@@ -158,4 +165,4 @@ demo-down: venv ## remove the demo's cluster and everything that it put on the m
 
 .PHONY: clean
 clean: ## remove what make made (not the development cluster: make demo-down)
-	rm -rf build .venv .venv-lint .venv-bench .ansible .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build .venv .venv-lint .venv-bench .venv-matrix .ansible .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -20,7 +20,7 @@ hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True, d
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("BERTH_HYPOTHESIS", "fixed"))
 
-pytest_plugins = ["berth_dev.pytest_plugin"] if importlib.util.find_spec("berth_dev.pytest_plugin") else []
+pytest_plugins = ["berth_dev.pytest_plugin"] if importlib.util.find_spec("berth_dev") else []
 
 
 def _find_collection() -> None:

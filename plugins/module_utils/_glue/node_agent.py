@@ -19,6 +19,7 @@ from ..berth_core.app.node_agents import LEASE_PREFIX, NAMESPACE, agent_of, held
 from ..berth_core.errors import InputError, LockError, NotFoundError, StateError, TimeoutExpired
 from ..berth_core.model import resources
 from ..berth_core.model.resources import CONFIG_MAP, DAEMON_SET, LEASE, LOCAL_DISK, Resource
+from ..berth_core.model.resources import SECURITY_CONTEXT_CONSTRAINTS as SCC
 from .base import Context, Operation
 from .crds import bring
 from .objects import diff_entry, poll
@@ -44,9 +45,8 @@ def run(context: Context) -> dict[str, Any]:
     wanted = [(_kind(body), body) for body in manifests]
     if context.params["state"] == "absent":
         return _absent(context, wanted)
-    return _present(
-        context, [(kind, body) for kind, body in wanted if kind is not DAEMON_SET] + _daemonset(context, wanted)
-    )
+    rights = [(kind, body) for kind, body in wanted if kind not in (DAEMON_SET, SCC)]
+    return _present(context, rights + _daemonset(context, wanted))
 
 
 def _kind(body: Mapping[str, Any]) -> Resource:
@@ -61,7 +61,7 @@ def _kind(body: Mapping[str, Any]) -> Resource:
 def _daemonset(
     context: Context, wanted: list[tuple[Resource, dict[str, Any]]]
 ) -> list[tuple[Resource, dict[str, Any]]]:
-    """The ConfigMap and the DaemonSet, as the options want them; none where they are not asked for."""
+    """The ConfigMap, the DaemonSet and what OpenShift asks for it; none where the options want none."""
     asked = context.params["daemonset"]
     if not asked:
         return []
@@ -69,6 +69,9 @@ def _daemonset(
     files[_DEFAULT] = asked["default_configuration"]
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _CONFIGURATION, "data": files}
     made: list[tuple[Resource, dict[str, Any]]] = [(CONFIG_MAP, config)]
+    if _is_openshift(context):
+        made += [(kind, body) for kind, body in wanted if kind is SCC]
+    before = len(made)
     for kind, body in wanted:
         if kind is DAEMON_SET:
             body = copy.deepcopy(body)
@@ -80,9 +83,17 @@ def _daemonset(
             if asked["tolerations"] is not None:
                 pod["tolerations"] = asked["tolerations"]
             made.append((kind, body))
-    if len(made) == 1:
+    if len(made) == before:
         raise InputError("node_agent: daemonset is asked for, and the manifests hold none")
     return made
+
+
+def _is_openshift(context: Context) -> bool:
+    try:
+        context.client.list(SCC)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _present(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) -> dict[str, Any]:

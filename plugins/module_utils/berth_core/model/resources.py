@@ -92,3 +92,7 @@ VALIDATING_ADMISSION_POLICY_BINDING = Resource(
 MUTATING_ADMISSION_POLICY_BINDING = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", False
 )
+#: OpenShift's own.
+SECURITY_CONTEXT_CONSTRAINTS = Resource(
+    "security.openshift.io", "v1", "securitycontextconstraints", "SecurityContextConstraints", False
+)
