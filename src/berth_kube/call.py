@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 from urllib.parse import urlencode
 
 from berth_core.model.api_errors import Request
@@ -14,7 +14,14 @@ _METHOD = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "repla
 #: What may be carried out twice: the second time changes nothing, or is told so by its resourceVersion.
 _IDEMPOTENT = ("get", "list", "watch", "replace", "apply", "patch", "delete")
 WRITES = ("create", "replace", "apply", "patch", "delete")
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+#: From JSON's values to bytes.
+Encode = Callable[[object], bytes]
+_text = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def encode(body: object) -> bytes:
+    """By json of the standard library; json_fast.py has another."""
+    return _text(body).encode()
 
 
 class Call(NamedTuple):
@@ -53,6 +60,7 @@ def make_call(
     dry_run: bool = False,
     content_type: str = "application/json",
     collection: bool = False,
+    encode: Encode = encode,
 ) -> Call:
     """The request. ``collection``: POST to the kind's collection, the name in ``asked`` is only for messages."""
     method = _METHOD.get(asked.verb, "PATCH")
@@ -66,7 +74,7 @@ def make_call(
     headers = {"accept": "application/json"}
     payload = None
     if body is not None:
-        payload = _encode(body).encode()
+        payload = encode(body)
         headers["content-type"] = content_type
     target = path + ("?" + _query(tuple(parameters.items())) if parameters else "")
     return Call(asked, method, target, headers, payload, asked.verb in _IDEMPOTENT)

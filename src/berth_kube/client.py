@@ -21,7 +21,7 @@ from berth_core.errors import ApiError, GoneError, NotFoundError
 from berth_core.model.api_errors import Request
 from berth_core.model.resources import Resource
 
-from .call import WRITES, Call, make_call, plain_get
+from .call import WRITES, Call, Encode, encode, make_call, plain_get
 from .config import Config
 from .http1 import Framed, Framing
 from .sending import Observe, Options, Sender
@@ -50,10 +50,11 @@ class Listing(NamedTuple):
 class KubeClient:
     """One API server, one identity.
 
-    ``timeout`` is that of a whole request, tries and pauses included; each method that sends takes another by name.
-    ``connections`` bounds the requests under way; watches have connections of their own. ``gzip`` asks for compressed
-    answers: less on the network for more work on both sides. ``framing``: who takes HTTP apart, for a daemon that sends
-    much that of http1_fast.py; ``decode``: who reads JSON, for one that watches much that of json_fast.py.
+    ``timeout`` is that of a whole request, tries and pauses included, from when one of the ``connections`` was free for
+    it; each method that sends takes another by name, and that counts from the call. Watches have connections of their
+    own. ``gzip`` asks for compressed answers: less on the network for more work on both sides. ``framing``: who takes
+    HTTP apart, for a daemon that sends much that of http1_fast.py; ``decode`` and ``encode``: who reads and writes
+    JSON, for such a daemon those of json_fast.py.
     ``observe(verb, status, seconds)`` is called after each try (status 0: no answer). Every method raises ApiError's
     children; UnavailableError means that nothing is known of what became of a write.
     """
@@ -69,9 +70,10 @@ class KubeClient:
         gzip: bool = False,
         framing: Callable[[], Framed] = Framing,
         decode: Decode = json.loads,
+        encode: Encode = encode,
         observe: Observe | None = None,
     ) -> None:
-        self._config, self._manager, self._decode = config, field_manager, decode
+        self._config, self._manager, self._decode, self._encode = config, field_manager, decode, encode
         self._sender = Sender(config, Options(user_agent, timeout, connections, gzip, framing), observe)
         #: writes that the API server carried out
         self.written = 0
@@ -95,6 +97,15 @@ class KubeClient:
     def writes(self) -> int:
         """Writes that were sent, tries included."""
         return sum(self.requests[verb] for verb in WRITES)
+
+    @property
+    def line(self) -> int:
+        """Requests that wait for a connection: nothing of them is sent yet."""
+        return self._sender.line
+
+    async def turn(self) -> None:
+        """Until a request that was made now would be sent."""
+        await self._sender.turn()
 
     def guard_writes(self, check: Callable[[], None]) -> None:
         """Call ``check`` right before each write is sent (each try); what it raises, the writer gets.
@@ -318,7 +329,7 @@ class KubeClient:
     # -- one request -----------------------------------------------------------------------------------------------
 
     def _call(self, asked: Request, **options: Any) -> Call:
-        return make_call(asked._replace(source=self._config.source), self._manager, **options)
+        return make_call(asked._replace(source=self._config.source), self._manager, encode=self._encode, **options)
 
     async def _do(self, asked: Request, timeout: float | None, **options: Any) -> Obj:
         return await self._send(self._call(asked, **options), timeout)

@@ -9,19 +9,19 @@ stream. That leaves cancellation to mean one thing, that somebody wants the task
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, cast
 
-from .http1 import END, Framed, Framing, FramingError, Head
+from .http1 import Framed, Framing, FramingError, Head
 
 CONNECT_SECONDS = 10.0
 #: An idle connection older than this is not trusted to be alive: load balancers forget connections silently.
 IDLE_SECONDS = 60.0
-READ_BYTES = 64 * 1024
+#: A stream that holds more which nobody has read yet is not read on.
+READ_BYTES = 256 * 1024
 
 
 class Endpoint(NamedTuple):
@@ -38,6 +38,13 @@ class Endpoint(NamedTuple):
         """The Host header's value."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+class Response(NamedTuple):
+    """A whole answer."""
+
+    head: Head
+    body: bytes
 
 
 class WireError(Exception):
@@ -61,90 +68,192 @@ NAME, REFUSED, CERTIFICATE, TIMEOUT, CLOSED, PROTOCOL = (
 )
 
 
-class Connection:
-    """One connection: one exchange at a time. Made by `connect`."""
+class Connection(asyncio.Protocol):
+    """One connection: one exchange at a time. Made by `connect`.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, framing: Framed) -> None:
-        self._reader, self._writer, self._framing = reader, writer, framing
+    A protocol of callbacks, not a stream: what arrives goes to the parser at once, and who waits is woken when all of
+    what he waits for is there. A request costs one future, whatever the number of pieces its answer comes in.
+    """
+
+    _transport: asyncio.Transport
+
+    def __init__(self, framing: Framed) -> None:
+        self._framing = framing
         self._loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
         self._alarm: asyncio.TimerHandle | None = None
-        self._expired = False
+        self._deadline: float | None = None
+        self._broken: WireError | None = None
+        self._expired = self._closing = self._paused = False
         self.idle_since = self._loop.time()
         self.fresh = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Ready for the next exchange."""
+        self._head: Head | None = None
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._asked = self._ended = self._streams = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    # -- for wire.py and watch.py ------------------------------------------------------------------------------------
 
     def alive(self) -> bool:
         """False when the server has closed it, or it has been idle for too long."""
         too_old = self._loop.time() - self.idle_since > IDLE_SECONDS
-        return not (too_old or self._reader.at_eof() or self._writer.transport.is_closing())
+        return not (too_old or self._broken or self._closing)
 
     def until(self, deadline: float) -> None:
-        """From now on the connection is aborted when the loop's clock reaches ``deadline``."""
-        self._disarm()
-        self._alarm = self._loop.call_at(deadline, self._expire)
+        """From now on the connection is aborted when the loop's clock reaches ``deadline``.
 
-    async def start(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Head:
-        """Send one request, return the head of its answer."""
+        The timer of an earlier exchange is let run and looks what holds by then: most requests cost none.
+        """
+        self._deadline = deadline
+        if self._alarm is not None and self._alarm.when() > deadline:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._alarm is None:
+            self._alarm = self._loop.call_at(deadline, self._expire)
+
+    async def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        """Send one request; head and body of its answer."""
+        self._send(method, target, headers, body)
+        while not self._ended:
+            await self._news()
+        assert self._head is not None  # noqa: S101 - the parser ends no answer that has none
+        parts = self._parts
+        return Response(self._head, parts[0] if len(parts) == 1 else b"".join(parts))
+
+    async def start(self, method: str, target: str, headers: Mapping[str, str]) -> Head:
+        """Send one request whose answer is read in pieces, by `read`; returns its head."""
+        self._streams = True
+        self._send(method, target, headers, None)
+        while self._head is None:
+            await self._news()
+        return self._head
+
+    async def read(self) -> bytes:
+        """The next bytes of the answer; empty at its end."""
+        while not self._parts:
+            if self._ended:
+                return b""
+            await self._news()
+        data = b"".join(self._parts)
+        self._parts, self._held = [], 0
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    def finish(self) -> bool:
+        """The answer was read. True when the connection may be used again."""
+        self._deadline = None
+        self.fresh = False
+        self.idle_since = self._loop.time()
+        usable = self._framing.reusable() and self.alive()
+        self._begin()
+        return usable
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way."""
+        self._closing, self._deadline = True, None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._transport.abort()
+
+    async def closed(self) -> None:
+        """Until the transport is really gone."""
+        await asyncio.shield(self._gone)
+
+    def _send(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> None:
         try:
             data = self._framing.request(method, target, headers, body)
         except FramingError as exc:
             raise WireError(PROTOCOL, str(exc), sent=False) from exc
-        try:
-            self._writer.write(data)
-            await self._writer.drain()
-        except OSError:  # answered before all was read, or gone: reading tells which
-            pass
-        part = await self._part()
-        if not isinstance(part, Head):
-            raise WireError(PROTOCOL, "the answer has no head", sent=True)
-        return part
+        self._asked = True
+        self._transport.write(data)
 
-    async def read(self) -> bytes:
-        """The next bytes of the answer; empty at its end."""
-        while True:
-            part = await self._part()
-            if part is END:
-                return b""
-            if isinstance(part, bytes) and part:
-                return part
+    async def _news(self) -> None:
+        """Until something has come, or will not come any more. Raises WireError."""
+        if self._broken is None:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        if self._broken is not None and not self._ended:
+            raise self._broken
 
-    async def _part(self) -> object:
+    # -- what the transport calls ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of an answer; what nobody has asked for is none, and must not become that of the next request."""
+        if not self._asked:
+            self._fail(CLOSED, ConnectionResetError("the connection was closed"))
+            self._transport.abort()
+            return
         try:
-            while True:
-                part = self._framing.next()
-                if part is not None:
-                    return part
-                self._framing.receive(await self._reader.read(READ_BYTES))
-        except (FramingError, OSError) as exc:
+            self._framing.receive(data)
+            self._collect()
+        except FramingError as exc:
+            self._fail(PROTOCOL if data else CLOSED, exc)
+
+    def eof_received(self) -> None:
+        """The server has closed: that ends an answer, or breaks it."""
+        self._closing = True
+        if self._broken is None and not self._ended:
+            self.data_received(b"")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        if not self._gone.done():
+            self._gone.set_result(None)
+        self._closing = True
+        self._fail(CLOSED, exc or ConnectionResetError("the connection was closed"))
+
+    def _collect(self) -> None:
+        part = self._framing.next()
+        while part is not None:
+            if isinstance(part, bytes):
+                self._parts.append(part)
+                self._held += len(part)
+            elif isinstance(part, Head):
+                self._head = part
+            else:
+                self._ended = True
+            part = self._framing.next()
+        if self._ended or self._streams:
+            self._wake()
+            if self._held > READ_BYTES and not self._paused and not self._ended:  # the reader is slower
+                self._paused = True
+                self._transport.pause_reading()
+
+    def _fail(self, kind: str, exc: Exception) -> None:
+        if self._broken is None:
+            text = str(exc) or type(exc).__name__
+            self._broken = WireError(kind, text, sent=True)
             if self._expired:
-                raise WireError(TIMEOUT, "no complete answer in time", sent=True) from exc
-            kind = PROTOCOL if isinstance(exc, FramingError) and not self._reader.at_eof() else CLOSED
-            raise WireError(kind, str(exc) or type(exc).__name__, sent=True) from exc
+                self._broken = WireError(TIMEOUT, "no complete answer in time", sent=True)
+            self._broken.__cause__ = exc
+        self._wake()
 
-    def finish(self) -> bool:
-        """The answer was read. True when the connection may be used again."""
-        self._disarm()
-        self.fresh = False
-        self.idle_since = self._loop.time()
-        return self._framing.reusable() and self.alive()
-
-    def abort(self) -> None:
-        """Close at once, whatever is under way."""
-        self._disarm()
-        self._writer.transport.abort()
-
-    async def closed(self) -> None:
-        """Until the transport is really gone."""
-        with contextlib.suppress(OSError, ssl.SSLError):
-            await self._writer.wait_closed()
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _expire(self) -> None:
+        self._alarm = None
+        if self._deadline is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._alarm = self._loop.call_at(self._deadline, self._expire)
+            return
         self._expired = True
-        self._writer.transport.abort()
-
-    def _disarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._transport.abort()
 
 
 async def connect(
@@ -153,12 +262,12 @@ async def connect(
     """A new connection. Raises WireError (nothing was sent)."""
     loop = asyncio.get_running_loop()
     seconds = max(0.0, min(CONNECT_SECONDS, deadline - loop.time()))
-    opening = loop.create_task(_open(endpoint, context))
+    opening = loop.create_task(_open(endpoint, context, framing))
     try:
         await asyncio.wait({opening}, timeout=seconds)
         if not opening.done():
             raise WireError(TIMEOUT, f"no connection within {seconds:.0f} s", sent=False)
-        reader, writer = opening.result()
+        made = opening.result()
     except asyncio.CancelledError:
         opening.add_done_callback(_abandon)
         raise
@@ -166,23 +275,22 @@ async def connect(
         raise connect_error(exc) from exc
     finally:
         opening.cancel()
-    _keep_alive(writer.get_extra_info("socket"))
-    return Connection(reader, writer, framing())
+    return made
 
 
-async def _open(
-    endpoint: Endpoint, context: ssl.SSLContext | None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    if context is None:
-        return await asyncio.open_connection(endpoint.host, endpoint.port)
-    name = endpoint.server_name or endpoint.host
-    return await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context, server_hostname=name)
+async def _open(endpoint: Endpoint, context: ssl.SSLContext | None, framing: Callable[[], Framed]) -> Connection:
+    name = None if context is None else endpoint.server_name or endpoint.host
+    transport, made = await asyncio.get_running_loop().create_connection(
+        lambda: Connection(framing()), endpoint.host, endpoint.port, ssl=context, server_hostname=name
+    )
+    _keep_alive(transport.get_extra_info("socket"))
+    return made
 
 
-def _abandon(opening: asyncio.Task[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:
+def _abandon(opening: asyncio.Task[Connection]) -> None:
     """A connection that was ready just when nobody wanted it any more."""
     if not opening.cancelled() and opening.exception() is None:
-        opening.result()[1].transport.abort()
+        opening.result().abort()
 
 
 def connect_error(exc: OSError) -> WireError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from .call import Encode, encode
 from .watch import Decode
 
 try:
@@ -20,3 +21,8 @@ else:
 def decoder() -> Decode:
     """Return what reads JSON: the fast one where it can be had."""
     return msgspec.json.Decoder().decode if FOUND else json.loads
+
+
+def encoder() -> Encode:
+    """Return what writes JSON: the fast one where it can be had."""
+    return msgspec.json.Encoder().encode if FOUND else encode

@@ -18,8 +18,9 @@ from berth_core.model.api_errors import Request, api_error, warnings
 from . import connection, retry
 from .call import Call
 from .config import Config
+from .connection import Response
 from .http1 import Framed, Framing
-from .wire import Response, Wire
+from .wire import Wire
 
 _log = logging.getLogger(__name__)
 
@@ -58,14 +59,34 @@ class Sender:
         """Give up a stream's connection."""
         self._wire.drop(stream)
 
+    @property
+    def line(self) -> int:
+        """Requests that wait for a connection."""
+        return self._wire.line
+
+    async def turn(self) -> None:
+        """Stand in line as a request does, and send nothing."""
+        await self._wire.enter(None)
+        self._wire.leave()
+
     async def answer(self, call: Call, timeout: float | None) -> Response:
-        """Send until there is an answer that is not "later", within the deadline and a bounded number of tries."""
+        """Send until there is an answer that is not "later", within the deadline and a bounded number of tries.
+
+        Time in line counts only against a ``timeout`` of the caller's own: behind a server that stood still, what was
+        never sent does not give up in a crowd.
+        """
         deadline = self._loop.time() + (self._timeout if timeout is None else timeout)
         attempt = 0
         while True:
-            retry_after, status, sent = "", 0, True
+            retry_after, status, sent, joined = "", 0, True, self._loop.time()
             try:
-                answer = await self._try(call, deadline)
+                await self._wire.enter(None if timeout is None else deadline)
+                try:
+                    if timeout is None:
+                        deadline += self._loop.time() - joined
+                    answer = await self._try(call, deadline)
+                finally:
+                    self._wire.leave()
                 if answer.head.status < 300:
                     return answer
                 status, retry_after = answer.head.status, answer.head.header("retry-after")
@@ -107,7 +128,7 @@ class Sender:
         if call.writes:
             self.before_write()
         self.requests[call.asked.verb] += 1
-        return await self._wire.request(call.method, call.target, headers, call.body, deadline)
+        return await self._wire.exchange(call.method, call.target, headers, call.body, deadline)
 
     async def stream(self, call: Call, seconds: float) -> tuple[int, connection.Connection]:
         headers = {**call.headers, **await self._headers()}

@@ -9,17 +9,10 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Mapping
-from typing import Callable, NamedTuple
+from typing import Callable
 
-from .connection import IDLE_SECONDS, PROTOCOL, TIMEOUT, Connection, Endpoint, WireError, connect
+from .connection import IDLE_SECONDS, PROTOCOL, TIMEOUT, Connection, Endpoint, Response, WireError, connect
 from .http1 import Framed, Framing, Head
-
-
-class Response(NamedTuple):
-    """A whole answer."""
-
-    head: Head
-    body: bytes
 
 
 class Wire:
@@ -44,16 +37,67 @@ class Wire:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
+    @property
+    def line(self) -> int:
+        """How many wait for a place."""
+        return len(self._waiting)
+
+    async def enter(self, deadline: float | None) -> None:
+        """Wait for one of the ``limit`` places, in the order of asking; without a deadline as long as it takes."""
+        if self._busy < self._limit and not self._waiting:
+            self._busy += 1
+            return
+        place: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(place)
+        alarm = None if deadline is None else self._loop.call_at(deadline, _give_up, place)
+        try:
+            await place  # whoever leaves hands over the place itself
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                self.leave()
+            raise
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+
+    def leave(self) -> None:
+        """Give the place to the next."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._busy -= 1
+
     async def request(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float
     ) -> Response:
-        """One exchange. On a kept connection that the server closes meanwhile, the WireError's kind is CLOSED."""
-        await self._enter(deadline)
+        """A place, and one exchange in it."""
+        await self.enter(deadline)
         try:
-            connection = self._kept() or await self._new(deadline)
-            return await self._exchange(connection, method, target, headers, body, deadline)
+            return await self.exchange(method, target, headers, body, deadline)
         finally:
-            self._leave()
+            self.leave()
+
+    async def exchange(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float
+    ) -> Response:
+        """One exchange of who has a place. Where the server closes a kept connection meanwhile, the kind is CLOSED."""
+        connection = self._kept() or await self._new(deadline)
+        try:
+            connection.until(deadline)
+            answer = await connection.exchange(method, self._endpoint.prefix + target, self._headers(headers), body)
+        except BaseException as exc:
+            if isinstance(exc, WireError):
+                exc.kept = not connection.fresh
+            self.drop(connection)
+            raise
+        if connection.finish():
+            self._idle.append(connection)
+            self._sweep_later()
+        else:
+            self.drop(connection)
+        return answer
 
     async def stream(
         self, method: str, target: str, headers: Mapping[str, str], deadline: float, limit: float
@@ -62,7 +106,7 @@ class Wire:
         connection = await self._new(deadline)
         try:
             connection.until(deadline)
-            head = await connection.start(method, self._endpoint.prefix + target, self._headers(headers), None)
+            head = await connection.start(method, self._endpoint.prefix + target, self._headers(headers))
         except BaseException:
             self.drop(connection)
             raise
@@ -92,36 +136,6 @@ class Wire:
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         return {"host": self._endpoint.authority, **headers}
-
-    async def _exchange(
-        self,
-        connection: Connection,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        deadline: float,
-    ) -> Response:
-        try:
-            connection.until(deadline)
-            head = await connection.start(method, self._endpoint.prefix + target, self._headers(headers), body)
-            parts = []
-            while True:
-                part = await connection.read()
-                if not part:
-                    break
-                parts.append(part)
-        except BaseException as exc:
-            if isinstance(exc, WireError):
-                exc.kept = not connection.fresh
-            self.drop(connection)
-            raise
-        if connection.finish():
-            self._idle.append(connection)
-            self._sweep_later()
-        else:
-            self.drop(connection)
-        return Response(head, b"".join(parts))
 
     def _kept(self) -> Connection | None:
         while self._idle:
@@ -159,31 +173,6 @@ class Wire:
     def _refuse_closed(self) -> None:
         if self._closed:
             raise WireError(PROTOCOL, "this client is closed", sent=False)
-
-    async def _enter(self, deadline: float) -> None:
-        """Wait for one of the ``limit`` places, in the order of asking."""
-        if self._busy < self._limit and not self._waiting:
-            self._busy += 1
-            return
-        place: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append(place)
-        alarm = self._loop.call_at(deadline, _give_up, place)
-        try:
-            await place  # whoever leaves hands over the place itself
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled() and place.exception() is None:
-                self._leave()
-            raise
-        finally:
-            alarm.cancel()
-
-    def _leave(self) -> None:
-        while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
-                return
-        self._busy -= 1
 
 
 def _give_up(place: asyncio.Future[None]) -> None:

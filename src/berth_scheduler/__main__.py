@@ -86,7 +86,11 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
     me = settings.identity or identity(socket.gethostname())
     requests, metrics = RequestMetrics(), Metrics()
     who = config.load(settings.kubeconfig or configuration.kubeconfig or None)
-    fast: dict[str, Any] = {"framing": http1_fast.framing(), "decode": json_fast.decoder()}
+    fast: dict[str, Any] = {
+        "framing": http1_fast.framing(),
+        "decode": json_fast.decoder(),
+        "encode": json_fast.encoder(),
+    }
     make: dict[str, Any] = {"field_manager": NAME, "observe": requests.requests(), "connections": CONNECTIONS}
     async with (
         KubeClient(who, user_agent=NAME, **make, **fast) as client,

@@ -52,6 +52,9 @@ STREAK = 16
 #: Pods on their way to their nodes at one moment; beyond it decisions wait. Those whose volumes are still being
 #: made are among them, so it is far more than the requests that the client sends at a time.
 BINDING = 5000
+#: Requests in line for a connection; beyond it decisions wait. It keeps the connections busy, and no more: what stands
+#: in line is late for a pod that is more urgent, and is lost with the Lease.
+LINE = 64
 TICK = 1.0
 NO_NODES = "no nodes available to schedule pods"
 
@@ -119,6 +122,8 @@ class Scheduler:
                 await asyncio.sleep(0)
                 async with self._slot:  # waits while too many are being bound
                     pass
+                if self._client.line > LINE:
+                    await self._client.turn()
 
     def take(self, profiles: Mapping[str, Running], rules: Rules) -> None:
         """Go on with other profiles. Pods of names that are gone are left alone, those of new names come in."""

@@ -38,6 +38,10 @@ class Script:
     def __init__(self, *answers: bytes) -> None:
         self.answers, self.requests = list(answers), []
         self.connections = self.open = 0
+        self.speak: Callable[[bytes], None] = lambda _data: None
+
+    async def answers_one(self) -> None:
+        """Called before each answer."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -50,6 +54,8 @@ class Script:
                 )
                 body = await reader.readexactly(length)
                 self.requests.append((head.splitlines()[0], body))
+                self.speak = writer.write
+                await self.answers_one()
                 data = self.answers.pop(0) if self.answers else b""
                 if not data:
                     break
@@ -106,6 +112,105 @@ def test_what_a_burst_needed_is_not_kept_for_good(run: Run, monkeypatch: pytest.
         assert (await client.get(NAMESPACE, "x"))["metadata"]["name"] == "x"
 
     play(run, script, story)
+
+
+class Held(Script):
+    """Answers nothing until it is let go."""
+
+    def __init__(self, *answers: bytes) -> None:
+        super().__init__(*answers)
+        self.go_on = asyncio.Event()
+
+    async def answers_one(self) -> None:
+        await self.go_on.wait()
+
+
+def test_what_was_never_sent_does_not_give_up_in_a_crowd(run: Run) -> None:
+    """A server that stands still: who was sent fails in time, who stands in line is sent when there is a place."""
+    script = Held(*[OK] * 20)
+
+    async def story(client: KubeClient) -> None:
+        asked = [asyncio.ensure_future(client.get(NAMESPACE, "x")) for _number in range(12)]
+        turn = asyncio.ensure_future(client.turn())
+        while client.line < 11:
+            await asyncio.sleep(0)
+        await asyncio.wait(asked, return_when=asyncio.FIRST_EXCEPTION)
+        assert not turn.done()
+        script.go_on.set()
+        ended = await asyncio.gather(*asked, return_exceptions=True)
+        await turn
+        failed = [one for one in ended if isinstance(one, UnavailableError)]
+        assert [one.reason for one in failed] == ["Timeout"] * 2
+        assert (len(ended) - len(failed), len(script.requests), client.line) == (10, 12, 0)
+
+    play(run, script, story, connections=2, timeout=0.5)
+
+
+def test_who_says_how_long_waits_no_longer_in_line(run: Run) -> None:
+    script = Held(OK)
+
+    async def story(client: KubeClient) -> None:
+        first = asyncio.ensure_future(client.get(NAMESPACE, "x"))
+        while not script.requests:
+            await asyncio.sleep(0.01)
+        with pytest.raises(UnavailableError, match="all connections are busy"):
+            await client.get(NAMESPACE, "y", timeout=0.1)
+        script.go_on.set()
+        await first
+        assert len(script.requests) == 1
+
+    play(run, script, story, connections=1)
+
+
+def test_a_write_is_guarded_when_its_turn_has_come(run: Run) -> None:
+    """Not when it joins the line: much may have happened since, the Lease may be lost."""
+    script = Held(*[OK] * 2)
+
+    def no() -> None:
+        raise PermissionError("not now")
+
+    async def story(client: KubeClient) -> None:
+        asked = [asyncio.ensure_future(client.create(CONFIG_MAP, MAP)) for _number in range(2)]
+        while not (script.requests and client.line):
+            await asyncio.sleep(0.01)
+        client.guard_writes(no)
+        script.go_on.set()
+        assert (await asked[0])["metadata"]["name"] == "x"
+        with pytest.raises(PermissionError):
+            await asked[1]
+        assert len(script.requests) == 1
+
+    play(run, script, story, connections=1)
+
+
+def test_what_comes_unasked_is_nobodys_answer(run: Run) -> None:
+    """Bytes between two exchanges: the connection is given up, and the next request gets its own answer."""
+    script = Script(OK, answer(200, {"metadata": {"name": "late"}}), answer(200, {"metadata": {"name": "mine"}}))
+
+    async def story(client: KubeClient) -> None:
+        await client.get(NAMESPACE, "x")
+        script.speak(script.answers.pop(0))
+        while script.open:
+            await asyncio.sleep(0.01)
+        assert (await client.create(CONFIG_MAP, MAP))["metadata"]["name"] == "mine"
+        assert (script.connections, len(script.requests)) == (2, 2)
+
+    play(run, script, story)
+
+
+def test_a_stream_that_nobody_reads_is_not_read_on(run: Run) -> None:
+    """What the reader has not taken stays with the server: a slow reader costs bounded memory."""
+    lines = [EVENT] * 40_000
+    script = Script(stream(*lines))
+
+    async def story(client: KubeClient) -> int:
+        async with client.watch(CONFIG_MAP, "1", seconds=60) as events:
+            await asyncio.sleep(0.5)
+            assert events._connection is not None
+            assert events._connection._held < 2 * connection.READ_BYTES
+            return len([event async for event in events])
+
+    assert play(run, script, story) == len(lines)
 
 
 def test_later_says_when(run: Run) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
+import time
+import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,9 +18,11 @@ import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_scheduler.__main__ import CONNECTIONS
+from berth_scheduler.scheduler import LINE, STREAK
 from tests.daemons.controller.world import until
 from tests.support.etcd import Etcd
-from tests.support.tcp import Proxy
+from tests.support.tcp import Proxy, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 
@@ -25,6 +30,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.promise]
 LEASE = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "12s", "retryPeriod": "1s"}
 EVENTS = 10_000
 HERD = 16
+BACKLOG = 200
+_WEBHOOKS = kinds.Resource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False
+)
 
 
 class Crowd:
@@ -152,6 +161,60 @@ def test_ten_thousand_events_in_a_burst(world, start, plane):
         herd.speak(EVENTS // 4)
         crowd.at_rest(scheduler)
     assert scheduler.process.poll() is None
+
+
+def test_a_backlog_behind_an_api_server_that_is_slow(world, start):
+    """An admission webhook that never answers holds each bind: what is decided is a little more than can be sent."""
+    for number in range(3):
+        world.node(str(number))
+    for number in range(BACKLOG):
+        world.pod(f"p{number:03}", cpu="10m")
+    port, deaf = free_port(), socket.create_server(("127.0.0.1", 0))
+    hook = _holding_binds(world.name, deaf.getsockname()[1])
+    world.api.create(_WEBHOOKS, hook)
+    try:
+        scheduler = start("--port", str(port))
+        until(lambda: _assumed(port) > LINE, "nothing is decided")
+        most = 0
+        for _look in range(20):
+            time.sleep(0.1)
+            most = max(most, _assumed(port))
+        assert most <= CONNECTIONS + LINE + STREAK
+    finally:
+        world.api.delete(_WEBHOOKS, world.name, None)
+        deaf.close()
+    names = [f"p{number:03}" for number in range(BACKLOG)]
+    world.placed(*names)
+    text = scheduler.text()
+    assert sorted(re.findall(rf"msg=bound pod={world.name}/(\S+) ", text)) == names
+    assert 'msg="not placed"' not in text
+
+
+def _assumed(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        found = re.search(r'scheduler_cache_size\{type="assumed_pods"\} (\d+)', answer.read().decode())
+    return int(found.group(1)) if found else 0
+
+
+def _holding_binds(name: str, port: int) -> dict[str, Any]:
+    """A webhook of one namespace whose server accepts and says nothing; the API server goes on after four seconds."""
+    return {
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": "deaf.berth.dev",
+                "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
+                "rules": [
+                    {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/binding"], "operations": ["CREATE"]}
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+                "failurePolicy": "Ignore",
+                "timeoutSeconds": 4,
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
 
 
 class Herd:
