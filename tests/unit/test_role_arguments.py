@@ -1,0 +1,40 @@
+"""Every role refuses what its argument_specs do not allow, names each option, and has done nothing by then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.playbook import run_playbook
+
+ROLES = Path(__file__).parents[2] / "roles"
+SPECS = {path.parts[-3]: yaml.safe_load(path.read_text())["argument_specs"] for path in ROLES.glob("*/meta/*specs.yml")}
+#: What is no value of the type; every text can be read as one.
+WRONG = {"int": "many", "bool": "perhaps", "dict": "nothing", "list": {"a": "mapping"}, "float": "much"}
+
+
+def wrong(options: dict[str, Any]) -> dict[str, Any]:
+    """For each option that can be given a wrong value, such a value."""
+    made = {name: "no such choice" for name, option in options.items() if "choices" in option}
+    return {name: WRONG[option["type"]] for name, option in options.items() if option.get("type") in WRONG} | made
+
+
+@pytest.mark.parametrize("role", sorted(SPECS))
+def test_wrong_values_are_refused_by_name_and_at_once(role: str, tmp_path: Path) -> None:
+    options = SPECS[role]["main"]["options"]
+    given, required = wrong(options), {name for name, option in options.items() if option.get("required")}
+    assert given
+    play = [{"ansible.builtin.include_role": {"name": f"berth.stateful.{role}"}, "vars": given}]
+    run = run_playbook(play, tmp_path)
+    refused = run.failed()
+    errors = "\n".join(refused["argument_errors"])
+    assert not [name for name in given if name not in errors], errors
+    assert not [name for name in required - given.keys() if name not in errors], errors
+    assert [task.kind for task in run.tasks] == ["ok", "failed"], "the include, the refusal, and nothing of the role"
+
+
+def test_every_role_says_what_it_takes() -> None:
+    assert SPECS.keys() == {path.name for path in ROLES.iterdir()}
