@@ -62,7 +62,7 @@ class Preempting:
 
 
 class Preemptions:
-    """What becomes of victims. ``activate``: try a pod again at once, for its preemption has failed."""
+    """What becomes of victims. ``activate``: try a pod again at once, for no news of a victim will."""
 
     def __init__(
         self,
@@ -104,22 +104,22 @@ class Preemptions:
     async def _carry_out(self, pod: Obj, profile: str, node: str, victims: Sequence[VictimFacts]) -> None:
         info: PodInfo = pod["info"]
         self.yield_to(info.priority, node)
-        failed = False
+        news = False
         try:
             *others, last = victims
             await _all([self._end(one, pod, profile, node) for one in others])
             self._preempting.only(info.uid, last)
-            await self._end(last, pod, profile, node)
+            news = await self._end(last, pod, profile, node)
         except BerthError as exc:
-            failed = True
             _log.warning("preemption for pod %s/%s: %s", info.namespace, info.name, exc.message)
         finally:
             self._preempting.end(info.uid)
-        if failed:
+        # Of a last victim that somebody else has ended the news may be over, and the pod was held back when it came.
+        if not news:
             self._activate(info.uid)
 
-    async def _end(self, victim: VictimFacts, pod: Obj, profile: str, node: str) -> None:
-        """Say why, and delete. A pod that is gone, or another one of its name by now, is what was wanted."""
+    async def _end(self, victim: VictimFacts, pod: Obj, profile: str, node: str) -> bool:
+        """Say why, and delete; False: it is gone, or another one of its name by now, which is what was wanted."""
         condition = self._reports.condition(
             "DisruptionTarget",
             "True",
@@ -131,10 +131,11 @@ class Preemptions:
         try:
             await self._client.patch(*where, body, kind="strategic", subresource="status")
             if not await self._client.delete(*where, uid=victim.uid):
-                return
+                return False
         except (NotFoundError, ConflictError):
-            return
+            return False
         self._reports.preempted(victim, pod, profile, node)
+        return True
 
 
 async def _all(works: Sequence[Any]) -> None:

@@ -153,6 +153,20 @@ def test_the_same_victims_on_the_same_node(stage, world, start):
         stage.told(side, "wants", "FailedScheduling", "Insufficient cpu")
 
 
+def test_who_comes_second_to_a_victim_is_not_left_waiting(stage, world, start):
+    """Room for two is made on one node: the second of them finds that a victim of its own has gone already."""
+    for number in range(4):
+        stage.node(str(number))
+    for number in range(16):
+        stage.pod(f"low-{number}", "500m", 1, node=str(number % 4), sides=("ours",))
+    names = [f"ours-high-{number}" for number in range(16)]
+    for name in names:
+        stage.pod(name.removeprefix("ours-"), "500m", 100, sides=("ours",))
+    start()
+    world.placed(*names)
+    assert all(stage.get("ours", f"low-{number}") is None for number in range(16))
+
+
 def test_room_that_is_being_made_is_kept_for_its_pod(stage, world, start):
     """A victim takes its time. Until then its room is neither for pods of less priority, nor for ever."""
     stage.node("silent", silent=True)
