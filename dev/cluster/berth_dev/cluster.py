@@ -255,7 +255,7 @@ class Cluster:
             kwok.ensure_running(plane, self.bin_dir)
             made = kwok.add(plane, count, shape or Shape())
         if wait:
-            kwok.wait_ready(plane)
+            kwok.wait_ready(plane, max(120.0, count / 10))
         return made
 
     def remove_nodes(self, prefix: str = "") -> int:
