@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -15,8 +16,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_args: sys.exit(1))  # clusters are taken down also then
     prepare()
-    from . import agent, agent_pod, claims, client, decide, openb, requests, scale, scheduler, tasks
+    from . import (
+        agent,
+        agent_pod,
+        claims,
+        client,
+        decide,
+        openb,
+        requests,
+        scale,
+        sched_extender,
+        sched_workloads,
+        tasks,
+    )
     from .figures import table
     from .ground import Ground, say
 
@@ -38,9 +52,17 @@ def main(arguments: list[str]) -> int:
         "agent/idle-pod": agent_pod.idle,
         "sched/decide": decide.decide,
         "sched/openb": openb.openb,
-        "sched/plain": scheduler.plain,
-        "sched/rate": scheduler.rate,
-        "sched/memory": scheduler.memory,
+        "sched/plain": sched_workloads.plain,
+        "sched/rate": sched_workloads.rate,
+        "sched/memory": sched_workloads.memory,
+        "sched/startup": sched_workloads.startup,
+        "sched/spread": sched_workloads.under_spread,
+        "sched/interpod": sched_workloads.under_interpod,
+        "sched/localdisk": sched_workloads.under_localdisk,
+        "sched/shapes": sched_workloads.under_shapes,
+        "sched/preempt": sched_workloads.under_preempt,
+        "sched/latency": sched_workloads.latency,
+        "sched/extender": sched_extender.extender,
         "cluster/up": scale.cluster_up,
     }
     only = next((text.removeprefix("ONLY=") for text in arguments if text.startswith("ONLY=")), "")

@@ -29,13 +29,13 @@ from tests.unit.host import trees
 
 from .figures import Figure
 from .ground import Ground, say
+from .processes import cpu_of, resident_of
 
 COUNTS = (3, 24, 256)
 IDLE_DISKS = 24
 #: After the first round of every check, whose results are written once; then for two rounds of each.
 WARM_SECONDS, IDLE_SECONDS = 100, 130
 PORT = 19818
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 def publish(ground: Ground) -> list[Figure]:
@@ -79,19 +79,6 @@ def _writes(figures: str, whose: str) -> float:
     return sum(float(value) for verb, value in lines if verb in ("create", "replace", "apply", "patch", "delete"))
 
 
-def cpu_seconds(stat: str) -> float:
-    """Of /proc/PID/stat: seconds of CPU so far."""
-    fields = stat.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
-
-
-def resident(status: str) -> float:
-    """Of /proc/PID/status: resident memory in MB (10^6)."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    assert found
-    return int(found[1]) * 1024 / 1e6
-
-
 class Watched(Protocol):
     """An agent that is measured."""
 
@@ -126,10 +113,10 @@ class _Agent:
         return seconds
 
     def cpu(self) -> float:
-        return cpu_seconds(Path(f"/proc/{self.process.pid}/stat").read_text())
+        return cpu_of(self.process.pid)
 
     def memory(self) -> float:
-        return resident(Path(f"/proc/{self.process.pid}/status").read_text())
+        return resident_of(self.process.pid)
 
     def figures(self) -> str:
         with urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=10) as answer:

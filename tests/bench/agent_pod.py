@@ -17,9 +17,10 @@ from berth_dev.cluster import Cluster
 from tests.dev.hosts_help import eventually, out
 from tests.support.agent import NAMESPACE, ROOT, AgentOnHost, install_rights
 
-from .agent import PORT, at_rest, cpu_seconds, resident
+from .agent import PORT, at_rest
 from .figures import Figure
 from .ground import Ground, say
+from .processes import cpu_seconds, resident
 
 HOST = "h1"
 #: As many disks as a host of the development cluster can have.

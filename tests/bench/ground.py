@@ -45,8 +45,8 @@ def peer_name(module: str) -> str:
 class Ground:
     """Use as a context manager; ``nodes`` fake nodes with ``disks_per_node`` free disks each."""
 
-    def __init__(self, nodes: int = 5, disks_per_node: int = 4) -> None:
-        self.nodes, self.disks_per_node = nodes, disks_per_node
+    def __init__(self, nodes: int = 5, disks_per_node: int = 4, shape: Shape | None = None) -> None:
+        self.nodes, self.disks_per_node, self.shape = nodes, disks_per_node, shape or Shape(prefix="bench-")
         self.folder = Path(tempfile.mkdtemp(prefix="berth-bench-"))
 
     def __enter__(self) -> Ground:
@@ -63,7 +63,7 @@ class Ground:
         cluster = Cluster(self.folder / f"b{self.folder.name.rsplit('-', 1)[1]}")
         self.__dict__["cluster"] = cluster  # also a cluster that fails half-way is taken down
         cluster.up(hosts=0)
-        cluster.add_nodes(self.nodes, Shape(prefix="bench-"))
+        cluster.add_nodes(self.nodes, self.shape)
         install_crds(cluster.kubeconfig)
         api = client_for(cluster.kubeconfig)
         api.create(

@@ -1,0 +1,113 @@
+"""sched/extender: kube-scheduler with berth's extender in its path against kube-scheduler alone, at 1,000 nodes.
+
+Twice: plain pods, which do not ask for the extender (managedResources), and pods with a claim on a local disk. Without
+the extender these are kube-scheduler's and the controller's business alone, which is the same controller, the same
+disks and the same claims; so what differs is filter, prioritize and bind by HTTP. All in one run, on one API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from berth_core.config.stock import MANAGED, ExtenderAddress, with_extender
+from berth_core.model.resources import CSI_STORAGE_CAPACITY
+from berth_dev.cluster import Cluster
+from tests.daemons.controller.world import Process, install, kubeconfig
+from tests.daemons.scheduler.extending import Extender
+from tests.support.kube import client_for
+
+from . import sched_disks
+from .figures import Figure
+from .ground import Ground
+from .sched_contenders import STOCK, Contender, Running, stock_configuration, stock_with
+from .sched_pods import pod, with_claim
+from .sched_run import Run, Workload, ground_for, measure
+from .sched_site import Obj, Site, until
+
+CONTROLLER_NAMESPACE = "berth-system"
+#: What the bench's kube-scheduler is compared with: itself.
+ALONE = "kube-scheduler alone"
+
+
+async def _disks(site: Site, work: Workload) -> None:
+    """Disks and claims, and kube-scheduler has been told by the controller which nodes have some."""
+    await sched_disks.make_class(site, sched_disks.OF_BERTH)
+    await sched_disks.local_disks(site, work)
+    await sched_disks.make_claims(site, work)
+
+    async def published() -> bool:
+        told = (await site.client.list(CSI_STORAGE_CAPACITY, CONTROLLER_NAMESPACE)).items
+        return sum(1 for one in told if one["storageClassName"] == site.namespace) >= work.nodes
+
+    await until(published, "the controller does not tell of the disks", 1)
+
+
+def _asking(number: int) -> Obj:
+    """With a claim, and one of the extender's."""
+    found = with_claim(number)
+    for which in ("requests", "limits"):
+        found["spec"]["containers"][0]["resources"].setdefault(which, {})[MANAGED] = "1"
+    return found
+
+
+PLAIN = Workload("extender-plain", 1000, 2000, pod)
+DISKS = Workload("extender-disks", 1000, 500, with_claim, before=_disks, check=sched_disks.check)
+
+
+def extender(_ground: Ground) -> list[Figure]:
+    """sched/extender: milliseconds a pod by the clock, with the extender and without it."""
+    plain, disks = PLAIN.sized(), DISKS.sized()
+    asking = replace(disks, pod=_asking)
+    with ground_for(plain) as ground, _controller(ground.cluster, ground.folder):
+        runs = [
+            measure(ground, work, contender, label)
+            for work, contender, label in (
+                (plain, STOCK, "alone"),
+                (plain, WITH, "with"),
+                (disks, STOCK, "alone"),
+                (asking, WITH, "with"),
+            )
+        ]
+    return [
+        _figure("sched/extender/plain", plain, runs[1], runs[0], "pods that do not ask for it"),
+        _figure("sched/extender/disks", disks, runs[3], runs[2], "pods that ask for it, with a claim each"),
+    ]
+
+
+def _figure(name: str, work: Workload, ours: Run, alone: Run, what: str) -> Figure:
+    rates = f"with it {ours.pods / ours.wall:.0f}, {ALONE} {alone.pods / alone.wall:.0f}"
+    notes = (
+        f"{what}: {work.pods} on {work.nodes} nodes, all bound and the result checked; pods per second: {rates}",
+        f"CPU a pod: {ours.milliseconds:.2f} ms, the extender among it, against {alone.milliseconds:.2f} ms",
+    )
+    return Figure(name, ours.wall / ours.pods * 1e3, alone.wall / alone.pods * 1e3, "ms", ALONE, notes)
+
+
+@contextmanager
+def _controller(cluster: Cluster, folder: Path) -> Iterator[None]:
+    install(cluster)
+    who = kubeconfig(cluster, client_for(cluster.kubeconfig), folder / "controller.kubeconfig")
+    process = Process(who, folder / "controller.log", "--no-leader-elect", "--log-level", "warning")
+    try:
+        yield
+    finally:
+        process.stop()
+
+
+@contextmanager
+def _with_extender(cluster: Cluster, folder: Path) -> Iterator[Running]:
+    beside = Extender(cluster.kubeconfig, folder / "extender.log")
+    try:
+        beside.works()
+        at = ExtenderAddress(beside.url)
+        configuration = with_extender(cluster.status()["version"], stock_configuration(cluster), at)
+        with stock_with(cluster, folder, configuration) as running:
+            yield running._replace(processes=(*running.processes, beside.process))
+    finally:
+        beside.stop()
+
+
+WITH = Contender(STOCK.scheduler, STOCK.lease, _with_extender)
