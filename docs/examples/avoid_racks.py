@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from berth_core.cluster.columns import IntColumn, ints
-from berth_core.framework.contract import SUCCESS, Dirt, Verdict, unresolvable
+from berth_core.framework.contract import ROWS_ALONE, SUCCESS, Dirt, Source, Verdict, unresolvable
 from berth_core.framework.events import NODE, Action, ClusterEvent, Wish
 from berth_core.framework.state import Cycle
 
@@ -36,6 +36,10 @@ class AvoidRacks:
     # A verdict or score stays until its node changes; a score also when a pod comes to the node or leaves it.
     filter_dirt: ClassVar[Dirt] = Dirt.ROW
     score_dirt: ClassVar[Dirt] = Dirt.ROW
+
+    def reads(self, _cycle: Cycle) -> frozenset[Source]:
+        """Look at the node and what is on it, and at nothing else: a pod like one before costs one row."""
+        return ROWS_ALONE
 
     def filter_key(self, _cycle: Cycle) -> Hashable:
         """All pods share the verdicts."""

@@ -11,7 +11,7 @@ never not at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..model.attachable import InlineVolume
 from ..model.berth import BerthRecord
@@ -24,8 +24,7 @@ POD, BERTH, ASSUMED = 0, 1, 2
 """The sources, strongest first."""
 
 
-@dataclass(frozen=True)
-class Occupant:
+class Occupant(NamedTuple):
     """What one replica takes off its node.
 
     `spreads` False: it does not count for topology spread (it is going away).
@@ -123,4 +122,4 @@ class Occupants:
 
 
 def _strongest(sources: list[Occupant | None]) -> Occupant | None:
-    return next((one for one in sources if one is not None), None)
+    return sources[POD] or sources[BERTH] or sources[ASSUMED]

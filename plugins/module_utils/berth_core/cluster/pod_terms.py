@@ -37,6 +37,8 @@ class PodTerms:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
+        self.generation = 1
+        """Grows when a term comes that no pod had, and when the last pod with one goes."""
         self._counted: dict[Key, CountedTerm] = {}
         self._columns: dict[CountedTerm, IntColumn] = {}
         self._by_label: tuple[dict[tuple[str, str], dict[Key, CountedTerm]], ...] = ({}, {}, {}, {})
@@ -57,6 +59,7 @@ class PodTerms:
     def _add(self, key: Key, node_name: str, sign: int) -> None:
         counted = self._counted.get(key)
         if counted is None:
+            self.generation += 1
             counted = self._counted[key] = CountedTerm(key[2], key[1])
             for label in _asked_labels(key[2].selector):
                 self._by_label[key[0]].setdefault(label, {})[key] = counted
@@ -71,6 +74,7 @@ class PodTerms:
             self._drop(key, counted)
 
     def _drop(self, key: Key, counted: CountedTerm) -> None:
+        self.generation += 1
         del self._counted[key]
         self._columns.pop(counted, None)
         for label in _asked_labels(key[2].selector):

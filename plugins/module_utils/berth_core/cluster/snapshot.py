@@ -27,10 +27,11 @@ from ..model.preemption import DisruptionBudget, VictimFacts
 from ..model.resource_claim import DeviceClassInfo, ResourceClaimInfo
 from ..model.resource_slice import SliceInfo
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
-from .columns import IntColumn, require_numpy
+from .columns import IntColumn, np, require_numpy
 from .devices import DeviceTable
 from .disks import DiskTable, owner_of
 from .dynamic import DynamicTable
+from .journal import Journal
 from .labels import LabelColumns
 from .nodes import NodeTable
 from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod
@@ -71,7 +72,8 @@ class Snapshot:
 
     `generation` grows with every change; `layout_generation` when rows move; `topology_generation` when something
     changes that may matter to other nodes' verdicts (replicas, labels, taints); `node_generation` with a change of a
-    node object; `volume_generation` with every change of storage objects.
+    node object; `volume_generation` with every change of storage objects; `namespace_generation` with one of a
+    namespace's labels.
     """
 
     def __init__(self) -> None:
@@ -91,8 +93,10 @@ class Snapshot:
         self.topology_generation = 1
         self.node_generation = 1
         self.volume_generation = 1
+        self.namespace_generation = 1
         self.memo: dict[Hashable, Any] = {}
         """Verdicts that the framework keeps from one request to the next. The snapshot never looks inside."""
+        self.journal = Journal()
         self._occupants = Occupants()
         self._tally = Tally(self.nodes)
         self._berth_pods: dict[Key, Key] = {}
@@ -189,6 +193,7 @@ class Snapshot:
         self.generation += 1
         self.layout_generation += 1
         self.topology_generation += 1
+        self.journal.forget(self.generation)
         self._tally.forget_layout()
 
     def _dirty(self, node_name: str) -> None:
@@ -196,6 +201,15 @@ class Snapshot:
         row = self.nodes.row_of.get(node_name)
         if row is not None:
             self.nodes.generation[row] = self.generation
+            self.journal.note(self.generation, row)
+
+    def changed_since(self, generation: int) -> IntColumn:
+        """Return the rows that changed after a generation, ascending."""
+        known = self.journal.since(generation)
+        if known is not None:
+            return np.array(known, dtype=np.int64)
+        rows: IntColumn = (self.nodes.generation > generation).nonzero()[0]
+        return rows
 
     # -- replicas
 
@@ -388,6 +402,7 @@ class Snapshot:
         else:
             self.namespaces[name] = labels
         self.generation += 1
+        self.namespace_generation += 1
         self.topology_generation += 1
 
     # -- choices that are not written yet
@@ -409,7 +424,8 @@ class Snapshot:
                 self.devices.assume(device, (holder, claim, share))
         self.dynamic.assume(placement.allocations)
         self._put(key, ASSUMED, of_pod(request.pod, placement.node))
-        self._dirty(placement.node)
+        if not placement.chose_nothing:
+            self._dirty(placement.node)
 
     def forget(self, request: PlacementRequest) -> None:
         """Take an assumption back. Forgetting what was not assumed does nothing."""

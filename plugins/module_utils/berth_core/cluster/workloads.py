@@ -8,6 +8,9 @@ Owned by the snapshot, for PodTopologySpread's default constraints and ServiceAn
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import TypeVar
+
 from ..model.fields import Object, mapping, metadata, string_map
 from ..model.labels import LabelSelector, Requirement
 from ..model.pod import PodInfo
@@ -16,6 +19,7 @@ REPLICATION_CONTROLLER = ("v1", "ReplicationController")
 REPLICA_SET = ("apps/v1", "ReplicaSet")
 STATEFUL_SET = ("apps/v1", "StatefulSet")
 Kind = tuple[str, str]
+Name = TypeVar("Name", bound=Hashable)
 
 
 class WorkloadTable:
@@ -23,6 +27,7 @@ class WorkloadTable:
 
     def __init__(self) -> None:
         self.generation = 1
+        """Grows when a selector comes, goes or becomes another: a status that is written anew changes nothing."""
         self._services: dict[str, dict[str, LabelSelector]] = {}
         self._controllers: dict[tuple[Kind, str, str], LabelSelector] = {}
 
@@ -30,22 +35,20 @@ class WorkloadTable:
         """Add a Service, or write its new facts. One without a selector selects nothing."""
         namespace, name = metadata(service, "Service")
         where = f"Service {namespace}/{name}: spec"
-        self.remove_service(namespace, name)
         spec = mapping(service, "spec", where)
+        selector = None
         if spec.get("selector") is not None:
             selector = LabelSelector.from_labels(string_map(spec, "selector", f"{where}.selector"))
-            self._services.setdefault(namespace, {})[name] = selector
+        self._put(self._services.setdefault(namespace, {}), name, selector)
 
     def remove_service(self, namespace: str, name: str) -> None:
         """Take a Service out."""
-        self.generation += 1
-        self._services.get(namespace, {}).pop(name, None)
+        self._put(self._services.setdefault(namespace, {}), name, None)
 
     def upsert_controller(self, kind: Kind, controller: Object) -> None:
         """Add a controller of pods, or write its new facts."""
         namespace, name = metadata(controller, kind[1])
         where = f"{kind[1]} {namespace}/{name}: spec"
-        self.remove_controller(kind, namespace, name)
         spec = mapping(controller, "spec", where)
         if kind == REPLICATION_CONTROLLER:
             selector: LabelSelector | None = LabelSelector.from_labels(
@@ -53,13 +56,20 @@ class WorkloadTable:
             )
         else:
             selector = LabelSelector.parse(spec.get("selector"), f"{where}.selector")
-        if selector is not None:
-            self._controllers[kind, namespace, name] = selector
+        self._put(self._controllers, (kind, namespace, name), selector)
 
     def remove_controller(self, kind: Kind, namespace: str, name: str) -> None:
         """Take a controller out."""
+        self._put(self._controllers, (kind, namespace, name), None)
+
+    def _put(self, table: dict[Name, LabelSelector], name: Name, selector: LabelSelector | None) -> None:
+        if table.get(name) == selector:
+            return
         self.generation += 1
-        self._controllers.pop((kind, namespace, name), None)
+        if selector is None:
+            del table[name]
+        else:
+            table[name] = selector
 
     def services_of(self, namespace: str, labels: dict[str, str]) -> list[LabelSelector]:
         """Return the selectors of the services that a pod with these labels belongs to, by the service's name."""

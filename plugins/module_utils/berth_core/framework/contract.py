@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Callable, Protocol, runtime_checkable
 
 from ..model.placement import PlacementRequest
 from ..model.preemption import VictimFacts
@@ -104,6 +104,24 @@ class Dirt(Enum):
     """All of it, when a replica came or went or a node's labels or taints changed, anywhere."""
     ALL = "all"
     """All of it, always: it is never kept."""
+
+
+class Source(Enum):
+    """What a plugin looks at beside the rows and the request: framework/again.py."""
+
+    TERMS = "terms"
+    """Which terms about other pods there are on the nodes, whoever has them; labels of namespaces."""
+    WORKLOADS = "workloads"
+    """The selectors of services and controllers."""
+    MORE = "more"
+    """What has no generation of its own: replicas on other nodes, the pod's own name, storage."""
+
+
+ROWS_ALONE: frozenset[Source] = frozenset()
+TERMS_TOO = frozenset({Source.TERMS})
+WORKLOADS_TOO = frozenset({Source.WORKLOADS})
+MUCH_MORE = frozenset({Source.MORE})
+"""The answers of `Reads`, made once."""
 
 
 @dataclass(frozen=True)
@@ -259,6 +277,38 @@ class Reserve(Protocol):
 
     def reserve(self, cycle: Cycle, row: int) -> Choice:
         """Return the choice. The row has passed this plugin's filter."""
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """Says what it looks at, so that a pod like the one before need not be looked at as a whole.
+
+    That is about all points from PreFilter to Reserve, keys too. Where it is no `MORE`, Filter and Score are asked
+    about changed rows without PreFilter and PreScore before them, and Reserve is not asked again if it chose nothing.
+    A plugin without this is asked anew for each pod.
+    """
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return what decides beside the row and the request's `likeness`; so must this answer depend on no more."""
+
+
+@runtime_checkable
+class RowFilter(Protocol):
+    """Judges single rows quicker than a column of one."""
+
+    def row_filter(self, cycle: Cycle) -> Callable[[int], bool] | None:
+        """Return what tells of a row whether `filter` lets it pass; None where `filter` itself has to be asked.
+
+        It is asked for pods of this `likeness` from now on, for as long as what the plugin `Reads` stays the same.
+        """
+
+
+@runtime_checkable
+class RowScore(Protocol):
+    """Rates single rows quicker than a column of one."""
+
+    def row_score(self, cycle: Cycle) -> Callable[[int], int] | None:
+        """Return what gives of a row what `score` gives, as above."""
 
 
 @runtime_checkable

@@ -13,15 +13,17 @@ framework/kept.py answers, from what it knows of earlier requests. Both give the
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
 from ..cluster.snapshot import Snapshot
 from ..errors import UnschedulableError
 from ..model.placement import Placement, PlacementRequest
+from .again import OUT
 from .contract import Code, Filter, Status
 from .diagnosis import Diagnosis, Fix, Refusal
 from .kept import Kept, Result, kept_for
@@ -44,8 +46,8 @@ class Counts:
     `filter` and `score`: rows asked per plugin; `computed`: those not answered from kept columns.
     """
 
-    filter: Numbers = field(default_factory=lambda: defaultdict(int))
-    score: Numbers = field(default_factory=lambda: defaultdict(int))
+    filter: Counter[str] = field(default_factory=Counter)
+    score: Counter[str] = field(default_factory=Counter)
     computed: Numbers = field(default_factory=lambda: defaultdict(int))
     nodes: tuple[str, ...] = ()
     """The nodes on which any filter was asked, when they are few (at most 8); else ()."""
@@ -70,24 +72,37 @@ class NodeScore:
     raw: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Outcome:
+NO_SCORES: Mapping[str, NodeScore] = MappingProxyType({})
+
+
+class Outcome(NamedTuple):
     """The answer.
 
     `placement` None: nothing fits, and `diagnosis` says why. On success that and `scores` are filled when they were
-    asked for. `totals`: the weighted sum of the scores per entry of `rows`, all 0 where there was no choice.
+    asked for. Totals are 0 where there was no choice.
     `looked_at`: how many nodes, where only a share was asked for.
     """
 
     placement: Placement | None
     diagnosis: Diagnosis
     counts: Counts
-    scores: Mapping[str, NodeScore] = field(default_factory=dict)
+    scores: Mapping[str, NodeScore] = NO_SCORES
     names: Sequence[str] = ()
-    rows: Sequence[int] | IntColumn = ()
-    """The nodes that passed, by their position in `names`: their list is made for who asks."""
-    totals: Sequence[int] | IntColumn = ()
+    ranks: IntColumn | None = None
+    """Per entry of `names` the total, OUT where the node did not pass; lists are made for who asks."""
     looked_at: int = 0
+
+    @property
+    def rows(self) -> IntColumn:
+        """Return the nodes that passed every filter, by their position in `names`."""
+        rows: IntColumn = ints(0) if self.ranks is None else (self.ranks != OUT).nonzero()[0]
+        return rows
+
+    @property
+    def totals(self) -> IntColumn:
+        """Return the weighted sum of the scores per entry of `rows`."""
+        totals: IntColumn = ints(0) if self.ranks is None else self.ranks[self.rows]
+        return totals
 
     @property
     def feasible(self) -> tuple[str, ...]:
@@ -122,7 +137,32 @@ def place(
     its node if it fits there, without a look at the others. With `explain` all verdicts are wanted, and it is not.
     `sample`: how many of the nodes that fit are enough; None: all. Where nodes are named, or with `explain`, all are.
     """
+    if not explain and only_node is None and sample is None:
+        found = _like_before(profile, snapshot, request, nominated)
+        if found is not None:
+            return found
     return _Run(profile, snapshot, request, explain, only_node, hints, nominated, sample).outcome()
+
+
+def _like_before(
+    profile: Profile, snapshot: Snapshot, request: PlacementRequest, nominated: Nominated | None
+) -> Outcome | None:
+    """Place a pod like one before; None where there was none, or it is not enough to know what was found for that."""
+    kept = kept_for(profile, snapshot)
+    again = kept.again(request, snapshot)
+    if again is None or (nominated is not None and request.pod.preemption.nominated):
+        return None
+    if nominated and len(contested(snapshot, request.pod, nominated)):
+        return None
+    computed: Numbers = defaultdict(int)
+    again.refresh(Cycle(snapshot, request), computed)
+    if not again.feasible:
+        return None
+    names, totals = snapshot.nodes.names, again.totals
+    counts = Counts(again.filtered, again.scored, computed, tuple(names) if len(names) <= FEW else ())
+    ranks = totals.copy() if again.feasible > 1 else np.minimum(totals, 0)
+    # Reserve is not asked: for the first pod of the kind it chose nothing.
+    return Outcome(Placement.bare(names[int(totals.argmax())]), kept.fits, counts, NO_SCORES, names, ranks)
 
 
 class _Run:
@@ -206,7 +246,9 @@ class _Run:
         placement = self._reserve(int(rows[int(total.argmax())]))
         names = self.snapshot.nodes.names
         diagnosis = self._diagnosis() if self.explain else Diagnosis(len(names))
-        return Outcome(placement, diagnosis, self.counts, scores, names, rows, total, self.looked_at)
+        ranks = np.full(len(names), OUT, dtype=np.int64)
+        ranks[rows] = total
+        return Outcome(placement, diagnosis, self.counts, scores, names, ranks, self.looked_at)
 
     # -- from what is known
 
@@ -228,7 +270,12 @@ class _Run:
             return self._done(rows, ints(1), {})
         unscored = self._skipped_scores(rows)
         counts.score.update({one.name: len(rows) for one in self.profile.scorers if one.name not in unscored})
-        return self._done(rows, kept.totals(self.cycle, unscored, result, counts.computed), {})
+        totals = kept.totals(self.cycle, unscored, result, counts.computed)
+        found = self._done(rows, totals, {})
+        whole = not len(self.contested) and self.sample is None
+        if whole and found.placement is not None and found.placement.chose_nothing:
+            kept.remember(self.cycle, (skipped, unscored), result, totals, counts.computed)
+        return found
 
     def _yield(self, result: Result) -> Result:
         """Leave out the rows on which there is no room beside nominated pods."""

@@ -15,12 +15,17 @@ from typing import NamedTuple
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, np
 from ..cluster.snapshot import Snapshot
-from .contract import Dirt, Status
+from ..model.placement import PlacementRequest
+from .again import Again, Asked
+from .contract import Dirt, Source, Status
+from .diagnosis import Diagnosis
 from .layers import PASSED, STEP, FilterLayer, Numbers, Placed, ScoreLayer, Tables, judge, normalized, total_type
 from .profile import Profile, Scorer
 from .shelf import Shelf
 from .state import Cycle
 
+AGAIN_BYTES = 24 << 20
+"""About 1,200 shapes of pods at 5,000 nodes, beside what is kept under the plugins' keys."""
 MAX_PROFILES = 64
 """Profiles for which something is kept; a configuration that is read anew makes new ones."""
 
@@ -84,7 +89,10 @@ class Kept:
         self.profile = profile
         self._shelf = shelf
         self._tables: Tables = {}
-        self._size, self._type = len(snapshot.nodes), total_type(profile.scorers)
+        self._again = Shelf(AGAIN_BYTES)
+        self.fits = Diagnosis(len(snapshot.nodes))
+        """What is to be said of a pod that has its place."""
+        self._size, self._type = len(snapshot.nodes), total_type(sum(one.weight for one in profile.scorers))
         self._groups: dict[tuple[str, ...], tuple[tuple[Group, ...], tuple[str, ...]]] = {}
         self._score_groups: dict[tuple[str, ...], tuple[ScoreGroup, ...]] = {}
         self._one: dict[tuple[Dirt, tuple[int, ...]], Group] = {}
@@ -122,14 +130,18 @@ class Kept:
         if found is None:
             found = self._groups[skipped] = self._grouped(skipped)
         groups, names = found
-        layers = tuple([self._layer(cycle, one, computed) for one in groups if one.dirt is not Dirt.ALL])
-        standing: Standing = self._shelf.get(layers, lambda: Standing(layers, self._size))
-        standing.refresh()
+        standing = self._standing([self._layer(cycle, one, computed) for one in groups if one.dirt is not Dirt.ALL])
         for one in groups:
             if one.dirt is Dirt.ALL:
                 rows, passed, codes = self._asked_always(cycle, standing, one.filters, computed)
                 return Result(rows, passed, standing, codes, names)
         return Result(standing.rows, standing.passed, standing, None, names)
+
+    def _standing(self, listed: Sequence[FilterLayer]) -> Standing:
+        layers = tuple(listed)
+        standing: Standing = self._shelf.get(layers, lambda: Standing(layers, self._size))
+        standing.refresh()
+        return standing
 
     def _layer(self, cycle: Cycle, group: Group, computed: Numbers) -> FilterLayer:
         key = (id(group), *[plugin.filter_key(cycle) for _place, _name, plugin in group.filters])
@@ -159,6 +171,45 @@ class Kept:
                 plugin, _filter = self.profile.filters[place]
                 found.append((plugin, self._tables[place][number], (codes == code).nonzero()[0]))
         return found
+
+    # -- pods like one before
+
+    def again(self, request: PlacementRequest, snapshot: Snapshot) -> Again | None:
+        """Return what was found for a pod like this one, if it can be carried on."""
+        key = request.likeness
+        found: Again | None = self._again.find(key)
+        if found is not None and not found.holds(snapshot):
+            self._again.drop(key)
+            return None
+        return found
+
+    def remember(
+        self,
+        cycle: Cycle,
+        skipped: tuple[tuple[str, ...], tuple[str, ...]],
+        result: Result,
+        totals: IntColumn,
+        computed: Numbers,
+    ) -> None:
+        """Keep what was found, where pods like this one can go on from it. `skipped`: filters and scores."""
+        filters, scorers = self._groups[skipped[0]][0], self._score_groups[skipped[1]]
+        kinds = {one.dirt for one in filters} | {one.dirt for one in scorers}
+        if self.profile.readers is None or not kinds <= {Dirt.ROW, Dirt.NODE}:
+            return
+        by_row = [one for group in scorers if group.dirt is Dirt.ROW for one in group.scorers]
+        sources = frozenset().union(*(one.reads(cycle) for one in self.profile.readers))
+        if Source.MORE in sources or any(one.normalize is not None for one in by_row):
+            return
+        asked = Asked(
+            [one for group in filters if group.dirt is Dirt.ROW for one in group.filters],
+            by_row,
+            self._standing([self._layer(cycle, one, computed) for one in filters if one.dirt is Dirt.NODE]).passed,
+            [self._score_layer(cycle, one) for one in scorers if one.dirt is Dirt.NODE],
+            (result.asked, tuple([one.name for group in scorers for one in group.scorers])),
+        )
+        made = Again(cycle, sources, asked, self._tables)
+        made.fill(cycle, result.rows, result.passed, totals, computed)
+        self._again.get(cycle.request.likeness, lambda: made)
 
     # -- scores
 

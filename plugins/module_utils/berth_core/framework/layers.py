@@ -46,13 +46,15 @@ class Freshness:
 
     def stale(self, snapshot: Snapshot) -> IntColumn | None:
         """Return the rows that changed since `caught_up`, None for none; all of them before it was ever called."""
-        nodes, seen = snapshot.nodes, self._seen
+        seen = self._seen
         if self._dirt is Dirt.TOPOLOGY:
-            return every_row(len(nodes)) if self._topology != snapshot.topology_generation else None
+            return every_row(len(snapshot.nodes)) if self._topology != snapshot.topology_generation else None
         if seen == snapshot.generation or (self._dirt is Dirt.NODE and snapshot.node_generation <= seen):
             return None
-        changed = (nodes.described if self._dirt is Dirt.NODE else nodes.generation) > seen
-        rows: IntColumn = changed.nonzero()[0]
+        if self._dirt is Dirt.NODE:
+            rows: IntColumn = (snapshot.nodes.described > seen).nonzero()[0]
+        else:
+            rows = snapshot.changed_since(seen)
         return rows if len(rows) else None
 
     def caught_up(self, snapshot: Snapshot) -> None:
@@ -128,11 +130,12 @@ class ScoreLayer:
 
     def __init__(self, dirt: Dirt, scorers: Sequence[Scorer], snapshot: Snapshot) -> None:
         size = len(snapshot.nodes)
+        self.weight = sum(one.weight for one in scorers)
         self._plain = [one for one in scorers if one.normalize is None]
         self._relative = [one for one in scorers if one.normalize is not None]
         self._fresh = Freshness(dirt)
         self._known = bools(size)
-        self.plain: IntColumn = np.zeros(size, dtype=total_type(scorers))
+        self.plain: IntColumn = np.zeros(size, dtype=total_type(self.weight))
         self._raw = [ints(size) for _one in self._relative]
         self._sum: IntColumn = self.plain
         self._rows: IntColumn | None = None
@@ -179,9 +182,9 @@ class ScoreLayer:
         self._known[asked] = True
 
 
-def total_type(scorers: Sequence[Scorer]) -> type[np.int32 | np.int64]:
-    """Return the smallest type in which the weighted sum cannot overflow."""
-    return np.int32 if MAX_SCORE * sum(one.weight for one in scorers) < PASSED else np.int64
+def total_type(weights: int) -> type[np.int32 | np.int64]:
+    """Return the smallest type in which the weighted sum cannot overflow. `weights`: their sum."""
+    return np.int32 if MAX_SCORE * weights < PASSED else np.int64
 
 
 def normalized(scorer: Scorer, cycle: Cycle, rows: IntColumn, raw: IntColumn) -> IntColumn:

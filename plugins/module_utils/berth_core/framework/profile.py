@@ -12,7 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
-from .contract import Explain, Filter, Fixes, Normalize, Plugin, PostFilter, PreFilter, PreScore, Reserve, Score
+from .contract import (
+    Explain,
+    Filter,
+    Fixes,
+    Normalize,
+    Plugin,
+    PostFilter,
+    PreFilter,
+    PreScore,
+    Reads,
+    Reserve,
+    Score,
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,8 @@ class Profile:
     reserves: tuple[Reserve, ...]
     explains: tuple[Explain, ...]
     fixes: tuple[tuple[str, Fixes], ...]
+    readers: tuple[Reads, ...] | None
+    """The plugins that place pods; None where one of them does not say what it looks at."""
 
     @classmethod
     def build(cls, name: str, weighted: Iterable[tuple[Plugin, int]]) -> Profile:
@@ -67,6 +81,7 @@ class Profile:
             reserves=tuple(one for one in plugins if isinstance(one, Reserve)),
             explains=tuple(one for one in plugins if isinstance(one, Explain)),
             fixes=tuple((one.name, one) for one in plugins if isinstance(one, Fixes)),
+            readers=_readers(plugins),
         )
 
     @classmethod
@@ -91,7 +106,14 @@ class Profile:
             reserves=tuple(one for one in at["reserve"] if isinstance(one, Reserve)),
             explains=tuple(one for one in whole if isinstance(one, Explain)),
             fixes=tuple((one.name, one) for one in whole if isinstance(one, Fixes)),
+            readers=_readers(whole),
         )
+
+
+def _readers(plugins: Sequence[Plugin]) -> tuple[Reads, ...] | None:
+    placing = [one for one in plugins if isinstance(one, (PreFilter, Filter, PreScore, Score, Reserve))]
+    found = tuple(one for one in placing if isinstance(one, Reads))
+    return found if len(found) == len(placing) else None
 
 
 def normalized(plugin: object) -> Normalize | None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Callable, Protocol, TypeVar
 
-MAX_BYTES = 48 << 20
-"""About 900 shapes of pods at 5,000 nodes; more shapes are judged anew when their turn comes."""
+MAX_BYTES = 32 << 20
+"""About 600 shapes of pods at 5,000 nodes; more shapes are judged anew when their turn comes."""
 
 
 class Sized(Protocol):
@@ -32,6 +32,7 @@ class Shelf:
     def __init__(self, limit: int = MAX_BYTES) -> None:
         self._limit, self._bytes = limit, 0
         self._kept: dict[Hashable, Any] = {}
+        self._newest: Any = None
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -47,10 +48,21 @@ class Shelf:
         if found is None:
             found = make()
             self._bytes += found.nbytes
-        self._kept[key] = found
+        self._newest = self._kept[key] = found
         while self._bytes > self._limit and len(self._kept) > 1:
             self._bytes -= self._kept.pop(next(iter(self._kept))).nbytes
         return found
+
+    def find(self, key: Hashable) -> Any:
+        """Return what is kept under a key, None where there is nothing."""
+        found = self._kept.get(key)
+        if found is not None and found is not self._newest:
+            self._newest = self._kept[key] = self._kept.pop(key)
+        return found
+
+    def drop(self, key: Hashable) -> None:
+        """Forget what is kept under a key."""
+        self._bytes -= self._kept.pop(key).nbytes
 
     def clear(self) -> None:
         """Forget everything."""

@@ -8,8 +8,9 @@ Built by front ends (stateful_app, the daemon), read by the framework, its plugi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError
@@ -115,9 +116,17 @@ class PlacementRequest:
             )
 
     @property
+    def likeness(self) -> Hashable:
+        """Return what decides where the pod may go, without who it is."""
+        return (self.pod.shape, self.disks, self.devices, self.default_spread)
+
+    @property
     def owner(self) -> Holder:
         """Return the holder; a pod on its own stands for itself."""
         return self.holder or Holder(self.pod.namespace, self.pod.name, 0)
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -133,3 +142,15 @@ class Placement:
     devices: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
     allocations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def bare(cls, node: str) -> Placement:
+        """Return the choice of a node and nothing more, for one pod of very many: a frozen class is slow to make."""
+        made = object.__new__(cls)
+        made.__dict__.update(node=node, disks=NOTHING, devices=NOTHING, volumes=NOTHING, allocations=NOTHING)
+        return made
+
+    @property
+    def chose_nothing(self) -> bool:
+        """Tell whether it is a node and nothing more."""
+        return not (self.disks or self.devices or self.volumes or self.allocations)

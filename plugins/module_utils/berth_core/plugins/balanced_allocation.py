@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
-from ..cluster.columns import IntColumn
+from ..cluster.columns import IntColumn, ints
 from ..errors import InputError
-from ..framework.contract import SKIPPED, SUCCESS, Dirt, Status
+from ..framework.contract import ROWS_ALONE, SKIPPED, SUCCESS, Dirt, Source, Status
 from ..framework.state import Cycle
 from ..model.requests import CPU, MEMORY
 from .args import known_only, weighted_resources
-from .one_row import balanced_of_one, loads_of_one
+from .one_row import balanced_of_one
 from .resource_scores import balanced, load
 
 
@@ -50,17 +50,23 @@ class NodeResourcesBalancedAllocation:
                 return SUCCESS
         return SKIPPED
 
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
+
     def score_key(self, cycle: Cycle) -> Hashable:
         """Return the requests."""
         return cycle.request.pod.requests
 
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate the change of balance."""
+        rate = self.row_score(cycle) if len(rows) == 1 else None
+        if rate is not None:
+            return ints(1, rate(rows.item()))
         requests = dict(cycle.request.pod.requests)
-        if len(rows) == 1:
-            known = loads_of_one(cycle.snapshot.nodes, requests, self.resources, int(rows[0]), nonzero=False)
-            found = None if known is None else balanced_of_one(known)
-            if found is not None:
-                return found
         loads = [load(cycle.snapshot, name, requests.get(name, 0), rows, nonzero=False) for name in self.resources]
         return balanced(loads, len(rows))
+
+    def row_score(self, cycle: Cycle) -> Callable[[int], int] | None:
+        """Return what rates one row."""
+        return balanced_of_one(cycle.snapshot.nodes, dict(cycle.request.pod.requests), self.resources)

@@ -21,11 +21,14 @@ from ..cluster.columns import IntColumn, ints, np
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import (
     ALL_NODES,
+    MUCH_MORE,
     NOTHING_TO_FILTER,
+    ROWS_ALONE,
     SUCCESS,
     Choice,
     Dirt,
     Narrowing,
+    Source,
     Status,
     Verdict,
     unresolvable,
@@ -154,6 +157,10 @@ class DynamicResources:
         for claim in claims:
             problem = problem or _problem(cycle, claim)
         return Narrowing(unresolvable(problem)) if problem else ALL_NODES
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing more for a pod without resource claims."""
+        return MUCH_MORE if cycle.request.pod.resource_claims else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return what is asked for and the state of all that there is."""

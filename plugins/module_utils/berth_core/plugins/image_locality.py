@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, ints, np
-from ..framework.contract import MAX_SCORE, Dirt
+from ..framework.contract import MAX_SCORE, ROWS_ALONE, Dirt, Source
 from ..framework.state import Cycle
 
 MIN_SIZE = 23 << 20
@@ -27,6 +27,10 @@ class ImageLocality:
 
     name: str = "ImageLocality"
     score_dirt: Dirt = Dirt.NODE
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
 
     def score_key(self, cycle: Cycle) -> Hashable:
         """Return the images, and the state of all nodes' images: how many have an image counts everywhere."""

@@ -21,11 +21,14 @@ from ..errors import InputError
 from ..framework.contract import (
     ALL_NODES,
     MAX_SCORE,
+    MUCH_MORE,
     NOTHING_TO_FILTER,
     SKIPPED,
     SUCCESS,
+    TERMS_TOO,
     Dirt,
     Narrowing,
+    Source,
     Status,
     Verdict,
     unresolvable,
@@ -69,6 +72,11 @@ class InterPodAffinity:
         if affinity.required or affinity.required_anti or _avoided(cycle) is not None:
             return ALL_NODES
         return NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return all pods where this one speaks of others, or others of it, which is for their terms to say."""
+        spoken_of = any(_terms_about(cycle, kind) for kind in (REQUIRED, REQUIRED_ANTI, PREFERRED, PREFERRED_ANTI))
+        return MUCH_MORE if cycle.request.pod.affinity or spoken_of else TERMS_TOO
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return who the pod is and what it requires."""

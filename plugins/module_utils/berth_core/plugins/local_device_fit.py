@@ -17,13 +17,16 @@ from ..cluster.devices import device_problem
 from ..framework.contract import (
     ALL_NODES,
     MAX_SCORE,
+    MUCH_MORE,
     NOTHING_TO_FILTER,
+    ROWS_ALONE,
     SKIPPED,
     SUCCESS,
     Choice,
     Dirt,
     Narrowing,
     ObjectVerdict,
+    Source,
     Status,
     Verdict,
     unschedulable,
@@ -46,6 +49,10 @@ class LocalDeviceFit:
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without device claims."""
         return ALL_NODES if cycle.request.devices else NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing more for a pod without device claims."""
+        return MUCH_MORE if cycle.request.devices else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the claims, and the replica where it holds devices: its own locks are free to it alone."""

@@ -16,7 +16,9 @@ from ..cluster.columns import BoolColumn, IntColumn, ints, np
 from ..framework.contract import (
     ALL_NODES,
     MAX_SCORE,
+    MUCH_MORE,
     NOTHING_TO_FILTER,
+    ROWS_ALONE,
     SKIPPED,
     SUCCESS,
     Choice,
@@ -24,6 +26,7 @@ from ..framework.contract import (
     Dirt,
     Narrowing,
     ObjectVerdict,
+    Source,
     Status,
     Verdict,
     unresolvable,
@@ -58,6 +61,10 @@ class LocalDiskFit:
             return Narrowing(nodes=nodes, elsewhere=f"node(s) didn't hold the data of {cycle.request.owner}")
         where = ", ".join(f"{name} on {disk.node_name} ({disk.name})" for name, disks in own.items() for disk in disks)
         return Narrowing(unresolvable(f"the data of {cycle.request.owner} is on disks of different nodes: {where}"))
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing more for a pod without disk claims."""
+        return MUCH_MORE if cycle.request.disks else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the claims and the replica's own disks, for most replicas none.

@@ -14,10 +14,12 @@ from ..errors import SelectorError
 from ..framework.contract import (
     ALL_NODES,
     NOTHING_TO_FILTER,
+    ROWS_ALONE,
     SKIPPED,
     SUCCESS,
     Dirt,
     Narrowing,
+    Source,
     Status,
     Verdict,
     unresolvable,
@@ -72,6 +74,10 @@ class NodeAffinity:
                 return ALL_NODES
             named |= names
         return Narrowing(nodes=frozenset(named)) if named else Narrowing(CONFLICT)
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the pod's selectors."""

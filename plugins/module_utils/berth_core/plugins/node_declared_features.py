@@ -9,7 +9,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, np
-from ..framework.contract import ALL_NODES, NOTHING_TO_FILTER, Dirt, Narrowing, Verdict, unresolvable
+from ..framework.contract import (
+    ALL_NODES,
+    NOTHING_TO_FILTER,
+    ROWS_ALONE,
+    Dirt,
+    Narrowing,
+    Source,
+    Verdict,
+    unresolvable,
+)
 from ..framework.state import Cycle
 from .rows import one_reason
 
@@ -26,6 +35,10 @@ class NodeDeclaredFeatures:
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod that needs none, which is nearly every pod."""
         return ALL_NODES if cycle.request.pod.features else NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return what the pod needs."""

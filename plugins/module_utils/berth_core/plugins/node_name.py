@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, bools
-from ..framework.contract import Dirt, Verdict, unresolvable
+from ..framework.contract import ROWS_ALONE, Dirt, Source, Verdict, unresolvable
 from ..framework.state import Cycle
 from .rows import one_reason
 
@@ -22,6 +22,10 @@ class NodeName:
 
     name: str = "NodeName"
     filter_dirt: Dirt = Dirt.NODE
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the name that the pod asks for."""

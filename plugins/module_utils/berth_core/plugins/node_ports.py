@@ -9,7 +9,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, bools
-from ..framework.contract import ALL_NODES, NOTHING_TO_FILTER, Dirt, Narrowing, Verdict, unschedulable
+from ..framework.contract import (
+    ALL_NODES,
+    NOTHING_TO_FILTER,
+    ROWS_ALONE,
+    Dirt,
+    Narrowing,
+    Source,
+    Verdict,
+    unschedulable,
+)
 from ..framework.state import Cycle
 from .rows import one_reason
 
@@ -26,6 +35,10 @@ class NodePorts:
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without host ports."""
         return ALL_NODES if cycle.request.pod.host_ports else NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the ports."""

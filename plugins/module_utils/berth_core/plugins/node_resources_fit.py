@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 from ..cluster.columns import IntColumn, ints, np
 from ..cluster.nodes import NodeTable
 from ..errors import InputError
-from ..framework.contract import SUCCESS, Code, Dirt, Status, Verdict
+from ..framework.contract import ROWS_ALONE, SUCCESS, Code, Dirt, Source, Status, Verdict
 from ..framework.state import Cycle
 from ..model.fields import integer, mapping, objects, string, strings
 from ..model.labels import is_label_key
@@ -20,7 +20,7 @@ from ..model.pod import PodInfo
 from ..model.quantity import format_bytes, format_cpu
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, is_extended, is_scalar
 from .args import known_only, weighted_resources
-from .one_row import fits, least_allocated_of_one, loads_of_one
+from .one_row import fits, least_allocated_of_one
 from .resource_scores import least_allocated, load, most_allocated, requested_to_capacity
 
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -82,6 +82,10 @@ class NodeResourcesFit:
     def _ignores(self, name: str) -> bool:
         return name in self.ignored or name.split("/", 1)[0] in self.ignored_groups
 
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
+
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the requests."""
         return cycle.request.pod.requests
@@ -89,7 +93,7 @@ class NodeResourcesFit:
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
         """Refuse rows where something is short; all that is short is named."""
         nodes, wanted = cycle.snapshot.nodes, self._wanted(cycle.request.pod)
-        if len(rows) == 1 and fits(nodes, wanted, int(rows[0])):
+        if len(rows) == 1 and fits(nodes, wanted)(rows.item()):
             return Verdict(ints(1), (SUCCESS,))
         short = nodes.requested[PODS][rows] >= nodes.allocatable[PODS][rows]
         for name, value in wanted:
@@ -101,6 +105,10 @@ class NodeResourcesFit:
         kinds, inverse = np.unique(_lacking(nodes, wanted, rows[at]), return_inverse=True)
         codes[at] = inverse + 1
         return Verdict(codes, (SUCCESS, *(_status(int(kind), wanted) for kind in kinds)))
+
+    def row_filter(self, cycle: Cycle) -> Callable[[int], bool]:
+        """Return what judges one row."""
+        return fits(cycle.snapshot.nodes, self._wanted(cycle.request.pod))
 
     def fix(self, cycle: Cycle, row: int) -> str:
         """Return the way out: what must be freed, or how large the node would have to be."""
@@ -124,12 +132,10 @@ class NodeResourcesFit:
 
     def score(self, cycle: Cycle, rows: IntColumn) -> IntColumn:
         """Rate by the strategy."""
+        rate = self.row_score(cycle) if len(rows) == 1 else None
+        if rate is not None:
+            return ints(1, rate(rows.item()))
         requests = dict(cycle.request.pod.score_requests)
-        if len(rows) == 1 and self.strategy == "LeastAllocated":
-            names = [name for name, _weight in self.resources]
-            known = loads_of_one(cycle.snapshot.nodes, requests, names, int(rows[0]), nonzero=True)
-            if known is not None:
-                return least_allocated_of_one(known, [weight for _name, weight in self.resources])
         loads = [
             load(cycle.snapshot, name, requests.get(name, 0), rows, nonzero=True) for name, _weight in self.resources
         ]
@@ -138,6 +144,12 @@ class NodeResourcesFit:
         if self.strategy == "MostAllocated":
             return most_allocated(loads, self.resources, len(rows))
         return requested_to_capacity(loads, self.resources, self.shape, len(rows)) if loads else ints(len(rows))
+
+    def row_score(self, cycle: Cycle) -> Callable[[int], int] | None:
+        """Return what rates one row."""
+        if self.strategy != "LeastAllocated":
+            return None
+        return least_allocated_of_one(cycle.snapshot.nodes, dict(cycle.request.pod.score_requests), self.resources)
 
 
 def _lacking(nodes: NodeTable, wanted: list[tuple[str, int]], rows: IntColumn) -> IntColumn:

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, bools
-from ..framework.contract import Dirt, Verdict, unresolvable
+from ..framework.contract import ROWS_ALONE, Dirt, Source, Verdict, unresolvable
 from ..framework.state import Cycle
 from ..model.taint import NO_SCHEDULE, Taint, tolerated
 from .rows import one_reason
@@ -24,6 +24,10 @@ class NodeUnschedulable:
 
     name: str = "NodeUnschedulable"
     filter_dirt: Dirt = Dirt.NODE
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return whether the pod tolerates a cordon: nothing else of it matters."""

@@ -16,7 +16,18 @@ from typing import Any
 
 from ..cluster.columns import IntColumn, bools
 from ..cluster.snapshot import Snapshot
-from ..framework.contract import ALL_NODES, NOTHING_TO_FILTER, Dirt, Narrowing, Verdict, unresolvable, unschedulable
+from ..framework.contract import (
+    ALL_NODES,
+    MUCH_MORE,
+    NOTHING_TO_FILTER,
+    ROWS_ALONE,
+    Dirt,
+    Narrowing,
+    Source,
+    Verdict,
+    unresolvable,
+    unschedulable,
+)
 from ..framework.state import Cycle
 from ..model.attachable import DRIVER_OF, NOT_MIGRATED, Attachable, InlineVolume
 from ..model.fields import integer, mapping
@@ -50,6 +61,10 @@ class NodeVolumeLimits:
         """Skip a pod without volumes that could be attached."""
         wanted = claim_volumes(cycle.request) or any(one.attachable for one in cycle.request.pod.inline)
         return ALL_NODES if wanted else NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing more for a pod without volumes."""
+        return MUCH_MORE if cycle.request.pod.inline or claim_volumes(cycle.request) else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the volumes and the state of storage."""

@@ -21,11 +21,15 @@ from ..errors import InputError
 from ..framework.contract import (
     ALL_NODES,
     MAX_SCORE,
+    MUCH_MORE,
     NOTHING_TO_FILTER,
+    ROWS_ALONE,
     SKIPPED,
     SUCCESS,
+    WORKLOADS_TOO,
     Dirt,
     Narrowing,
+    Source,
     Status,
     Verdict,
     unresolvable,
@@ -97,6 +101,12 @@ class PodTopologySpread:
     def pre_filter(self, cycle: Cycle) -> Narrowing:
         """Skip a pod without hard constraints."""
         return ALL_NODES if self._constraints(cycle, hard=True) else NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return all pods where there are constraints; whether there are may be for services and controllers to say."""
+        if self._constraints(cycle, hard=True) or self._constraints(cycle, hard=False):
+            return MUCH_MORE
+        return WORKLOADS_TOO if self.defaults else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the constraints and what decides which nodes and pods count."""

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, np
-from ..framework.contract import Dirt, Verdict, unresolvable
+from ..framework.contract import ROWS_ALONE, Dirt, Source, Verdict, unresolvable
 from ..framework.state import Cycle
 from ..model.taint import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, tolerated
 from .rows import default_normalize, one_reason, untolerated_rows
@@ -24,6 +24,10 @@ class TaintToleration:
     name: str = "TaintToleration"
     filter_dirt: Dirt = Dirt.NODE
     score_dirt: Dirt = Dirt.NODE
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing beside the rows."""
+        return ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the tolerations."""

@@ -17,11 +17,14 @@ from ..cluster.columns import BoolColumn, IntColumn, bools, ints, np
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import (
     ALL_NODES,
+    MUCH_MORE,
     NOTHING_TO_FILTER,
+    ROWS_ALONE,
     SUCCESS,
     Choice,
     Dirt,
     Narrowing,
+    Source,
     Status,
     Verdict,
     unresolvable,
@@ -65,6 +68,10 @@ class VolumeBinding:
         if any(not claim.bound and not _waits(cycle.snapshot, claim) for claim in self._claims(cycle)):
             return Narrowing(unresolvable("pod has unbound immediate PersistentVolumeClaims"))
         return ALL_NODES
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing more for a pod without volumes."""
+        return MUCH_MORE if cycle.request.pod.inline or claim_volumes(cycle.request) else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the claims and the state of storage: any change to it makes all verdicts stale."""

@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from ..cluster.columns import IntColumn, ints
 from ..framework.contract import (
     ALL_NODES,
+    MUCH_MORE,
     NOTHING_TO_FILTER,
+    ROWS_ALONE,
     SUCCESS,
     Dirt,
     Narrowing,
+    Source,
     Verdict,
     unresolvable,
     unschedulable,
@@ -46,6 +49,10 @@ class VolumeRestrictions:
                 return Narrowing(unresolvable(claim_not_found(one.claim)))
         restricted = any(one.kind for one in pod.inline) or _used_once(cycle)
         return ALL_NODES if restricted else NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing more for a pod without volumes."""
+        return MUCH_MORE if cycle.request.pod.inline or claim_volumes(cycle.request) else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return the volumes and the state of storage."""

@@ -14,7 +14,17 @@ from dataclasses import dataclass
 
 from ..cluster.columns import IntColumn, bools, np
 from ..cluster.labels import ABSENT
-from ..framework.contract import ALL_NODES, NOTHING_TO_FILTER, Dirt, Narrowing, Verdict, unresolvable
+from ..framework.contract import (
+    ALL_NODES,
+    MUCH_MORE,
+    NOTHING_TO_FILTER,
+    ROWS_ALONE,
+    Dirt,
+    Narrowing,
+    Source,
+    Verdict,
+    unresolvable,
+)
 from ..framework.state import Cycle
 from ..model.labels import IN, Requirement
 from ..model.volume import VolumeInfo
@@ -43,6 +53,10 @@ class VolumeZone:
             if problem:
                 return Narrowing(unresolvable(problem))
         return ALL_NODES if _wanted(cycle) else NOTHING_TO_FILTER
+
+    def reads(self, cycle: Cycle) -> frozenset[Source]:
+        """Return nothing more for a pod without volumes."""
+        return MUCH_MORE if cycle.request.pod.inline or claim_volumes(cycle.request) else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
         """Return what the volumes ask of a node's labels."""
