@@ -22,6 +22,7 @@ __all__ = [
     "ints",
     "np",
     "require_numpy",
+    "with_row",
 ]
 
 NUMPY_ERROR: ImportError | None = None
@@ -58,6 +59,20 @@ def ints(length: int, fill: int = 0) -> IntColumn:
 def bools(length: int, fill: bool = False) -> BoolColumn:
     """Return a new boolean column."""
     return np.ones(length, dtype=np.bool_) if fill else np.zeros(length, dtype=np.bool_)
+
+
+def with_row(column: Any, row: int) -> Any:
+    """Return the column with one more entry, 0, at this row: in the room behind it, of which each copy leaves as much.
+
+    So many rows that come in order cost one copy each time their number doubles. The given column is not to be read again.
+    """
+    size, room = len(column), column.base
+    if room is None or room.ndim != 1 or len(room) <= size:
+        room = np.zeros(max(2 * size, 16), dtype=column.dtype)
+        room[:row] = column[:row]
+    room[row + 1 : size + 1] = column[row:]
+    room[row] = 0
+    return room[: size + 1]
 
 
 def every_row(length: int) -> IntColumn:

@@ -31,9 +31,14 @@ class LabelColumns:
         self._rows = list(rows)
         self._forget()
 
-    def append(self, labels: Mapping[str, str]) -> None:
-        """Take one more row, at the end."""
-        self._rows.append(labels)
+    def insert(self, row: int, labels: Mapping[str, str]) -> None:
+        """Take one more row."""
+        self._rows.insert(row, labels)
+        self._forget()
+
+    def delete(self, row: int) -> None:
+        """Take a row out."""
+        del self._rows[row]
         self._forget()
 
     def _forget(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Callable
 from ..model.node import NodeInfo
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS
 from ..model.taint import Taint
-from .columns import BoolColumn, IntColumn, bools, ints, np
+from .columns import BoolColumn, IntColumn, bools, ints, np, with_row
 from .images import ImageSets
 from .labels import LabelColumns
 
@@ -28,7 +28,7 @@ class NodeTable:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.infos: list[NodeInfo] = []
-        self.row_of: dict[str, int] = {}
+        self._row_of: dict[str, int] | None = {}
         self.labels = LabelColumns()
         self.taint_sets: list[tuple[Taint, ...]] = []
         self._taint_ids: dict[tuple[Taint, ...], int] = {}
@@ -45,6 +45,18 @@ class NodeTable:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def row_of(self) -> dict[str, int]:
+        """Return the rows by name: after rows have moved made when somebody asks, and not for each of many nodes."""
+        if self._row_of is None:
+            self._row_of = {name: row for row, name in enumerate(self.names)}
+        return self._row_of
+
+    def find(self, name: str) -> int | None:
+        """Return a node's row; None for one that is not there."""
+        row = bisect.bisect_left(self.names, name)
+        return row if row < len(self.names) and self.names[row] == name else None
 
     def column(self, table: dict[str, IntColumn], name: str) -> IntColumn:
         """Return the column of a resource in `allocatable` or `requested`.
@@ -65,7 +77,8 @@ class NodeTable:
     def fill(self, infos: Iterable[NodeInfo]) -> None:
         """Take all nodes at once, as from a list of the API."""
         self.infos = sorted(infos, key=lambda info: info.name)
-        self._index()
+        self.names, self._row_of = [info.name for info in self.infos], None
+        self.labels.reset([dict(info.labels) for info in self.infos])
         size = len(self.infos)
         self.taint_set, self.unschedulable = ints(size), bools(size)
         self.generation, self.described = ints(size), ints(size)
@@ -76,22 +89,17 @@ class NodeTable:
         for row, info in enumerate(self.infos):
             self._write(row, info)
 
-    def _index(self) -> None:
-        self.names = [info.name for info in self.infos]
-        self.row_of = {name: row for row, name in enumerate(self.names)}
-        self.labels.reset([dict(info.labels) for info in self.infos])
-
     def insert(self, info: NodeInfo) -> int:
         """Add a node at its place in the order and return its row; all later rows move by one."""
         row = bisect.bisect_left(self.names, info.name)
-        self._relayout(lambda column: np.insert(column, row, 0))
+        self._relayout(lambda column: with_row(column, row))
+        if row < len(self.names):
+            self._row_of = None
+        elif self._row_of is not None:  # a list of the API comes in order: no other row moves
+            self._row_of[info.name] = row
         self.infos.insert(row, info)
-        if row == len(self.names):  # a list of the API comes in order: no other row moves
-            self.names.append(info.name)
-            self.row_of[info.name] = row
-            self.labels.append(dict(info.labels))
-        else:
-            self._index()
+        self.names.insert(row, info.name)
+        self.labels.insert(row, dict(info.labels))
         self.images.insert(row, info.images)
         self._write(row, info)
         return row
@@ -102,8 +110,9 @@ class NodeTable:
         self._everywhere.clear()
         self._relayout(lambda column: np.delete(column, row))
         self.images.give_back(self.infos[row].images)
-        del self.infos[row]
-        self._index()
+        del self.infos[row], self.names[row]
+        self.labels.delete(row)
+        self._row_of = None
 
     def replace(self, row: int, info: NodeInfo) -> None:
         """Write new facts of a node that stays where it is."""

@@ -163,7 +163,7 @@ class Snapshot:
     def upsert_node(self, node: Object) -> None:
         """Add a node, or write its new facts."""
         info = NodeInfo.from_object(node)
-        row = self.nodes.row_of.get(info.name)
+        row = self.nodes.find(info.name)
         if row is None:
             row = self.nodes.insert(info)
             self._moved()
@@ -176,7 +176,7 @@ class Snapshot:
             self.nodes.replace(row, info)
             if (old.labels, old.taints) != (info.labels, info.taints):
                 self.topology_generation += 1
-        self._dirty(info.name)
+        self._dirty_row(row)
         self.node_generation = self.generation
         self.nodes.described[row] = self.generation
 
@@ -197,11 +197,16 @@ class Snapshot:
         self._tally.forget_layout()
 
     def _dirty(self, node_name: str) -> None:
-        self.generation += 1
         row = self.nodes.row_of.get(node_name)
         if row is not None:
-            self.nodes.generation[row] = self.generation
-            self.journal.note(self.generation, row)
+            self._dirty_row(row)
+        else:
+            self.generation += 1
+
+    def _dirty_row(self, row: int) -> None:
+        self.generation += 1
+        self.nodes.generation[row] = self.generation
+        self.journal.note(self.generation, row)
 
     def changed_since(self, generation: int) -> IntColumn:
         """Return the rows that changed after a generation, ascending."""
