@@ -64,7 +64,7 @@ def bools(length: int, fill: bool = False) -> BoolColumn:
 def with_row(column: Any, row: int) -> Any:
     """Return the column with one more entry, 0, at this row: in the room behind it, of which each copy leaves as much.
 
-    So many rows that come in order cost one copy each time their number doubles. The given column is not to be read again.
+    So many rows that come in order cost one copy each time their number doubles. The given column is of no use then.
     """
     size, room = len(column), column.base
     if room is None or room.ndim != 1 or len(room) <= size:

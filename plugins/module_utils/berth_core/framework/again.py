@@ -60,7 +60,7 @@ class Again:
         small = MAX_SCORE * weights < SMALL
         self.totals: IntColumn = np.full(size, OUT, dtype=np.int16 if small else total_type(weights))
         self._part: IntColumn | int = 0
-        self.nbytes = 2 * self.totals.nbytes
+        self.nbytes = self.totals.nbytes
         self.feasible = 0
         self.filtered = Counter(dict.fromkeys(asked.names[0], size))
         self.scored: Counter[str] = Counter()
@@ -78,6 +78,7 @@ class Again:
     def fill(self, cycle: Cycle, rows: IntColumn, passed: BoolColumn, totals: IntColumn, computed: Numbers) -> None:
         """Take what was found for the first pod of the kind: the rows that passed, also as a mask, and their totals."""
         self._part = self._of_others(cycle, rows, passed, computed)
+        self.nbytes += 0 if isinstance(self._part, int) else self._part.nbytes
         self.totals[rows] = totals
         self._count(len(rows))
 

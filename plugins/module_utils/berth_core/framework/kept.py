@@ -25,7 +25,7 @@ from .shelf import Shelf
 from .state import Cycle
 
 AGAIN_BYTES = 24 << 20
-"""About 1,200 shapes of pods at 5,000 nodes, beside what is kept under the plugins' keys."""
+"""About 2,400 shapes of pods at 5,000 nodes, beside what is kept under the plugins' keys."""
 MAX_PROFILES = 64
 """Profiles for which something is kept; a configuration that is read anew makes new ones."""
 
