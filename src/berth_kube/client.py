@@ -198,8 +198,12 @@ class KubeClient:
         namespace: str | None = None,
         labels: str | None = None,
         fields: str | None = None,
+        decode: Decode | None = None,
     ) -> Watch:
-        """Events after ``version``, for at most about ``seconds``; to be used with ``async with``. See `Watch`."""
+        """Events after ``version``, for at most about ``seconds``; to be used with ``async with``. See `Watch`.
+
+        ``decode``: who reads a line of it, for one that wants a part of each object.
+        """
         asked = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -210,7 +214,7 @@ class KubeClient:
         }
         query = {key: value for key, value in asked.items() if value is not None}
         call = self._call(Request("watch", resource, None, namespace), query=query)
-        return Watch(lambda: self._sender.stream(call, seconds), call.asked, self._sender, self._decode)
+        return Watch(lambda: self._sender.stream(call, seconds), call.asked, self._sender, decode or self._decode)
 
     async def raw(self, path: str, *, timeout: float | None = None) -> bytes:
         """GET of any path of the server (``/readyz``, ``/metrics``, a kubelet's ``/stats/summary``), as it is."""

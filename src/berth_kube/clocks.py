@@ -19,4 +19,4 @@ def utc_now() -> dt.datetime:
 
 def stamp(moment: dt.datetime) -> str:
     """A MicroTime of the API."""
-    return moment.astimezone(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

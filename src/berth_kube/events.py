@@ -35,6 +35,7 @@ SERIES_SECONDS = 360.0
 #: A series is written at most so often: each repetition is counted, not each is sent.
 REFRESH_SECONDS = 10.0
 RATE, BURST = 5.0, 25
+_NOTE = Fact._fields.index("note")
 #: Facts that are remembered, and of these those that wait to be written: more than that is a flood.
 REMEMBERED = 4096
 WAITING = 1024
@@ -81,7 +82,7 @@ class Recorder:
         self._refresh, self._now, self._nonce = refresh, now, nonce
         self._loop = asyncio.get_running_loop()
         self._bucket = Bucket(rate, burst, self._loop.time())
-        self._told: OrderedDict[Fact, Told] = OrderedDict()
+        self._told: OrderedDict[tuple[object, ...], Told] = OrderedDict()
         self._writers, self._most, self._by_note = writers, waiting, by_note
         # Those that wait are here, whether or not they are still remembered.
         self._queue: asyncio.Queue[tuple[Fact, Told]] = asyncio.Queue(waiting)
@@ -113,8 +114,8 @@ class Recorder:
         if not known.waiting and not known.writing:
             self._wait(told, known, now)
 
-    def _key(self, told: Fact) -> Fact:
-        return told if self._by_note else told._replace(note="")
+    def _key(self, told: Fact) -> tuple[object, ...]:
+        return told if self._by_note else (*told[:_NOTE], *told[_NOTE + 1 :])
 
     async def run(self) -> None:
         """Write what was noted down, until cancelled."""

@@ -25,6 +25,10 @@ else:
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"[\x21-\x7e]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+#: The head of nearly every answer to a write, and its headers. What looks different goes to the parser.
+_PLAIN = re.compile(rb"HTTP/1\.1 (2(?!04)\d\d) [^\r\n]*(?:\r\n[A-Za-z0-9-]+: [!-~][^\r\n]*)+\r\n\r\n")
+_FIELD = re.compile(r"\r\n([^:]+): ([^\r]+)")
+_PARSED = frozenset({"transfer-encoding", "content-encoding", "connection", "upgrade", "trailer"})
 
 
 def framing() -> Callable[[], Framed]:
@@ -63,6 +67,8 @@ class FastFraming:
         if not data:
             self._closed()
             return
+        if not self._head_bytes and not self._complete and self._whole(data):
+            return
         if not self._in_body:
             self._head_bytes += len(data)
         if self._complete:
@@ -78,6 +84,21 @@ class FastFraming:
             raise FramingError(f"the answer is not HTTP/1.1: {exc}") from exc
         if not self._in_body and self._head_bytes > MAX_HEAD:
             raise FramingError(f"the answer's head has more than {MAX_HEAD} bytes")
+
+    def _whole(self, data: bytes) -> bool:
+        """Take an answer that came in one piece and whose length stands in it: no callback for each of its headers."""
+        match = _PLAIN.match(data)
+        if match is None or match.end() > MAX_HEAD:
+            return False
+        body = data[match.end() :]
+        text = data[: match.end() - 2].decode("latin-1")
+        headers = tuple([(name.lower(), value) for name, value in _FIELD.findall(text)])
+        known = dict(headers)
+        if len(known) < len(headers) or known.get("content-length") != str(len(body)) or _PARSED & known.keys():
+            return False
+        self._parts += (Head(int(match[1]), headers), body, END)
+        self._head_bytes, self._complete, self._keep = len(data), True, True
+        return True
 
     def next(self) -> Part:
         """The next part of the answer, or None while bytes are missing."""

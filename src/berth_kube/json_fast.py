@@ -6,6 +6,7 @@ Like http1_fast.py: only who asks for it takes it, and json of the standard libr
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from .call import Encode, encode
 from .watch import Decode
@@ -18,9 +19,12 @@ else:
     FOUND = True
 
 
-def decoder() -> Decode:
-    """Return what reads JSON: the fast one where it can be had."""
-    return msgspec.json.Decoder().decode if FOUND else json.loads
+def decoder(shape: Any = Any) -> Decode:
+    """Return what reads JSON: the fast one where it can be had.
+
+    ``shape``: a TypedDict whose fields are all that is wanted; the fast one makes nothing of what stands beside them.
+    """
+    return msgspec.json.Decoder(shape).decode if FOUND else json.loads
 
 
 def encoder() -> Encode:

@@ -6,6 +6,7 @@ reconciler = Reconciler("disk", work, observe=metrics.reconciles("disk"))
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Callable
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -39,10 +40,12 @@ class Metrics:
 
     def requests(self) -> Observe:
         """For ``KubeClient(observe=...)``. Code 0: no answer."""
+        counted = lru_cache(maxsize=256)(lambda verb, status: self._requests.labels(verb, str(status)))
+        timed = lru_cache(maxsize=64)(self._request_seconds.labels)
 
         def observe(verb: str, status: int, seconds: float) -> None:
-            self._requests.labels(verb, str(status)).inc()
-            self._request_seconds.labels(verb).observe(seconds)
+            counted(verb, status).inc()
+            timed(verb).observe(seconds)
 
         return observe
 

@@ -57,10 +57,15 @@ class Store:
 
     def put(self, key: Key, item: Obj) -> Obj | None:
         """Keep the object; returns the one that was there."""
-        old = self.remove(key)
+        old = self._objects.get(key)
         self._objects[key] = item
-        for name, value in self._values(item):
-            self._indexes[name].setdefault(value, set()).add(key)
+        if self._indexers:
+            before, now = [] if old is None else self._values(old), self._values(item)
+            if before != now:
+                for name, value in before:
+                    self._discard(self._indexes[name], value, key)
+                for name, value in now:
+                    self._indexes[name].setdefault(value, set()).add(key)
         return old
 
     def remove(self, key: Key) -> Obj | None:

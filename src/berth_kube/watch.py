@@ -86,8 +86,9 @@ class Watch:
         except (ValueError, KeyError, TypeError) as exc:
             raise ApiError(f"watch of {self._asked.resource.plural}: the API server sent no event: {exc}") from exc
         if kind == "ERROR":
-            code = item.get("code") if isinstance(item, dict) else 0
-            raise api_error(int(code or 500), json.dumps(item).encode(), self._asked)
+            status = json.loads(line)["object"]  # the decoder may know the fields of its kind alone
+            code = status.get("code") if isinstance(status, dict) else 0
+            raise api_error(int(code or 500), json.dumps(status).encode(), self._asked)
         return Event(kind, item)
 
     async def _line(self) -> bytes | None:

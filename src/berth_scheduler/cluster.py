@@ -19,6 +19,7 @@ from berth_core.framework.events import Action, Change, ClusterEvent, node_chang
 from berth_core.model import resources as kinds
 from berth_core.model.node import NodeInfo
 from berth_core.model.resources import Resource
+from berth_kube import json_fast
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
 from berth_kube.store import Key, key_of
@@ -112,6 +113,7 @@ class Cluster:
             kinds.POD,
             fields=pods.ALIVE,
             transform=pods.reducer(self._known_pod),
+            decode=json_fast.decoder(pods.PodEvent),
             indexers={"group": pods.group_index},
         )
         self._written: dict[tuple[Resource, Key], int] = {}

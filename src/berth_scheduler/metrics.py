@@ -4,7 +4,7 @@ call me."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -59,16 +59,23 @@ class Metrics:
             self._reloads.labels(result)
         self._victims = Histogram("scheduler_preemption_victims", "Victims", buckets=(1, 2, 4, 8, 16, 32, 64), **make)
         self._preemptions = Counter("scheduler_preemption_attempts", "Attempts to preempt", **make)
+        # A label's child is looked up under a lock: once for each, not for each pod.
+        self._of_attempt = lru_cache(maxsize=256)(self._children_of_attempt)
+        self._sli_of = lru_cache(maxsize=32)(self._sli.labels)
+
+    def _children_of_attempt(self, result: str, profile: str) -> tuple[Counter, Histogram]:
+        return self._attempts.labels(result, profile), self._attempt_seconds.labels(result, profile)
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:
         """One attempt has ended."""
-        self._attempts.labels(result, profile).inc()
-        self._attempt_seconds.labels(result, profile).observe(seconds)
+        count, histogram = self._of_attempt(result, profile)
+        count.inc()
+        histogram.observe(seconds)
 
     def bound(self, attempts: int, seconds: float) -> None:
         """A pod was bound, so long after its first attempt."""
         self._needed.observe(attempts)
-        self._sli.labels(str(attempts) if attempts < 16 else "16+").observe(seconds)
+        self._sli_of(str(attempts) if attempts < 16 else "16+").observe(seconds)
 
     def refused(self, plugins: frozenset[str], profile: str) -> None:
         """These plugins refused a pod."""

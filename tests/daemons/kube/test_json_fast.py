@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import TypedDict
 
 import pytest
 
-from berth_kube.json_fast import decoder
+from berth_kube.call import encode
+from berth_kube.json_fast import decoder, encoder
 
 LINES = [
     {"type": "ADDED", "object": {"metadata": {"name": "a", "labels": None, "generation": 1}, "spec": {}, "items": []}},
@@ -24,6 +26,23 @@ def test_it_is_the_compiled_one() -> None:
 def test_the_same_values(value: object, ascii_only: bool) -> None:
     data = json.dumps(value, ensure_ascii=ascii_only).encode()
     assert decoder()(data) == json.loads(data) == value
+
+
+class Shape(TypedDict, total=False):
+    name: str
+    labels: dict[str, str] | None
+
+
+def test_a_shape_leaves_out_what_stands_beside_it() -> None:
+    data = b'{"other": {"deep": [1, {"name": "no"}]}, "name": "a", "labels": null, "more": 1}'
+    assert decoder(Shape)(data) == {"name": "a", "labels": None}
+    with pytest.raises(ValueError, match="str"):
+        decoder(Shape)(b'{"name": 1}')
+
+
+def test_what_is_written_is_read_as_it_was() -> None:
+    for value in LINES[:1] + LINES[2:]:
+        assert json.loads(encoder()(value)) == json.loads(encode(value)) == value
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"a":}', b"\xff", b"{} {}"])

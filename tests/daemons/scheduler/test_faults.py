@@ -185,14 +185,22 @@ def test_a_backlog_behind_an_api_server_that_is_slow(world, start):
         deaf.close()
     names = [f"p{number:03}" for number in range(BACKLOG)]
     world.placed(*names)
+    # Each bind was asked for once, and nothing else was written of the pods by this client.
+    assert _counted(port, 'berth_api_requests_total{code="201",verb="create"}') == BACKLOG
+    assert _counted(port, 'berth_api_requests_total{code="200",verb="patch"}') == 0
     text = scheduler.text()
     assert sorted(re.findall(rf"msg=bound pod={world.name}/(\S+) ", text)) == names
     assert 'msg="not placed"' not in text
 
 
 def _assumed(port: int) -> int:
+    return _counted(port, 'scheduler_cache_size{type="assumed_pods"}')
+
+
+def _counted(port: int, series: str) -> int:
+    """The series as the scheduler shows it; 0 for one that it has not begun."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        found = re.search(r'scheduler_cache_size\{type="assumed_pods"\} (\d+)', answer.read().decode())
+        found = re.search(rf"^{re.escape(series)} (\d+)", answer.read().decode(), re.MULTILINE)
     return int(found.group(1)) if found else 0
 
 
