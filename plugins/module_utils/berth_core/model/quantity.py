@@ -80,19 +80,18 @@ def _not_a_quantity(quantity: object) -> QuantityError:
     )
 
 
-def _ceil(value: Number) -> int:
-    """Round away from zero, as Quantity.ScaledValue does."""
-    if isinstance(value, int):
-        return max(-MAX_INT64, min(MAX_INT64, value))
-    exact = value
-    whole = -(-exact // 1) if exact >= 0 else exact // 1
+def _scaled(value: Number, factor: int) -> int:
+    """Return so many times the value, rounded away from zero, as Quantity.ScaledValue does."""
+    # In whole numbers: a Fraction that is multiplied is reduced first, which costs more than all of this.
+    above, below = value.numerator * factor, value.denominator
+    whole = -(-above // below) if above >= 0 else above // below
     return max(-MAX_INT64, min(MAX_INT64, whole))
 
 
 def cpu_milli(quantity: str | int | float | Fraction) -> int:
     """Return CPU in thousandths of a core, rounded up (Quantity.MilliValue)."""
     value = quantity if isinstance(quantity, Fraction) else parse_quantity(quantity)
-    return _ceil(value * 1000)
+    return _scaled(value, 1000)
 
 
 def bytes_(quantity: str | int | float | Fraction) -> int:
@@ -101,7 +100,7 @@ def bytes_(quantity: str | int | float | Fraction) -> int:
     Bytes for memory and storage, a count for everything else.
     """
     value = quantity if isinstance(quantity, Fraction) else parse_quantity(quantity)
-    return _ceil(value)
+    return _scaled(value, 1)
 
 
 def format_bytes(size: int) -> str:

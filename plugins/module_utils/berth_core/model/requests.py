@@ -203,7 +203,7 @@ def _aggregate(containers: Iterable[Container], inits: Iterable[Container], miss
 
 def _add(total: Resources, more: Mapping[str, Number]) -> None:
     for name, value in more.items():
-        total[name] = total.get(name, 0) + value
+        total[name] = total[name] + value if name in total else value
 
 
 def nonzero_defaults(requests: Mapping[str, Number], pod_level: bool) -> Resources:
