@@ -1,6 +1,7 @@
 """``python -m tests.bench [ONLY=name]``: measures, prints a table, writes build/bench.json. `make bench` calls me.
 
-A name that ends in ``/`` runs a family: ``ONLY=task/``.
+A name that ends in ``/`` runs a family: ``ONLY=task/``. Several are separated by commas; those that share a run, as
+``ONLY=sched/plain,sched/rate,sched/memory,sched/startup``, make it once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .figures import Figure
+    from .ground import Ground
+
+    Bench = Callable[[Ground], list[Figure]]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,23 +27,37 @@ ROOT = Path(__file__).resolve().parents[2]
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_args: sys.exit(1))  # clusters are taken down also then
     prepare()
-    from . import (
-        agent,
-        agent_pod,
-        claims,
-        client,
-        decide,
-        openb,
-        requests,
-        scale,
-        sched_extender,
-        sched_workloads,
-        tasks,
-    )
     from .figures import table
     from .ground import Ground, say
 
-    benches = {
+    benches = known()
+    only = next((text.removeprefix("ONLY=") for text in arguments if text.startswith("ONLY=")), "")
+    chosen = {name: bench for name, bench in benches.items() if not only or _wanted(name, only.split(","))}
+    if not chosen or any(not text.startswith("ONLY=") for text in arguments):
+        print(f"usage: python -m tests.bench [ONLY=NAME]; the names are {', '.join(benches)}", file=sys.stderr)
+        return 2
+    figures = []
+    with Ground() as ground:
+        for name, bench in chosen.items():
+            started = time.monotonic()
+            say(name)
+            figures += bench(ground)
+            say(f"{name} took {time.monotonic() - started:.0f} s")
+    print(table(figures))
+    path = ROOT / "build" / "bench.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps([figure.as_json() for figure in figures], indent=2) + "\n")
+    print(f"\nwritten to {path.relative_to(ROOT)}")
+    return 0
+
+
+def known() -> dict[str, Bench]:
+    """All benches by name."""
+    from . import agent, agent_pod, claims, client, decide, openb, requests, scale, tasks
+    from . import sched_extender as extender
+    from . import sched_workloads as sched
+
+    return {
         "task/rerun": tasks.rerun,
         "task/info": tasks.info,
         "task/20": tasks.twenty,
@@ -52,41 +75,24 @@ def main(arguments: list[str]) -> int:
         "agent/idle-pod": agent_pod.idle,
         "sched/decide": decide.decide,
         "sched/openb": openb.openb,
-        "sched/plain": sched_workloads.plain,
-        "sched/rate": sched_workloads.rate,
-        "sched/memory": sched_workloads.memory,
-        "sched/startup": sched_workloads.startup,
-        "sched/spread": sched_workloads.under_spread,
-        "sched/interpod": sched_workloads.under_interpod,
-        "sched/localdisk": sched_workloads.under_localdisk,
-        "sched/shapes": sched_workloads.under_shapes,
-        "sched/preempt": sched_workloads.under_preempt,
-        "sched/latency": sched_workloads.latency,
-        "sched/extender": sched_extender.extender,
+        "sched/plain": sched.plain,
+        "sched/rate": sched.rate,
+        "sched/memory": sched.memory,
+        "sched/startup": sched.startup,
+        "sched/spread": sched.under_spread,
+        "sched/interpod": sched.under_interpod,
+        "sched/localdisk": sched.under_localdisk,
+        "sched/shapes": sched.under_shapes,
+        "sched/preempt": sched.under_preempt,
+        "sched/latency": sched.latency,
+        "sched/extender": extender.extender,
         "cluster/up": scale.cluster_up,
     }
-    only = next((text.removeprefix("ONLY=") for text in arguments if text.startswith("ONLY=")), "")
-    chosen = {
-        name: bench
-        for name, bench in benches.items()
-        if not only or name == only or (only.endswith("/") and name.startswith(only))
-    }
-    if not chosen or any(not text.startswith("ONLY=") for text in arguments):
-        print(f"usage: python -m tests.bench [ONLY=NAME]; the names are {', '.join(benches)}", file=sys.stderr)
-        return 2
-    figures = []
-    with Ground() as ground:
-        for name, bench in chosen.items():
-            started = time.monotonic()
-            say(name)
-            figures += bench(ground)
-            say(f"{name} took {time.monotonic() - started:.0f} s")
-    print(table(figures))
-    path = ROOT / "build" / "bench.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps([figure.as_json() for figure in figures], indent=2) + "\n")
-    print(f"\nwritten to {path.relative_to(ROOT)}")
-    return 0
+
+
+def _wanted(name: str, only: Sequence[str]) -> bool:
+    """The bench of that name, of a figure below it (``sched/decide/1000``), or of a family (``sched/``)."""
+    return any(name == one or one.startswith(f"{name}/") or (one[-1:] == "/" and name.startswith(one)) for one in only)
 
 
 def prepare() -> None:

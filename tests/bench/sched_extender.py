@@ -99,7 +99,9 @@ def _controller(cluster: Cluster, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _with_extender(cluster: Cluster, folder: Path) -> Iterator[Running]:
-    beside = Extender(cluster.kubeconfig, folder / "extender.log")
+    log = folder / "extender.log"
+    log.unlink(missing_ok=True)  # the port is read from it
+    beside = Extender(cluster.kubeconfig, log)
     try:
         beside.works()
         at = ExtenderAddress(beside.url)
