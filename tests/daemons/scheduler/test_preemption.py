@@ -6,10 +6,12 @@ after: a pod that is deleted there stays, going, until somebody takes it away.
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.controller.world import until
+from tests.daemons.controller.world import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 
@@ -153,18 +155,39 @@ def test_the_same_victims_on_the_same_node(stage, world, start):
         stage.told(side, "wants", "FailedScheduling", "Insufficient cpu")
 
 
-def test_who_comes_second_to_a_victim_is_not_left_waiting(stage, world, start):
-    """Room for two is made on one node: the second of them finds that a victim of its own has gone already."""
-    for number in range(4):
-        stage.node(str(number))
-    for number in range(16):
-        stage.pod(f"low-{number}", "500m", 1, node=str(number % 4), sides=("ours",))
-    names = [f"ours-high-{number}" for number in range(16)]
-    for name in names:
-        stage.pod(name.removeprefix("ours-"), "500m", 100, sides=("ours",))
-    start()
-    world.placed(*names)
-    assert all(stage.get("ours", f"low-{number}") is None for number in range(16))
+def test_a_victim_that_somebody_else_has_ended_keeps_nobody_waiting(world, plane):
+    """Its news may be over by the time that we are told that it is gone, so the pod is tried again without it."""
+    from berth_core.framework.contract import Nomination
+    from berth_core.framework.nominated import Nominations
+    from berth_kube import config
+    from berth_kube.client import KubeClient
+    from berth_scheduler.cluster import Cluster
+    from berth_scheduler.preemption import Preempting, Preemptions
+    from berth_scheduler.reports import Reports
+
+    node = world.node()
+    world.pod("victim", nodeName=node)
+    world.pod("wants")
+
+    async def scene():
+        async with KubeClient(config.load(str(plane.kubeconfig))) as client:
+            cluster, woken = Cluster(client), asyncio.Queue()
+            watching = asyncio.ensure_future(cluster.run())
+            await cluster.wait_synced()
+            victim, wants = (cluster.pods.get(name, world.name) for name in ("victim", "wants"))
+            preempting = Preempting(cluster)
+            reports, nominations = Reports(client, {}), Nominations()
+            preemptions = Preemptions(client, cluster, reports, preempting, nominations, woken.put_nowait)
+            world.delete(kinds.POD, "victim")  # the loop waits meanwhile: the caches still have it
+            nomination = Nomination(node, (victim["info"].victim_facts,))
+            assert preemptions.begin(wants, world.name, nomination) == 1
+            assert not preempting.pre_enqueue(wants["info"]).ok
+            assert await asyncio.wait_for(woken.get(), PATIENCE) == wants["info"].uid
+            assert preempting.pre_enqueue(wants["info"]).ok
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    asyncio.run(scene())
 
 
 def test_room_that_is_being_made_is_kept_for_its_pod(stage, world, start):
