@@ -7,13 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: scheduler
-short_description: Install or remove berth-scheduler in the cluster
+short_description: Install or remove berth-scheduler, or the extender behind the stock scheduler, in the cluster
 version_added: 0.2.0
 author:
   - The berth authors (@berth-dev)
 description:
   - Applies a scheduler as a Deployment, with its account and rights, its configuration and a disruption budget, and
-    waits until one of its pods leads.
+    waits until one of its pods leads; or, with O(mode=extender), the extender of the stock scheduler, and waits until
+    all of its pods answer.
   - Several schedulers of different names are side by side, each with a Lease and rights of its own. The stock scheduler
     goes on with all other pods, and places the pods of this one.
   - What is there under these names and is not that scheduler's is never written over or removed.
@@ -25,10 +26,20 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  name:
-    description: What pods give as their C(schedulerName); also the name of the Lease and of all objects.
+  mode:
+    description:
+      - V(daemon) places the pods that name it.
+      - V(extender) is asked by the stock scheduler about the pods that want local disks.
+        P(berth.stateful.with_extender#filter) makes that one's configuration.
     type: str
-    default: berth-scheduler
+    choices: [daemon, extender]
+    default: daemon
+    version_added: 0.2.0
+  name:
+    description:
+      - What pods give as their C(schedulerName); also the name of the Lease and of all objects.
+      - By default C(berth-scheduler), with O(mode=extender) C(berth-scheduler-extender).
+    type: str
   namespace:
     description: Where it runs. Made if it is not there.
     type: str
@@ -54,6 +65,32 @@ options:
         itself, which does not start with wrong ones.
     type: list
     elements: str
+  tls:
+    description:
+      - What an extender serves with, and whom it answers, as PEM texts. They become the Secret of its name; another one
+        replaces the pods one after the other.
+      - Without it the Secret has to be there, with C(tls.crt), C(tls.key) and C(ca.crt).
+    type: dict
+    version_added: 0.2.0
+    suboptions:
+      certificate:
+        description: Its certificate, for the address of its Service.
+        type: str
+        required: true
+      key:
+        description: The key of the certificate.
+        type: str
+        required: true
+      client_ca:
+        description: The authority of the stock scheduler's client certificate. Whoever has one of it may bind pods.
+        type: str
+        required: true
+  cluster_ip:
+    description:
+      - The address of an extender's Service, free and of the cluster's range for them, so that its certificate can be
+        made before. By default the cluster chooses one.
+    type: str
+    version_added: 0.2.0
   priority_class:
     description: PriorityClass of the pods. It has to exist.
     type: str
@@ -70,7 +107,7 @@ options:
     elements: dict
   wait:
     description:
-      - Wait until every pod is new and Ready and one of them holds the Lease.
+      - Wait until every pod is new and Ready and one of them holds the Lease; an extender's are Ready when they answer.
       - With O(state=absent) until the pods are gone.
     type: bool
     default: true
@@ -83,7 +120,7 @@ options:
     type: bool
     default: false
   manifests:
-    description: The objects. By default those of the collection (C(deploy/scheduler)).
+    description: The objects. By default those of the collection (C(deploy/scheduler), C(deploy/extender)).
     type: list
     elements: dict
 attributes:
@@ -100,6 +137,7 @@ extends_documentation_fragment:
   - berth.stateful.auth
 seealso:
   - module: berth.stateful.crds
+  - module: berth.stateful.kube_scheduler_info
   - module: berth.stateful.placement_info
 """
 
@@ -120,6 +158,16 @@ EXAMPLES = r"""
                 scoringStrategy:
                   type: MostAllocated
 
+- name: Behind the stock scheduler
+  berth.stateful.scheduler:
+    mode: extender
+    image: registry.example.com/berth-scheduler:0.2.0
+    cluster_ip: 10.96.0.210
+    tls:
+      certificate: "{{ lookup('ansible.builtin.file', 'extender.crt') }}"
+      key: "{{ lookup('ansible.builtin.file', 'extender.key') }}"
+      client_ca: "{{ lookup('ansible.builtin.file', 'kube-scheduler-ca.crt') }}"
+
 - name: Gone again, unless pods wait for it
   berth.stateful.scheduler:
     name: packing-scheduler
@@ -129,15 +177,21 @@ EXAMPLES = r"""
 RETURN = r"""
 leader:
   description: The pod that leads.
-  returned: with O(state=present) and O(wait=true), not in check mode
+  returned: with O(state=present), O(mode=daemon) and O(wait=true), not in check mode
   type: str
   sample: berth-scheduler-6d5f8c7b9d-x2x7k
 scheduler_names:
   description: The names of its profiles, which pods give as their C(schedulerName).
-  returned: with O(state=present)
+  returned: with O(state=present) and O(mode=daemon)
   type: list
   elements: str
   sample: [berth-scheduler]
+url:
+  description:
+    - Where the stock scheduler asks an extender, by its cluster IP; in check mode by its name, where it has none yet.
+  returned: with O(state=present) and O(mode=extender)
+  type: str
+  sample: https://10.96.0.210:9811
 waiting:
   description: Pods that wait for it, C(namespace/name).
   returned: with O(state=absent)

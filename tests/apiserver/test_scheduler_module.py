@@ -117,7 +117,8 @@ def test_what_is_wrong_is_refused_before_anything_is_touched(run: Run, mine: Min
         ({"config": {"profiles": [{"plugins": {"score": {"enabled": [{"name": "Nope"}]}}}]}}, "config.profiles[0]"),
         ({"replicas": 0}, "replicas is 0"),
         ({"priority_class": "no-such-class"}, "PriorityClass no-such-class does not exist"),
-        ({"manifests": [{"kind": "Secret", "metadata": {"name": "x"}}]}, "Secret is no kind that we install"),
+        ({"manifests": [{"kind": "Job", "metadata": {"name": "x"}}]}, "Job is no kind that we install"),
+        ({"cluster_ip": "10.96.0.9"}, "cluster_ip is nothing of mode: daemon"),
     ):
         refused = run(**options)
         assert words in refused["msg"], refused

@@ -20,11 +20,11 @@ def inline(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def authority() -> tuple[ec.EllipticCurvePrivateKey, bytes]:
-    """A key and its own certificate (PEM), known to nobody; it serves 127.0.0.1 and localhost."""
+def authority(*addresses: str) -> tuple[ec.EllipticCurvePrivateKey, bytes]:
+    """A key and its own certificate (PEM), known to nobody; it serves 127.0.0.1, localhost and the addresses."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody else")])
-    return key, _signed(name, key.public_key(), name, key, expired=False, server=True)
+    return key, _signed(name, key.public_key(), name, key, expired=False, serves=("127.0.0.1", *addresses))
 
 
 def certificate_of(
@@ -45,12 +45,12 @@ def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
-def _signed(subject: Any, public: Any, issuer: Any, key: Any, *, expired: bool, server: bool = False) -> bytes:
+def _signed(subject: Any, public: Any, issuer: Any, key: Any, *, expired: bool, serves: Sequence[str] = ()) -> bytes:
     now = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)
     builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - dt.timedelta(days=2))
     builder = builder.not_valid_after(now - dt.timedelta(days=1) if expired else now + dt.timedelta(days=1))
-    if server:
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    if serves:
+        names = [x509.DNSName("localhost"), *(x509.IPAddress(ipaddress.ip_address(one)) for one in serves)]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

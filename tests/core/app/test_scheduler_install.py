@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from berth_core.app import scheduler_install as install
+from berth_core.app import shipped as shipped_objects
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import InputError, StateError
 
@@ -40,7 +41,7 @@ def texts(value: Any, key: str = "") -> list[tuple[str, str]]:
 def test_nothing_keeps_the_shipped_name_but_the_label_that_says_what_it_is():
     for body in install.objects(shipped(), wanted()):
         kept = [key for key, text in texts(body) if "berth-scheduler" in text or text == "berth-system"]
-        assert set(kept) <= {install.NAME_LABEL}, (body["kind"], kept)
+        assert set(kept) <= {shipped_objects.NAME_LABEL}, (body["kind"], kept)
 
 
 def test_the_parts_find_each_other():
@@ -64,7 +65,7 @@ def test_the_parts_find_each_other():
 def test_the_shipped_configuration_is_the_one_of_the_module():
     """Whoever applies the folder by hand has the scheduler that the module makes."""
     (by_hand,) = (one["data"][install.FILE] for one in shipped() if one["kind"] == "ConfigMap")
-    document, names = install.configuration(wanted(name=install.SHIPPED, namespace=install.SHIPPED_NAMESPACE))
+    document, names = install.configuration(wanted(name=install.SHIPPED, namespace=shipped_objects.SHIPPED_NAMESPACE))
     ours = SchedulerConfiguration.parse(document)
     theirs = SchedulerConfiguration.parse(yaml.safe_load(by_hand))
     assert names == [one.scheduler_name for one in theirs.profiles]
@@ -92,8 +93,8 @@ def test_options_are_filled_in_and_what_is_not_asked_for_is_shipped():
 def test_another_configuration_replaces_the_pods_and_what_is_dropped_is_a_difference():
     def notes(**more: Any) -> tuple[str, str]:
         body = made(**more)["Deployment"]
-        pods = body["spec"]["template"]["metadata"]["annotations"][install.CONFIGURATION]
-        return pods, body["metadata"]["annotations"][install.ASKED]
+        pods = body["spec"]["template"]["metadata"]["annotations"][shipped_objects.CONFIGURATION]
+        return pods, body["metadata"]["annotations"][shipped_objects.ASKED]
 
     assert notes() == notes()
     other = notes(config={"profiles": [{"percentageOfNodesToScore": 50}]})
@@ -177,21 +178,21 @@ def test_plugins_from_outside_are_named_and_the_others_are_still_checked():
 
 
 def live(name: str, **labels: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": {install.PART_OF: "berth", **labels}}}
+    return {"metadata": {"name": name, "labels": {shipped_objects.PART_OF: "berth", **labels}}}
 
 
 def test_what_is_not_that_scheduler_s_is_left_alone():
-    mine = {install.INSTANCE: "packing"}
-    assert install.is_ours(live("packing", **mine), "packing")
-    assert install.is_ours(live(install.SHIPPED), install.SHIPPED)  # applied by hand
-    assert not install.is_ours(live("berth-agent"), "berth-agent")
-    assert not install.is_ours({"metadata": {"name": "admin"}}, "admin")
+    mine = {shipped_objects.INSTANCE: "packing"}
+    assert shipped_objects.is_ours(live("packing", **mine), install.SHIPPED, "packing")
+    assert shipped_objects.is_ours(live(install.SHIPPED), install.SHIPPED, install.SHIPPED)  # applied by hand
+    assert not shipped_objects.is_ours(live("berth-agent"), install.SHIPPED, "berth-agent")
+    assert not shipped_objects.is_ours({"metadata": {"name": "admin"}}, install.SHIPPED, "admin")
     with pytest.raises(StateError, match="ClusterRole admin is there and is no part of scheduler admin"):
-        install.check_live({"metadata": {"name": "admin"}}, {}, "admin", "ClusterRole admin")
+        shipped_objects.check_live({"metadata": {"name": "admin"}}, {}, install.SHIPPED, "admin", "ClusterRole admin")
     body = made()["ClusterRoleBinding"]
     elsewhere = {**live("packing", **mine), "subjects": [{"namespace": "other"}]}
     with pytest.raises(StateError, match="scheduler packing is installed in namespace other"):
-        install.check_live(elsewhere, body, "packing", "ClusterRoleBinding packing")
+        shipped_objects.check_live(elsewhere, body, install.SHIPPED, "packing", "ClusterRoleBinding packing")
 
 
 def test_pods_that_wait_are_those_without_a_node_that_name_it():

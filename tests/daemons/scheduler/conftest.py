@@ -20,7 +20,8 @@ def plane(control_plane: Any) -> Any:
     from tests.support.kube import install_crds
 
     install_crds(control_plane.kubeconfig)
-    control_plane.kubectl("apply", "-f", str(DEPLOY / "rbac.yaml"))
+    for folder in (DEPLOY, DEPLOY.parent / "extender"):
+        control_plane.kubectl("apply", "-f", str(folder / "rbac.yaml"))
     control_plane.add_nodes(0)  # none of its own: it runs kwok, which keeps the worlds' nodes
     return control_plane
 

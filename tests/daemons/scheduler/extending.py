@@ -21,7 +21,7 @@ REQUESTS = {"requests": {"cpu": "100m", MANAGED: "1"}, "limits": {MANAGED: "1"}}
 
 
 class Extender(ControllerProcess):
-    """`berth-scheduler extend` with the scheduler's service account. ``at``: the port that it had before."""
+    """`berth-scheduler extend` with its own service account. ``at``: the port that it had before."""
 
     def __init__(self, kubeconfig: Path, log: Path, *flags: str, at: int = 0, **options: Any) -> None:
         options = {"module": "berth_scheduler", **options}

@@ -1,4 +1,4 @@
-"""A scheduling plugin that goes wrong where its pod's label says so; found by its entry point, as any other."""
+"""Scheduling plugins that go wrong where their pod's label says so; found by their entry points, as any other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from berth_core.cluster.columns import IntColumn, ints
@@ -24,9 +25,10 @@ def wrong(pod: PodInfo) -> str:
 
 @dataclass(frozen=True)
 class Naughty:
-    """``seconds``: for which a filter sleeps."""
+    """``seconds``: for which a filter sleeps. ``once``: a file that says that one process has done so."""
 
     seconds: float = 2.0
+    once: str = ""
 
     name: ClassVar[str] = "Naughty"
     filter_dirt: ClassVar[Dirt] = Dirt.ROW
@@ -40,6 +42,9 @@ class Naughty:
 
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
         if wrong(cycle.pod) == "sleeps-in-filter":
+            time.sleep(self.seconds)
+        if wrong(cycle.pod) == "sleeps-once" and not Path(self.once).exists():
+            Path(self.once).touch()
             time.sleep(self.seconds)
         return self._at("filter", cycle.pod, Verdict(ints(len(rows)), (SUCCESS,)))
 
@@ -67,3 +72,15 @@ class Naughty:
         if wrong(pod) == f"raises-in-{point}":
             raise RuntimeError(f"{point} of {pod.name}")
         return None if wrong(pod) == f"nothing-from-{point}" else otherwise
+
+
+@dataclass(frozen=True)
+class NaughtyOrder:
+    """Last come, first served; or what cannot be sorted by."""
+
+    name: ClassVar[str] = "NaughtyOrder"
+
+    def queue_key(self, pod: PodInfo, queued_at: float) -> Any:
+        if wrong(pod) == "raises-in-order":
+            raise RuntimeError(f"order of {pod.name}")
+        return {"nothing-from-order": None, "text-from-order": "first"}.get(wrong(pod), -queued_at)

@@ -27,13 +27,13 @@ NO_DISK = "node(s) didn't have a free local disk for v0"
 def extend(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """``extend()`` starts an extender and waits until it works; ``wait=False``: does not wait."""
     from tests.daemons.scheduler.extending import Extender
-    from tests.daemons.scheduler.world import kubeconfig
+    from tests.daemons.scheduler.world import EXTENDER, kubeconfig
 
     running: list[Extender] = []
 
     def begin(*flags: str, wait: bool = True, **options: Any) -> Extender:
         number = len(running)
-        who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}")
+        who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", account=EXTENDER)
         patience = ("--bind-seconds", "240")  # on a slow machine Kubernetes takes its time to bind a claim
         running.append(Extender(who, tmp_path / f"extender-{number}.log", *patience, *flags, **options))
         return running[-1].works() if wait else running[-1]

@@ -1,4 +1,4 @@
-"""A leader that is paused, an API server that dies, watches that break, history that is gone, ten thousand events.
+"""A leader that is paused or sleeps, an API server that dies, watches that break, lost history, ten thousand events.
 
 Pods with local disks and pods without arrive meanwhile. After each: every pod is on a node, none was bound twice, no
 disk is given twice, and behind each lock is a living Berth.
@@ -21,6 +21,8 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_scheduler.__main__ import CONNECTIONS
 from berth_scheduler.scheduler import LINE, STREAK
 from tests.daemons.controller.world import until
+from tests.daemons.scheduler.naughty import LABEL
+from tests.daemons.scheduler.test_outside import installed
 from tests.support.etcd import Etcd
 from tests.support.tcp import Proxy, free_port
 
@@ -103,6 +105,34 @@ def test_a_leader_that_is_paused_past_its_lease_steps_down(world, start, tmp_pat
     # What it had asked for before it slept may have been answered since; of these it had never heard.
     for name in crowd.names[12:]:
         assert f"msg=bound pod={world.name}/{name} " not in first.text()
+    crowd.at_rest(first, second)
+
+
+def test_a_leader_that_a_plugin_puts_to_sleep_past_its_lease_steps_down(world, start, tmp_path):
+    """A filter that sleeps stops the whole process: another leads, and the first ends as it wakes."""
+    crowd = Crowd(world, 12)
+    asleep = tmp_path / "asleep"
+    profile = {
+        "plugins": {"multiPoint": {"enabled": [{"name": "Naughty"}]}},
+        "pluginConfig": [{"name": "Naughty", "args": {"seconds": 30, "once": str(asleep)}}],
+    }
+    file = world.configuration(tmp_path / "sleeping.yaml", profile, leaderElection=LEASE)
+    environment = installed(tmp_path, "Naughty = tests.daemons.scheduler.naughty:Naughty")
+    first = start(config=file, elect=True, environment=environment)
+    second = start(config=file, elect=True, environment=environment, wait=False).says(" waits")
+    crowd.arrive(6)
+    world.pod("sleeps", labels={LABEL: "sleeps-once"})
+    crowd.names.append("sleeps")
+    until(asleep.exists, first.text)
+    crowd.arrive(6)
+    second.works()
+    crowd.at_rest(second)
+    assert first.ended() == 1, first.text()
+    assert " lost by " in first.text()
+    # Of the pods that came while it slept it had never heard; they are the other one's.
+    for name in crowd.names[7:]:
+        assert f"msg=bound pod={world.name}/{name} " not in first.text()
+    crowd.arrive(4)
     crowd.at_rest(first, second)
 
 

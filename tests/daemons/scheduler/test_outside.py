@@ -180,3 +180,28 @@ def test_what_a_plugin_does_wrong_costs_its_pod_and_no_other(world, start, tmp_p
     world.placed(*TOLD, "tied")
     assert len(world.locks()) == 4
     world.check()
+
+
+@pytest.mark.slow
+def test_what_a_queue_sort_does_wrong_puts_its_pod_behind_all_others(world, start, tmp_path):
+    """Pods that wait when the scheduler starts, and room for two of them: those that the plugin can sort."""
+    order = {"queueSort": {"enabled": [{"name": "NaughtyOrder"}], "disabled": [{"name": "*"}]}}
+    config = world.configuration(tmp_path / "order.yaml", {"plugins": order})
+    environment = installed(tmp_path, "NaughtyOrder = tests.daemons.scheduler.naughty:NaughtyOrder")
+    first = world.node("0")
+    wrong = ("raises-in-order", "nothing-from-order")
+    for name in (*wrong, "good-0", "good-1"):
+        world.pod(name, labels={LABEL: name}, cpu="900m")
+    scheduler = start(config=config, environment=environment)
+    assert world.placed("good-0", "good-1") == [first, first]
+    for name in wrong:
+        world.refused(name, "Insufficient cpu")
+    scheduler.says("RuntimeError: order of raises-in-order")
+    scheduler.says(f"pod {world.name}/nothing-from-order: plugin NaughtyOrder failed: TypeError")
+
+    # One that can be sorted by beside its like alone, among many: the queue goes on.
+    for name in ("text-from-order", *(f"late-{number}" for number in range(4))):
+        world.pod(name, labels={LABEL: name}, cpu="100m")
+    world.node("1", cpu="8")
+    world.placed(*wrong, "text-from-order", *(f"late-{number}" for number in range(4)))
+    assert scheduler.process.poll() is None

@@ -20,12 +20,13 @@ from tests.daemons.controller.world import World as ControllerWorld
 
 DEPLOY = ROOT / "deploy" / "scheduler"
 NAMESPACE, ACCOUNT = "berth-system", "berth-scheduler"
+EXTENDER = "berth-scheduler-extender"
 POOL = "berth.dev/test-pool"
 
 
-def kubeconfig(control_plane: Any, admin: Any, path: Path, server: str | None = None) -> Path:
-    """Of the scheduler's service account; ``server``: another way to the API server."""
-    body = {"metadata": {"name": ACCOUNT, "namespace": NAMESPACE}, "spec": {"expirationSeconds": 7200}}
+def kubeconfig(control_plane: Any, admin: Any, path: Path, server: str | None = None, account: str = ACCOUNT) -> Path:
+    """Of the scheduler's service account, or of the extender's; ``server``: another way to the API server."""
+    body = {"metadata": {"name": account, "namespace": NAMESPACE}, "spec": {"expirationSeconds": 7200}}
     token = admin.create(kinds.SERVICE_ACCOUNT, body, subresource="token")["status"]["token"]
     cluster = yaml.safe_load(Path(control_plane.kubeconfig).read_text())["clusters"][0]["cluster"]
     content = {

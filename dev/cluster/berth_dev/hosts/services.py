@@ -97,6 +97,8 @@ def kubelet_config(host: Host) -> str:
         # A cut of power must show soon: the lease is renewed every quarter of its duration.
         "nodeStatusUpdateFrequency": "2s",
         "nodeLeaseDurationSeconds": 12,
+        # Where kubeadm has the control plane; here nothing stands in it by itself.
+        "staticPodPath": "/etc/kubernetes/manifests",
         "registerWithTaints": [],
         "shutdownGracePeriod": "0s",
         "syncFrequency": "5s",

@@ -10,9 +10,7 @@ name, and make of it the name of any scheduler. Nothing is read or written here.
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,56 +18,37 @@ from typing import Any
 from ..config.configuration import KIND, SchedulerConfiguration
 from ..config.names import EXTENDS, POINTS
 from ..config.plugin_args import API_VERSION
-from ..errors import InputError, StateError
+from ..errors import InputError
 from ..plugins.table import TABLE
-from .node_agents import is_ready, pod_problem
+from .node_agents import is_ready
+from .shipped import Object, Pods, check_object_name, check_replicas, digest, fill_in, not_rolled_out, renamed
 
-#: The name and the namespace of the shipped objects.
-SHIPPED, SHIPPED_NAMESPACE = "berth-scheduler", "berth-system"
-PART_OF, NAME_LABEL, INSTANCE = "app.kubernetes.io/part-of", "app.kubernetes.io/name", "app.kubernetes.io/instance"
+#: The name of the shipped objects.
+SHIPPED = "berth-scheduler"
 FILE = "scheduler.yaml"
-#: Which configuration a pod began with: another one replaces the pods, one after the other.
-CONFIGURATION = "berth.dev/configuration"
-#: Of the whole object as it was asked for: what is no longer asked for is a difference too.
-ASKED = "berth.dev/asked-for"
 #: The names that pods give as their schedulerName.
 PROFILES = "berth.dev/scheduler-names"
 #: Names that mean the stock scheduler: its Lease, its pods.
 _STOCK = ("default-scheduler", "kube-scheduler")
-#: A Deployment's pods are called after it with up to 17 characters more, and their names are host names.
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,44}[a-z0-9])?")
 #: Where a plugin from outside may stand, as far as can be known here: one of each of the others is there already.
 _OUTSIDE = tuple(point for point in POINTS if point not in ("queueSort", "bind"))
 _DEFAULT: Mapping[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}
 
-Object = dict[str, Any]
-
 
 @dataclass(frozen=True)
-class Wanted:
+class Wanted(Pods):
     """One scheduler. ``name``: its Lease, its objects and one of its profiles. None: as it is shipped.
 
     ``outside_plugins``: those that its image brings; what their arguments are is known there alone.
     """
 
-    name: str
-    namespace: str
-    image: str
-    replicas: int = 2
     config: Mapping[str, Any] | None = None
-    priority_class: str = "system-cluster-critical"
-    resources: Mapping[str, Any] | None = None
-    node_selector: Mapping[str, str] | None = None
-    tolerations: Sequence[Mapping[str, Any]] | None = None
     outside_plugins: Sequence[str] = ()
 
 
 def check_name(name: str) -> None:
     """Refuse what is no name of an object, or means another scheduler (InputError)."""
-    if not _NAME.fullmatch(name):
-        raise InputError(
-            f"name is {name!r}: expected at most 46 lower-case letters, digits and '-', as in db-scheduler"
-        )
+    check_object_name(name)
     if name in _STOCK:
         raise InputError(
             f"name is {name}: that is the stock scheduler's; expected a name of its own, as berth-scheduler"
@@ -135,79 +114,16 @@ def _for_a_deployment(found: SchedulerConfiguration, wanted: Wanted) -> None:
 def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[Object]:
     """The objects of that scheduler, in the order of ``shipped``. Raises InputError for what cannot be."""
     check_name(wanted.name)
-    if wanted.replicas < 1:
-        raise InputError(
-            f"replicas is {wanted.replicas}: expected 1 or more; 2 for one that leads and one that is ready"
-        )
+    check_replicas(wanted.replicas)
     document, profiles = configuration(wanted)
     text = json.dumps(document, indent=2, sort_keys=True) + "\n"
-    made = [renamed(body, wanted.name, wanted.namespace) for body in shipped]
+    made = [renamed(body, SHIPPED, wanted.name, wanted.namespace) for body in shipped]
     for body in made:
         if body["kind"] == "ConfigMap":
             body["data"] = {FILE: text}
         elif body["kind"] == "Deployment":
-            _deployment(body, wanted, hashlib.sha256(text.encode()).hexdigest()[:12], profiles)
+            fill_in(body, wanted, digest(text), {PROFILES: ",".join(profiles)})
     return made
-
-
-def renamed(body: Mapping[str, Any], name: str, namespace: str) -> Object:
-    """A shipped object as that of another scheduler, with a label that says whose it is."""
-    made: Object = _renamed(body, {SHIPPED: name, SHIPPED_NAMESPACE: namespace})
-    if body["kind"] != "Namespace":
-        made["metadata"]["labels"] = {**(made["metadata"].get("labels") or {}), NAME_LABEL: SHIPPED, INSTANCE: name}
-    return made
-
-
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """Every text that is one of the names, but for the label that says what it is."""
-    if isinstance(value, Mapping):
-        return {key: one if key == NAME_LABEL else _renamed(one, names) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_renamed(one, names) for one in value]
-    return names.get(value, value) if isinstance(value, str) else value
-
-
-def _deployment(body: Object, wanted: Wanted, digest: str, profiles: Sequence[str]) -> None:
-    body["spec"]["replicas"] = wanted.replicas
-    template = body["spec"]["template"]
-    template["metadata"]["annotations"] = {CONFIGURATION: digest}
-    pod = template["spec"]
-    pod["priorityClassName"] = wanted.priority_class
-    for container in pod["containers"]:
-        container["image"] = wanted.image
-        if wanted.resources is not None:
-            container["resources"] = dict(wanted.resources)
-    if wanted.node_selector:
-        pod["nodeSelector"] = dict(wanted.node_selector)
-    if wanted.tolerations is not None:
-        pod["tolerations"] = [dict(one) for one in wanted.tolerations]
-    whole = json.dumps(body, sort_keys=True).encode()
-    body["metadata"]["annotations"] = {
-        ASKED: hashlib.sha256(whole).hexdigest()[:12],
-        PROFILES: ",".join(profiles),
-    }
-
-
-def is_ours(live: Mapping[str, Any], name: str) -> bool:
-    """Whether an object is one of that scheduler's. Those of deploy/scheduler may have been applied by hand."""
-    labels = live["metadata"].get("labels") or {}
-    whose = labels.get(INSTANCE) or (SHIPPED if live["metadata"]["name"] == SHIPPED else "")
-    return labels.get(PART_OF) == "berth" and whose == name
-
-
-def check_live(live: Mapping[str, Any], body: Mapping[str, Any], name: str, where: str) -> None:
-    """Refuse to write over what is not ours, or what is that scheduler's in another namespace (StateError)."""
-    if not is_ours(live, name):
-        raise StateError(
-            f"{where} is there and is no part of scheduler {name}: nothing was written; choose another name"
-        )
-    there = {one.get("namespace") for one in live.get("subjects") or ()}
-    here = {one.get("namespace") for one in body.get("subjects") or ()}
-    if there and here and there != here:
-        raise StateError(
-            f"scheduler {name} is installed in namespace {', '.join(sorted(map(str, there)))} ({where}): nothing was "
-            "written; remove it there first, or choose another name"
-        )
 
 
 def profiles_of(deployment: Mapping[str, Any] | None, name: str) -> list[str]:
@@ -234,16 +150,9 @@ def not_leading(
 
     ``lease`` is only looked at for who holds it: the holder is a pod that is Ready, so that it renews it.
     """
-    status, spec = deployment.get("status") or {}, deployment["spec"]
-    seen = int(status.get("observedGeneration") or 0) >= int(deployment["metadata"].get("generation") or 0)
-    wanted = int(spec.get("replicas") or 0)
-    updated, available, there = (
-        int(status.get(key) or 0) if seen else 0 for key in ("updatedReplicas", "availableReplicas", "replicas")
-    )
-    if not seen or not updated == available == there == wanted:
-        waiting = sorted(pod_problem(pod) for pod in pods if not is_ready(pod))
-        told = f"; not Ready: {'; '.join(waiting)}" if waiting else ""
-        return f"of {wanted} pods {updated} are new and {available} are available{told}"
+    missing = not_rolled_out(deployment, pods)
+    if missing:
+        return missing
     holder = leader(lease)
     if holder in {pod["metadata"]["name"] for pod in pods if is_ready(pod)}:
         return ""
