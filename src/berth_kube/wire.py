@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Callable
 
-from .connection import IDLE_SECONDS, PROTOCOL, TIMEOUT, Connection, Endpoint, Response, WireError, connect
+from .connecting import connect
+from .connection import IDLE_SECONDS, PROTOCOL, TIMEOUT, Connection, Endpoint, Response, WireError
 from .http1 import Framed, Framing, Head
 
 

@@ -63,12 +63,7 @@ def known_plugins(found: typing.Iterable[EntryPoint] | None = None) -> tuple[Reg
         if one.name in EXTENDS or one.name in extends:
             raise InputError(f"plugin {one.name} of {one.value} has the name of another plugin: give it its own")
         loaded = _load(one)
-        made_of = _made_of(loaded, one)
-        extends[one.name] = tuple(
-            point for point, method in _METHODS.items() if callable(getattr(made_of, method, None))
-        )
-        if hasattr(made_of, "hold") and "reserve" not in extends[one.name]:
-            extends[one.name] += ("reserve",)
+        extends[one.name] = _points(_made_of(loaded, one))
         if not extends[one.name]:
             raise InputError(f"plugin {one.name} of {one.value} has no method of any extension point")
         factories.append((one.name, _checked(one.name, _factory(one.name, loaded), extends[one.name])))

@@ -62,7 +62,7 @@ class Ground:
         say(f"a cluster with {self.nodes} fake nodes and {self.disks_per_node} disks each")
         cluster = Cluster(self.folder / f"b{self.folder.name.rsplit('-', 1)[1]}")
         self.__dict__["cluster"] = cluster  # also a cluster that fails half-way is taken down
-        cluster.up(hosts=0)
+        cluster.up(hosts=0, node_grace=3600)  # thousands of fake nodes renew their Leases late on a busy machine
         cluster.add_nodes(self.nodes, self.shape)
         install_crds(cluster.kubeconfig)
         api = client_for(cluster.kubeconfig)
