@@ -20,7 +20,8 @@ from . import model
 from .model import VmDisk
 
 PROGRAM = "qemu-system-x86_64"
-QMP_SOCKET = "qmp.sock"
+#: Two: when a client has gone, QEMU now and then takes no other one on that socket any more.
+QMP_SOCKETS = ("qmp.sock", "qmp-spare.sock")
 CONSOLE = "console.log"
 ROOT_DISK = "root.qcow2"
 INITRD = "initrd"
@@ -37,7 +38,8 @@ def command(program: str, kernel: Path, memory_mib: int, ssh_port: int, disks: I
         *(program, "-name", "berth", "-nodefaults", "-no-user-config", "-display", "none"),
         *("-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "1", "-m", str(memory_mib)),
         *("-kernel", str(kernel), "-initrd", INITRD, "-append", KERNEL_LINE),
-        *("-serial", f"file:{CONSOLE}", "-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"),
+        *("-serial", f"file:{CONSOLE}"),
+        *(argument for name in QMP_SOCKETS for argument in ("-qmp", f"unix:{name},server=on,wait=off")),
         *("-netdev", f"user,id=net,hostfwd=tcp:{LOOPBACK}:{ssh_port}-:22"),
         *_device({"driver": "virtio-net-pci", "netdev": "net"}),
         *_device({"driver": "virtio-rng-pci"}),

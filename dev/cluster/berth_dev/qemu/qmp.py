@@ -8,6 +8,7 @@ Protocol: docs/interop/qmp-spec.txt of QEMU.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -18,6 +19,7 @@ from typing import Any
 
 from ..errors import HostError
 
+_GREETING_SECONDS = 15.0
 _ANSWER_SECONDS = 60.0
 _EVENT_SECONDS = 120.0
 
@@ -28,20 +30,30 @@ class Qmp:
     def __init__(self, path: Path) -> None:
         self._events: list[dict[str, Any]] = []
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(_ANSWER_SECONDS)
+        self._socket.settimeout(_GREETING_SECONDS)
         try:
             _connect(self._socket, path)
             self._lines = self._socket.makefile("rb")
             self._read()  # the greeting
+            self._socket.settimeout(_ANSWER_SECONDS)
             self.do("qmp_capabilities")
         except OSError as error:
             self._socket.close()
             raise HostError(f"virtual machine: its control socket {path} does not answer: {error}") from error
+        except HostError:
+            self._socket.close()
+            raise
 
     def __enter__(self) -> Qmp:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Gone when QEMU has seen it: then it listens for the next one."""
+        with contextlib.suppress(OSError):
+            self._socket.settimeout(_GREETING_SECONDS)
+            self._socket.shutdown(socket.SHUT_WR)
+            while self._lines.readline():  # events that nobody waited for
+                pass
         self._lines.close()
         self._socket.close()
 

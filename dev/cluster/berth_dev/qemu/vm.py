@@ -9,6 +9,7 @@ control plane; it reaches one on this machine's loopback as 10.0.2.2.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from .store import Store, VmSpec
 PROCESS = "vm"
 _BOOT_SECONDS = 600.0
 _OFF_SECONDS = 90.0
-_SOCKET_SECONDS = 30.0
+_SOCKET_SECONDS = 60.0
 Progress = Callable[[str], None]
 
 
@@ -184,11 +185,11 @@ class Vm:
             self.disks.mark(marked)
 
     def _qmp(self) -> Qmp:
-        """Its control socket, which it makes soon after its start."""
-        socket, until = self.path / command.QMP_SOCKET, time.monotonic() + _SOCKET_SECONDS
+        """One of its control sockets, which it makes soon after its start."""
+        names, until = itertools.cycle(command.QMP_SOCKETS), time.monotonic() + _SOCKET_SECONDS
         while True:
             try:
-                return Qmp(socket)
+                return Qmp(self.path / next(names))
             except HostError:
                 if time.monotonic() > until or not self.running:
                     raise
