@@ -23,8 +23,21 @@ def decoder(shape: Any = Any) -> Decode:
     """Return what reads JSON: the fast one where it can be had.
 
     ``shape``: a TypedDict whose fields are all that is wanted; the fast one makes nothing of what stands beside them.
+    What is not of that shape is read whole: a watch says with a Status in the object's place that its history is gone.
     """
-    return msgspec.json.Decoder(shape).decode if FOUND else json.loads
+    if not FOUND:
+        return json.loads
+    narrow, whole = msgspec.json.Decoder(shape).decode, msgspec.json.Decoder().decode
+    if shape is Any:
+        return whole
+
+    def decode(data: bytes) -> Any:
+        try:
+            return narrow(data)
+        except msgspec.ValidationError:
+            return whole(data)
+
+    return decode
 
 
 def encoder() -> Encode:

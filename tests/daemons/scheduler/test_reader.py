@@ -157,3 +157,10 @@ def test_a_volume_for_the_token_makes_no_other_kind():
     assert alike(other) != alike(pod("x"))
     other["spec"]["volumes"].append({"name": "own", "ephemeral": {}})
     assert alike(other) is None
+
+
+def test_the_end_of_a_watch_is_read_as_it_is() -> None:
+    """An API server that has forgotten what came since says so with a Status, whose status is a word."""
+    status = {"kind": "Status", "status": "Failure", "reason": "Expired", "message": "too old", "code": 410}
+    event = {"type": "ERROR", "object": {**status, "apiVersion": "v1", "metadata": {}}}
+    assert decoder(PodEvent)(json.dumps(event).encode()) == event
