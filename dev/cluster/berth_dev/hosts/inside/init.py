@@ -26,7 +26,8 @@ from . import blockdev
 SETTINGS = Path("/opt/berth/host.json")
 STOPPED = Path("/run/berth/stopped")
 ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/k",
+    # Ours first: containerd looks for its shim here, and that of a Docker on the machine is of another version.
+    "PATH": "/opt/k:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
     "LANG": "C.UTF-8",
 }
