@@ -13,7 +13,7 @@ from typing import Any, Callable
 from berth_core.errors import ApiError, StateError
 from berth_kube.client import KubeClient
 from berth_kube.config import Config
-from berth_kube.connection import Endpoint
+from berth_kube.exchange import Endpoint
 from berth_kube.tls import Pem
 
 from .settings import Kubelet, Settings

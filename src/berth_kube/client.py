@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple
 
 from berth_core.errors import ApiError, GoneError, NotFoundError
@@ -245,6 +245,23 @@ class KubeClient:
         call = self._call(asked, body=body, dry_run=dry_run, collection=not subresource)
         return await self._send(call, timeout, read)
 
+    async def create_all(
+        self, resource: Resource, bodies: Sequence[Mapping[str, Any]], *, look_after: float = 0.0
+    ) -> Sequence[ApiError | None]:
+        """Create these, sent in one piece where the framing can; for each None, or why it was not created.
+
+        Each has a name of its own: a create whose answer is lost is sent again, and one that is there already
+        (ConflictError) may be the first try's. Answers are not read, and not looked at before ``look_after`` seconds.
+        """
+        calls = [
+            self._call(_creation(resource, body), body=body, collection=True)._replace(idempotent=True)
+            for body in bodies
+        ]
+        answers = await self._sender.answers(calls, look_after)
+        refused = [one if isinstance(one, ApiError) else None for one in answers]
+        self.written += refused.count(None)
+        return refused
+
     async def replace(
         self,
         resource: Resource,
@@ -349,3 +366,8 @@ class KubeClient:
             what = call.asked.resource.describe(call.asked.name, call.asked.namespace)
             raise ApiError(f"cannot {call.asked.verb} {what}: the answer is not JSON", answer.head.status) from exc
         return body if isinstance(body, dict) else {}
+
+
+def _creation(resource: Resource, body: Mapping[str, Any]) -> Request:
+    meta = body["metadata"]
+    return Request("create", resource, meta["name"], meta.get("namespace"))

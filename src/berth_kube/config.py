@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from berth_core.errors import InputError
 
-from .connection import Endpoint
 from .credentials import PLUGIN_API, Credentials, Plugin, Static, TokenFile
+from .exchange import Endpoint
 from .tls import Pair, Pem, Tls
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -8,7 +8,8 @@ import socket
 import ssl
 from typing import Callable
 
-from .connection import CERTIFICATE, NAME, REFUSED, TIMEOUT, Connection, Endpoint, WireError
+from .connection import Connection
+from .exchange import CERTIFICATE, NAME, REFUSED, TIMEOUT, Endpoint, WireError
 from .http1 import Framed, Framing
 
 CONNECT_SECONDS = 10.0

@@ -1,6 +1,8 @@
 """One connection to a server: one exchange after the other, given up at a deadline. connecting.py opens it.
 
-wire.py uses me, sending.py and watch.py read what I say went wrong. I know HTTP only through http1.py.
+An exchange is a request and its answer, or a bundle: several requests in one write, and their answers in that order.
+
+wire.py uses me, and tells of me in the words of exchange.py. I know HTTP only through http1.py.
 
 A deadline aborts the connection instead of cancelling the task that waits: the waiting side then sees the end of the
 stream. That leaves cancellation to mean one thing, that somebody wants the task to stop.
@@ -9,59 +11,16 @@ stream. That leaves cancellation to mean one thing, that somebody wants the task
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import cast
 
-from .http1 import Framed, FramingError, Head
+from .exchange import CLOSED, PROTOCOL, TIMEOUT, Ask, Outcome, Response, WireError
+from .http1 import ClosedError, Framed, FramingError, Head
 
 #: An idle connection older than this is not trusted to be alive: load balancers forget connections silently.
 IDLE_SECONDS = 60.0
 #: A stream that holds more which nobody has read yet is not read on.
 READ_BYTES = 256 * 1024
-
-
-class Endpoint(NamedTuple):
-    """Where the server is. ``prefix`` goes before every path; ``server_name`` is what its certificate must say."""
-
-    host: str
-    port: int
-    prefix: str = ""
-    tls: bool = True
-    server_name: str | None = None
-
-    @property
-    def authority(self) -> str:
-        """The Host header's value."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-class Response(NamedTuple):
-    """A whole answer."""
-
-    head: Head
-    body: bytes
-
-
-class WireError(Exception):
-    """No (whole) answer. ``sent``: the server may have carried the request out; ``kind``: see the words below."""
-
-    def __init__(self, kind: str, text: str, sent: bool) -> None:
-        super().__init__(text)
-        self.kind, self.text, self.sent = kind, text, sent
-        #: the connection had carried an earlier exchange: it may just have been closed for being idle
-        self.kept = False
-
-
-#: kinds of a WireError
-NAME, REFUSED, CERTIFICATE, TIMEOUT, CLOSED, PROTOCOL = (
-    "Name",
-    "Refused",
-    "Certificate",
-    "Timeout",
-    "Closed",
-    "Protocol",
-)
 
 
 class Connection(asyncio.Protocol):
@@ -80,6 +39,7 @@ class Connection(asyncio.Protocol):
         self._alarm: asyncio.TimerHandle | None = None
         self._deadline: float | None = None
         self._broken: WireError | None = None
+        self._out: list[bytes] = []
         self._expired = self._closing = self._paused = False
         self.idle_since = self._loop.time()
         self.fresh = True
@@ -89,8 +49,9 @@ class Connection(asyncio.Protocol):
         """Ready for the next exchange."""
         self._head: Head | None = None
         self._parts: list[bytes] = []
-        self._held = 0
-        self._asked = self._ended = self._streams = False
+        self._held = self._asked = 0
+        self._answers: list[Response] = []
+        self._ended = self._streams = False
         self._waiter: asyncio.Future[None] | None = None
 
     # -- for wire.py and watch.py ------------------------------------------------------------------------------------
@@ -112,19 +73,48 @@ class Connection(asyncio.Protocol):
         if self._alarm is None:
             self._alarm = self._loop.call_at(deadline, self._expire)
 
-    async def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
-        """Send one request; head and body of its answer."""
-        self._send(method, target, headers, body)
-        while not self._ended:
-            await self._news()
-        assert self._head is not None  # noqa: S101 - the parser ends no answer that has none
-        parts = self._parts
-        return Response(self._head, parts[0] if len(parts) == 1 else b"".join(parts))
+    async def exchange(self, asks: Sequence[Ask], look_after: float = 0.0) -> list[Outcome]:
+        """Send the requests in one piece, or one after the other where the framing knows no better.
+
+        For each its answer, or why it has none. ``look_after``: nothing is read before so many seconds are over, and
+        then all that has come; who waits is woken once, whatever their number.
+        """
+        if len(asks) > 1 and not self._framing.pipelines:
+            return await self._one_by_one(asks)
+        found: list[Outcome | None] = [self._render(ask) for ask in asks]
+        sent = [index for index, one in enumerate(found) if one is None]
+        if sent:
+            self._asked = len(sent)
+            self._transport.write(b"".join(self._out))
+            if look_after:
+                self._transport.pause_reading()
+                self._loop.call_later(look_after, self._look)
+            while not (self._ended or self._broken):
+                await self._wait()
+        self._out.clear()
+        for number, index in enumerate(sent):
+            found[index] = self._answers[number] if number < len(self._answers) else self._broken
+        return cast("list[Outcome]", found)
+
+    async def _one_by_one(self, asks: Sequence[Ask]) -> list[Outcome]:
+        found: list[Outcome] = []
+        for number, ask in enumerate(asks):
+            found += await self.exchange([ask])
+            last = number == len(asks) - 1
+            if not last and not (isinstance(found[-1], Response) and self._framing.reusable()):
+                closed = WireError(CLOSED, "the connection was closed", sent=False)
+                return found + [closed] * (len(asks) - number - 1)
+            if not last:
+                self._begin()
+        return found
 
     async def start(self, method: str, target: str, headers: Mapping[str, str]) -> Head:
         """Send one request whose answer is read in pieces, by `read`; returns its head."""
-        self._streams = True
-        self._send(method, target, headers, None)
+        self._streams, self._asked = True, 1
+        refused = self._render(Ask(method, target, headers))
+        if refused is not None:
+            raise refused
+        self._transport.write(self._out.pop())
         while self._head is None:
             await self._news()
         return self._head
@@ -163,21 +153,24 @@ class Connection(asyncio.Protocol):
         """Until the transport is really gone."""
         await asyncio.shield(self._gone)
 
-    def _send(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> None:
+    def _render(self, ask: Ask) -> WireError | None:
+        """Put the bytes of a request behind those that wait to be sent. One that cannot be sent costs no other."""
         try:
-            data = self._framing.request(method, target, headers, body)
+            self._out.append(self._framing.request(ask.method, ask.target, ask.headers, ask.body))
         except FramingError as exc:
-            raise WireError(PROTOCOL, str(exc), sent=False) from exc
-        self._asked = True
-        self._transport.write(data)
+            return WireError(PROTOCOL, str(exc), sent=False)
+        return None
 
     async def _news(self) -> None:
-        """Until something has come, or will not come any more. Raises WireError."""
+        """Until something has come. Raises WireError where nothing will any more."""
         if self._broken is None:
-            self._waiter = self._loop.create_future()
-            await self._waiter
+            await self._wait()
         if self._broken is not None and not self._ended:
             raise self._broken
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        await self._waiter
 
     # -- what the transport calls ------------------------------------------------------------------------------------
 
@@ -192,10 +185,12 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         try:
-            self._framing.receive(data)
-            self._collect()
+            try:
+                self._framing.receive(data)
+            finally:
+                self._collect()
         except FramingError as exc:
-            self._fail(PROTOCOL if data else CLOSED, exc)
+            self._fail(CLOSED if isinstance(exc, ClosedError) or not data else PROTOCOL, exc)
 
     def eof_received(self) -> None:
         """The server has closed: that ends an answer, or breaks it."""
@@ -219,13 +214,26 @@ class Connection(asyncio.Protocol):
             elif isinstance(part, Head):
                 self._head = part
             else:
-                self._ended = True
+                self._answered()
             part = self._framing.next()
         if self._ended or self._streams:
             self._wake()
             if self._held > READ_BYTES and not self._paused and not self._ended:  # the reader is slower
                 self._paused = True
                 self._transport.pause_reading()
+
+    def _answered(self) -> None:
+        """An answer is whole."""
+        if not self._streams:
+            assert self._head is not None  # noqa: S101 - the parser ends no answer that has none
+            parts = self._parts
+            self._answers.append(Response(self._head, parts[0] if len(parts) == 1 else b"".join(parts)))
+            self._parts, self._held = [], 0
+        self._ended = self._streams or len(self._answers) == self._asked
+
+    def _look(self) -> None:
+        if not self._closing:
+            self._transport.resume_reading()
 
     def _fail(self, kind: str, exc: Exception) -> None:
         if self._broken is None:

@@ -15,11 +15,11 @@ import datetime as dt
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from berth_core.errors import BerthError, NotFoundError
+from berth_core.errors import BerthError, ConflictError, NotFoundError
 from berth_core.model.resources import EVENT
 
 from .client import KubeClient
@@ -58,7 +58,8 @@ class Told:
 class Recorder:
     """Events of one component (``berth.dev/agent``) on one instance (the node's or pod's name). Made inside a loop.
 
-    ``writers``: writes under way at once; ``waiting``: facts that may wait for one, beyond that they are dropped.
+    ``writers``: connections that write at once; ``waiting``: facts that may wait for one, beyond that they are dropped.
+    ``gather``: seconds that a writer lets pass, for more to come that it then sends in one piece, up to ``together``.
     ``by_note`` False: a fact with another note is the same fact and is counted under the first one's, as client-go's
     recorder has it; what is said of a pod changes with every node that fills up.
     """
@@ -74,6 +75,8 @@ class Recorder:
         refresh: float = REFRESH_SECONDS,
         writers: int = 1,
         waiting: int = WAITING,
+        together: int = 1,
+        gather: float = 0.0,
         by_note: bool = True,
         now: Callable[[], dt.datetime] = utc_now,
         nonce: Callable[[], int] = lambda: random.getrandbits(64),
@@ -84,6 +87,7 @@ class Recorder:
         self._bucket = Bucket(rate, burst, self._loop.time())
         self._told: OrderedDict[tuple[object, ...], Told] = OrderedDict()
         self._writers, self._most, self._by_note = writers, waiting, by_note
+        self._together, self._gather, self._gathering = together, gather, asyncio.Lock()
         # Those that wait are here, whether or not they are still remembered.
         self._queue: asyncio.Queue[tuple[Fact, Told]] = asyncio.Queue(waiting)
         self._failing = False
@@ -129,35 +133,52 @@ class Recorder:
 
     async def _run_one(self) -> None:
         while True:
-            told, known = await self._queue.get()
+            some: list[tuple[Fact, Told]] = []
             try:
-                pause = self._bucket.take(self._loop.time())
+                await self._next(some)
+                pause = max([self._bucket.take(self._loop.time()) for _one in some])
                 if pause:
                     await asyncio.sleep(pause)
-                await self._written(told, known)
-            except asyncio.CancelledError:  # it may have been carried out; rather twice than not at all
-                known.waiting = True
-                self._line_up(told, known)
+                await self._written(some)
+            except asyncio.CancelledError:  # what was carried out is there already when it is written again
+                for told, known in some:
+                    known.waiting = True
+                    self._line_up(told, known)
                 raise
 
-    async def _written(self, told: Fact, known: Told) -> None:
-        """Write one that has waited. What is told of it meanwhile is written after it, not beside it."""
-        known.waiting, known.writing = False, True
-        count = known.count
+    async def _next(self, some: list[tuple[Fact, Told]]) -> None:
+        """What is written next, by one writer at a time: two that wait would send half as much in one piece."""
+        async with self._gathering:
+            some.append(await self._queue.get())
+            if self._gather and self._queue.qsize() + 1 < self._together:
+                await asyncio.sleep(self._gather)
+            some += self._at_once(self._together - 1)
+
+    def _at_once(self, most: int) -> list[tuple[Fact, Told]]:
+        return [self._queue.get_nowait() for _number in range(min(most, self._queue.qsize()))]
+
+    async def _written(self, some: Sequence[tuple[Fact, Told]]) -> None:
+        """Write what has waited. What is told of it meanwhile is written after it, not beside it."""
+        counts = [known.count for _told, known in some]
+        for _told, known in some:
+            known.waiting, known.writing = False, True
         try:
-            await self._write(told, known)
+            await self._write(some, self._gather)
         finally:
-            known.writing = False
-        if known.count != count:
-            self._wait(told, known, self._loop.time())
+            for _told, known in some:
+                known.writing = False
+        for (told, known), count in zip(some, counts):
+            if known.count != count:
+                self._wait(told, known, self._loop.time())
 
     async def flush(self, seconds: float = 2.0) -> None:
         """Before the end: write what waits, for so long at most. `run` must have been cancelled."""
         until = self._loop.time() + seconds
         while not self._queue.empty() and self._loop.time() < until:
-            told, known = self._queue.get_nowait()
-            known.waiting = False
-            await self._write(told, known)
+            some = self._at_once(self._together)
+            for _told, known in some:
+                known.waiting = False
+            await self._write(some, 0.0)
 
     def _wait(self, told: Fact, known: Told, now: float) -> None:
         """In line at once for what is new; a series is written again when its time comes."""
@@ -185,33 +206,61 @@ class Recorder:
                 return
             self._told.popitem(last=False)
 
-    async def _write(self, told: Fact, known: Told) -> None:
-        if known.count == known.written:
-            return
+    async def _write(self, some: Sequence[tuple[Fact, Told]], look_after: float) -> None:
+        """New ones in one piece, then those that are counted on."""
+        new = [one for one in some if not one[1].written]
+        again = [one for one in some if one[1].written not in (0, one[1].count)]
+        if new:
+            await self._create(new, look_after)
+        for told, known in again:
+            await self._repeat(told, known)
+
+    async def _repeat(self, told: Fact, known: Told) -> None:
+        """Count on in the Event that is there, or a new one: the API server keeps them an hour."""
         count = known.count
         try:
-            if not known.written or not await self._repeat(known, count):
-                await self._create(told, known)
-        except BerthError as exc:
-            if not self._failing:
-                _log.warning("events cannot be written, the log has them: %s", exc.message)
-            self._failing = True
-            _log.info("event %s %s/%s: %s: %s", told.type, told.kind, told.name, told.reason, told.note)
-            return
-        known.written, known.written_at, self._failing = count, self._loop.time(), False
-
-    async def _repeat(self, known: Told, count: int) -> bool:
-        """Count on in the Event that is there; False when it has ended its time (the API server keeps them an hour)."""
-        patch = series(count, self._now())
-        try:
+            patch = series(count, self._now())
             await self._client.patch(EVENT, known.name, known.namespace, patch, kind="merge")
         except NotFoundError:
-            return False
-        return True
+            known.name = ""
+            await self._create([(told, known)], 0.0)
+        except BerthError as exc:
+            self._not_written(told, exc)
+        else:
+            self._is_written(known, count)
 
-    async def _create(self, told: Fact, known: Told) -> None:
+    async def _create(self, new: Sequence[tuple[Fact, Told]], look_after: float) -> None:
+        """Make their Events. One whose fate is not known keeps its name: there are never two of it."""
+        counts = [known.count for _told, known in new]
+        try:
+            events = [self._event(*one) for one in new]
+            refused: Sequence[BerthError | None] = await self._client.create_all(EVENT, events, look_after=look_after)
+        except BerthError as exc:  # none was sent: the Lease is lost
+            refused = [exc] * len(new)
+        for (told, known), count, error in zip(new, counts, refused):
+            if error is None:
+                self._is_written(known, count)
+            elif isinstance(error, ConflictError) and error.reason == "AlreadyExists":  # an answer was lost
+                self._is_written(known, count)
+                if count > 1:
+                    await self._repeat(told, known)
+            else:
+                self._not_written(told, error)
+
+    def _event(self, told: Fact, known: Told) -> dict[str, Any]:
         event = event_of(told, self._component, self._instance, self._now(), self._nonce())
+        meta = event["metadata"]
+        meta["name"] = known.name = known.name or meta["name"]
+        known.namespace = meta["namespace"]
         if known.count > 1:
             event.update(series(known.count, self._now()))
-        known.name, known.namespace = event["metadata"]["name"], event["metadata"]["namespace"]
-        await self._client.create(EVENT, event, read=False)
+        return event
+
+    def _is_written(self, known: Told, count: int) -> None:
+        known.written, known.written_at, self._failing = count, self._loop.time(), False
+
+    def _not_written(self, told: Fact, exc: BerthError) -> None:
+        if not self._failing:
+            _log.warning("events cannot be written, the log has them: %s", exc.message)
+        self._failing = True
+        _log.info("event %s %s/%s: %s: %s", told.type, told.kind, told.name, told.reason, told.note)

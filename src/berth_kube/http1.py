@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple, Optional, Protocol, Union
+from typing import Optional, Protocol, Union
 
 import h11
 
@@ -15,15 +15,22 @@ import h11
 MAX_HEAD = 64 * 1024
 
 
-class Head(NamedTuple):
+class Head:
     """Status and headers of an answer; header names are in lower case, repeated ones keep their order."""
 
-    status: int
-    headers: tuple[tuple[str, str], ...]
+    __slots__ = ("_headers", "status")
+
+    def __init__(self, status: int, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        self.status, self._headers = status, headers
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """All of them."""
+        return self._headers
 
     def header(self, name: str) -> str:
         """The first header of that (lower case) name; empty where there is none."""
-        return next((value for key, value in self.headers if key == name), "")
+        return next(iter(self.all(name)), "")
 
     def all(self, name: str) -> list[str]:
         """Every header of that (lower case) name."""
@@ -43,8 +50,15 @@ class FramingError(Exception):
     """The other side does not speak HTTP/1.1, or stopped in the middle of an answer."""
 
 
+class ClosedError(FramingError):
+    """The other side closes before it has answered all that it was asked."""
+
+
 class Framed(Protocol):
-    """What a connection needs of either."""
+    """What a connection needs of either. ``pipelines``: a request may follow another before that one is answered."""
+
+    @property
+    def pipelines(self) -> bool: ...
 
     def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         """The bytes of one request."""
@@ -77,6 +91,8 @@ def plain(unpack: zlib._Decompress | None, data: bytes) -> bytes:
 
 class Framing:
     """One connection's worth of exchanges, one after the other."""
+
+    pipelines = False
 
     def __init__(self) -> None:
         self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)

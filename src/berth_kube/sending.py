@@ -10,15 +10,17 @@ import logging
 import random
 import ssl
 from collections import Counter
-from typing import Callable, NamedTuple
+from collections.abc import Sequence
+from typing import Callable, NamedTuple, cast
 
-from berth_core.errors import UnavailableError
+from berth_core.errors import ApiError, UnavailableError
 from berth_core.model.api_errors import Request, api_error, warnings
 
-from . import connection, retry
+from . import retry
 from .call import Call
 from .config import Config
-from .connection import Response
+from .connection import Connection
+from .exchange import CERTIFICATE, CLOSED, Ask, Outcome, Response, WireError
 from .http1 import Framed, Framing
 from .wire import Wire
 
@@ -55,7 +57,7 @@ class Sender:
         """Close every connection; requests under way fail."""
         await self._wire.close()
 
-    def drop(self, stream: connection.Connection) -> None:
+    def drop(self, stream: Connection) -> None:
         """Give up a stream's connection."""
         self._wire.drop(stream)
 
@@ -69,29 +71,55 @@ class Sender:
         await self._wire.enter(None)
         self._wire.leave()
 
-    async def answer(self, call: Call, timeout: float | None) -> Response:
+    async def answers(self, calls: Sequence[Call], look_after: float) -> list[Response | ApiError]:
+        """All of them in one piece, on one connection: for each its answer, or the error.
+
+        Where one came to nothing it goes on alone, as after a first try of `answer`. ``look_after``: see `Connection`.
+        """
+        await self._wire.enter(None)
+        try:
+            found = await self._try_all(calls, look_after)
+        finally:
+            self._wire.leave()
+        good = [isinstance(one, Response) and one.head.status < 300 for one in found]
+        if all(good):
+            return cast("list[Response | ApiError]", found)
+        return await asyncio.gather(*(self._after(call, first) for call, first in zip(calls, found)))
+
+    async def _after(self, call: Call, first: Outcome) -> Response | ApiError:
+        try:
+            return await self.answer(call, None, first)
+        except ApiError as exc:
+            return exc
+
+    async def answer(self, call: Call, timeout: float | None, first: Outcome | None = None) -> Response:
         """Send until there is an answer that is not "later", within the deadline and a bounded number of tries.
 
-        Time in line counts only against a ``timeout`` of the caller's own: behind a server that stood still, what was
-        never sent does not give up in a crowd.
+        ``first``: what became of the first try, where that has been made. Time in line counts only against a
+        ``timeout`` of the caller's own: behind a server that stood still, what was never sent does not give up in a
+        crowd.
         """
         deadline = self._loop.time() + (self._timeout if timeout is None else timeout)
         attempt = 0
         while True:
             retry_after, status, sent, joined = "", 0, True, self._loop.time()
             try:
-                await self._wire.enter(None if timeout is None else deadline)
-                try:
-                    if timeout is None:
-                        deadline += self._loop.time() - joined
-                    answer = await self._try(call, deadline)
-                finally:
-                    self._wire.leave()
+                if first is None:
+                    await self._wire.enter(None if timeout is None else deadline)
+                    try:
+                        if timeout is None:
+                            deadline += self._loop.time() - joined
+                        answer = await self._try(call, deadline)
+                    finally:
+                        self._wire.leave()
+                else:
+                    told, first = first, None
+                    answer = _told(told)
                 if answer.head.status < 300:
                     return answer
                 status, retry_after = answer.head.status, answer.head.header("retry-after")
                 error = api_error(status, answer.body, call.asked)
-            except connection.WireError as exc:
+            except WireError as exc:
                 error, sent = self.unreachable(exc, call.asked), exc.sent
             if status == 401 and attempt == 0 and self._config.credentials.refused():
                 self._wire.forget_idle()
@@ -113,8 +141,8 @@ class Sender:
         try:
             try:
                 answer = await self._one(call, headers, deadline)
-            except connection.WireError as exc:
-                if not (exc.kept and exc.kind == connection.CLOSED and call.idempotent):
+            except WireError as exc:
+                if not (exc.kept and exc.kind == CLOSED and call.idempotent):
                     raise
                 self._wire.forget_idle()
                 answer = await self._one(call, headers, deadline)
@@ -130,7 +158,26 @@ class Sender:
         self.requests[call.asked.verb] += 1
         return await self._wire.exchange(call.method, call.target, headers, call.body, deadline)
 
-    async def stream(self, call: Call, seconds: float) -> tuple[int, connection.Connection]:
+    async def _try_all(self, calls: Sequence[Call], look_after: float) -> list[Outcome]:
+        """One try of each, in one piece."""
+        headers, began = await self._headers(), self._loop.time()
+        for call in calls:
+            if call.writes:
+                self.before_write()
+            self.requests[call.asked.verb] += 1
+        asks = [Ask(call.method, call.target, {**call.headers, **headers}, call.body) for call in calls]
+        try:
+            found = await self._wire.bundle(asks, began + self._timeout, look_after)
+        except WireError as exc:
+            found = [exc] * len(calls)
+        seconds = self._loop.time() - began
+        for call, one in zip(calls, found):
+            self._observe(call.asked.verb, one.head.status if isinstance(one, Response) else 0, seconds)
+            if isinstance(one, Response):
+                self._warn(one.head.all("warning"))
+        return found
+
+    async def stream(self, call: Call, seconds: float) -> tuple[int, Connection]:
         headers = {**call.headers, **await self._headers()}
         self.requests[call.asked.verb] += 1
         now = self._loop.time()
@@ -153,10 +200,10 @@ class Sender:
     def _context(self) -> ssl.SSLContext | None:
         return self._config.tls.context() if self._config.tls is not None else None
 
-    def unreachable(self, exc: connection.WireError, asked: Request) -> UnavailableError:
+    def unreachable(self, exc: WireError, asked: Request) -> UnavailableError:
         what = f"cannot {asked.verb} {asked.resource.describe(asked.name, asked.namespace)}"
         advice = "see that it runs and that the address is right"
-        if exc.kind == connection.CERTIFICATE:
+        if exc.kind == CERTIFICATE:
             advice = "give the authority that signed its certificate, or the name in it (tls-server-name)"
         elif exc.sent:
             advice = "it may or may not have been carried out"
@@ -168,3 +215,9 @@ class Sender:
             if text not in self._warned and len(self._warned) < 100:
                 self._warned.add(text)
                 _log.warning("the API server warns: %s", text)
+
+
+def _told(first: Outcome) -> Response:
+    if isinstance(first, WireError):
+        raise first
+    return first

@@ -10,7 +10,8 @@ from typing import Any, Callable, NamedTuple
 from berth_core.errors import ApiError
 from berth_core.model.api_errors import Request, api_error
 
-from .connection import Connection, WireError
+from .connection import Connection
+from .exchange import WireError
 from .sending import Sender
 
 #: From bytes to JSON's values; raises ValueError for what is no JSON.

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Callable
 
 from .connecting import connect
-from .connection import IDLE_SECONDS, PROTOCOL, TIMEOUT, Connection, Endpoint, Response, WireError
+from .connection import IDLE_SECONDS, Connection
+from .exchange import PROTOCOL, TIMEOUT, Ask, Endpoint, Outcome, Response, WireError
 from .http1 import Framed, Framing, Head
 
 
@@ -70,35 +71,34 @@ class Wire:
                 return
         self._busy -= 1
 
-    async def request(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float
-    ) -> Response:
-        """A place, and one exchange in it."""
-        await self.enter(deadline)
-        try:
-            return await self.exchange(method, target, headers, body, deadline)
-        finally:
-            self.leave()
-
     async def exchange(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, deadline: float
     ) -> Response:
         """One exchange of who has a place. Where the server closes a kept connection meanwhile, the kind is CLOSED."""
+        (answer,) = await self.bundle([Ask(method, target, headers, body)], deadline)
+        if isinstance(answer, WireError):
+            raise answer
+        return answer
+
+    async def bundle(self, asks: Sequence[Ask], deadline: float, look_after: float = 0.0) -> list[Outcome]:
+        """Several of who has one place, in one piece: see `Connection.exchange`. Raises WireError: nothing was sent."""
         connection = self._kept() or await self._new(deadline)
         try:
             connection.until(deadline)
-            answer = await connection.exchange(method, self._endpoint.prefix + target, self._headers(headers), body)
-        except BaseException as exc:
-            if isinstance(exc, WireError):
-                exc.kept = not connection.fresh
+            asks = [Ask(one[0], self._endpoint.prefix + one[1], self._headers(one[2]), one[3]) for one in asks]
+            found = await connection.exchange(asks, look_after)
+        except BaseException:
             self.drop(connection)
             raise
-        if connection.finish():
+        failed = [one for one in found if isinstance(one, WireError)]
+        for one in failed:
+            one.kept = not connection.fresh or len(failed) < len(found)
+        if not failed and connection.finish():
             self._idle.append(connection)
             self._sweep_later()
         else:
             self.drop(connection)
-        return answer
+        return found
 
     async def stream(
         self, method: str, target: str, headers: Mapping[str, str], deadline: float, limit: float

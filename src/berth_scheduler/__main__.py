@@ -41,7 +41,16 @@ from .simulate import add_simulate, simulate_command
 _log = logging.getLogger(__name__)
 
 #: Every pod of a burst gets its event, and the API server is not flooded for good.
-EVENTS: Mapping[str, Any] = {"rate": 500.0, "burst": 2000, "writers": 4, "waiting": 50_000, "by_note": False}
+#: Nobody waits for one: a few go out together, and their answers are looked at together.
+EVENTS: Mapping[str, Any] = {
+    "rate": 500.0,
+    "burst": 2000,
+    "waiting": 50_000,
+    "by_note": False,
+    "writers": 4,
+    "together": 32,
+    "gather": 0.1,
+}
 CONNECTIONS = 32
 
 

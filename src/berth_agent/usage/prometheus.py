@@ -13,8 +13,8 @@ from typing import Any
 from berth_core.errors import ApiError, InputError, UnavailableError
 from berth_kube import wire
 from berth_kube.config import endpoint
-from berth_kube.connection import Endpoint, WireError
 from berth_kube.credentials import TokenFile
+from berth_kube.exchange import Endpoint, Response, WireError
 from berth_kube.tls import Pem, Tls
 
 from ..settings import Usage
@@ -84,9 +84,8 @@ class PrometheusStore:
     async def _post(self, url: str, body: bytes, more: dict[str, str]) -> bytes:
         where = endpoint(url, "usage")
         headers = {**_HEADERS, **more, **(await self._token.headers() if self._token else {})}
-        deadline = asyncio.get_running_loop().time() + _SECONDS
         try:
-            answer = await self._wire(url, where).request("POST", where.prefix, headers, body, deadline)
+            answer = await _exchange(self._wire(url, where), where.prefix, headers, body)
         except WireError as exc:
             raise UnavailableError(f"no answer from {url}: {exc.text}") from exc
         status = answer.head.status
@@ -103,3 +102,12 @@ class PrometheusStore:
             bare = where._replace(prefix="")
             self._wires[url] = wire.Wire(bare, lambda: tls.context() if tls else None, 1)
         return self._wires[url]
+
+
+async def _exchange(server: wire.Wire, path: str, headers: dict[str, str], body: bytes) -> Response:
+    deadline = asyncio.get_running_loop().time() + _SECONDS
+    await server.enter(deadline)
+    try:
+        return await server.exchange("POST", path, headers, body, deadline)
+    finally:
+        server.leave()

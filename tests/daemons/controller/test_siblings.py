@@ -15,9 +15,9 @@ from berth_core.app import claims
 from berth_core.errors import UnschedulableError
 from berth_kube.client import KubeClient
 from berth_kube.config import Config
-from berth_kube.connection import Endpoint
 from berth_kube.credentials import Static
 from berth_kube.events import Recorder
+from berth_kube.exchange import Endpoint
 from berth_kube.informer import Informer
 from berth_kube.store import key_of
 from tests.core.app.claim_world import claim, disk, node, storage_class

@@ -83,10 +83,16 @@ def test_an_answer_to_a_write(framing: Framed, size: int) -> None:
 def test_an_answer_in_one_piece_costs_no_callback(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[bytes] = []
     monkeypatch.setattr(http1_fast.FastFraming, "on_header", lambda _self, name, _value: called.append(name))
-    assert read(http1_fast.FastFraming(), ANSWER)[2]
-    assert called == []
-    with pytest.raises(FramingError):
-        read(http1_fast.FastFraming(), ANSWER + b"more", close=True)
+    one = http1_fast.FastFraming()
+    one.request("GET", "/x", {"host": "h"}, None)
+    assert read(one, ANSWER)[2]
+    assert (called, one.reusable()) == ([], True)
+    one.request("GET", "/x", {"host": "h"}, None)
+    assert read(one, ANSWER + b"more")[2]
+    assert (called, one.reusable()) == ([], False)
+    one = http1_fast.FastFraming()
+    one.request("GET", "/x", {"host": "h"}, None)
+    assert read(one, ANSWER, len(ANSWER) - 1)[2]
     assert called
 
 
