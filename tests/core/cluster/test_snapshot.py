@@ -114,10 +114,10 @@ def test_replicas_are_counted_by_selector_also_when_they_have_no_pod_yet():
         berths=[berth("web", 0, "h2", labels={"app": "web"})],
     )
     selector = LabelSelector.from_labels({"app": "web"})
-    assert list(snapshot.count_pods("default", selector)) == [1, 1]
+    assert list(snapshot.count_pods("default", selector).column) == [1, 1]
     snapshot.upsert_pod(pod("c", node_name="h2", labels={"app": "web"}))
     snapshot.upsert_pod(pod("a", node_name="h1", labels={"app": "other"}))
-    assert list(snapshot.count_pods("default", selector)) == [0, 2]
+    assert list(snapshot.count_pods("default", selector).column) == [0, 2]
 
 
 def test_only_the_touched_row_is_stamped():
@@ -161,7 +161,8 @@ def columns(snapshot):
     ports = sorted((port, name) for port in (80, 81) for name in snapshot.nodes_with_port(host_port(port)))
     taints = [nodes.taint_sets[int(nodes.taint_set[row])] for row in rows]
     spread = {
-        app: snapshot.count_pods("default", LabelSelector.from_labels({"app": app})).tolist() for app in ("web", "db")
+        app: snapshot.count_pods("default", LabelSelector.from_labels({"app": app})).column.tolist()
+        for app in ("web", "db")
     }
     return nodes.names, nodes.infos, tables, ports, taints, nodes.unschedulable.tolist(), spread
 

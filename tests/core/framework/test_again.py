@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from berth_core.cluster import tally
 from berth_core.cluster.columns import ints
 from berth_core.cluster.journal import MOST, Journal
 from berth_core.cluster.snapshot import Snapshot
+from berth_core.errors import BerthError
 from berth_core.framework.contract import (
     ALL_NODES,
+    PODS_TOO,
     ROWS_ALONE,
     SUCCESS,
     Choice,
@@ -21,6 +24,7 @@ from berth_core.framework.contract import (
 )
 from berth_core.framework.cycle import place
 from berth_core.framework.profile import Profile
+from berth_core.model.labels import LabelSelector
 from berth_core.model.placement import Placement, PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import DEFAULT_WEIGHTS, make_profile
@@ -29,12 +33,34 @@ from tests.core.cluster.objects import berth, container, node, pod, taint
 SYSTEM = make_profile("system", {"PodTopologySpread": {"defaultingType": "System"}})
 SIZE = 40
 AVOIDS = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+PREFERS_B = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 3, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}}
+    ]
+}
+
+
+def spread(key, otherwise="DoNotSchedule", skew=1, **more):
+    selector = {"labelSelector": AVOIDS["labelSelector"]}
+    return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": otherwise, **selector, **more}
+
+
+def wishes(weight):
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "podAffinityTerm": AVOIDS}]}
+
+
 SPECS = [
     {},
     {"tolerations": [{"key": "k", "operator": "Exists"}]},
     {"nodeSelector": {"zone": "a"}},
     {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AVOIDS]}}},
     {"priority": 7},
+    {"topologySpreadConstraints": [spread("zone"), spread("kubernetes.io/hostname", "ScheduleAnyway")]},
+    {"topologySpreadConstraints": [spread("kubernetes.io/hostname", skew=2), spread("zone", "ScheduleAnyway")]},
+    {"topologySpreadConstraints": [spread("zone", "ScheduleAnyway", nodeTaintsPolicy="Honor")]},
+    {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AVOIDS]}}},
+    {"affinity": {"podAntiAffinity": wishes(5)}},
+    {"affinity": {"podAffinity": wishes(9), "nodeAffinity": PREFERS_B}},
 ]
 NAMES = [f"n{number}" for number in range(6)]
 
@@ -63,12 +89,12 @@ def answered_alike(snapshot, request, profile=SYSTEM):
 
 rows = st.sampled_from(NAMES)
 step = st.one_of(
-    st.tuples(st.just("place"), st.integers(0, 4), st.sampled_from(["100m", "500m", None])),
+    st.tuples(st.just("place"), st.integers(0, len(SPECS) - 1), st.sampled_from(["100m", "500m", None])),
     st.tuples(st.just("place"), st.just(0), st.just("500m")),
     st.tuples(st.just("place"), st.just(0), st.just("500m")),
     st.tuples(st.just("forget"), st.integers(0, 9), st.none()),
     st.tuples(st.just("confirm"), st.integers(0, 9), st.none()),
-    st.tuples(st.just("node"), rows, st.sampled_from(["cordon", "soft", "hard", "zone", "small", "gone", ""])),
+    st.tuples(st.just("node"), rows, st.sampled_from(["cordon", "soft", "hard", "zone", "bare", "small", "gone", ""])),
     st.tuples(st.just("avoids"), rows, st.sampled_from(["web", "db"])),
     st.tuples(st.just("leaves"), rows, st.none()),
     st.tuples(st.just("berth"), rows, st.booleans()),
@@ -90,7 +116,9 @@ class World:
             self.snapshot.remove_node(name)
             return
         taints = {"soft": [taint("k", "PreferNoSchedule")], "hard": [taint("k")]}.get(what, [])
-        labels = {"kubernetes.io/hostname": name, "zone": "b" if what == "zone" else "a"}
+        labels = {"kubernetes.io/hostname": name, "zone": "b" if (what == "zone") != (name < "n2") else "a"}
+        if what == "bare":
+            del labels["zone"]
         size = {"small": ("1", "2Gi", "2")}.get(what, ("4", "8Gi", "6"))
         self.snapshot.upsert_node(node(name, *size, labels, taints, what == "cordon"))
 
@@ -150,6 +178,7 @@ def test_the_answer_is_that_of_asking_everybody(steps):
         getattr(world, what)(first, second)
         if what != "place":
             answered_alike(world.snapshot, asked(0))
+        answered_alike(world.snapshot, asked(0, world.number % len(SPECS)))
 
 
 # -- what is asked
@@ -288,3 +317,86 @@ def test_the_journal_forgets_the_oldest():
     assert journal.since(2 * MOST + 1) == []
     journal.forget(2 * MOST + 5)
     assert (journal.since(2 * MOST + 4), journal.since(2 * MOST + 5)) == (None, [])
+
+
+# -- what is followed: pods elsewhere
+
+FOLLOWED = ["hard spread", "spread over hosts", "soft spread", "near", "away", "likes"]
+
+
+@pytest.mark.parametrize("spec", [5, 6, 7, 8, 9, 10], ids=FOLLOWED)
+def test_what_a_pod_says_of_others_asks_about_no_row_but_the_one_that_changed(spec):
+    snapshot = World().snapshot
+    computed = []
+    for number in range(4):
+        request = asked(number, spec, "100m")
+        outcome = place(SYSTEM, snapshot, request)
+        snapshot.assume(request, outcome.require("it"))
+        computed.append(sum(outcome.counts.computed.values()))
+    assert computed[0] > 3 * len(NAMES)
+    assert max(computed[2:]) <= 3
+
+
+def test_a_bind_touches_one_domain_of_those_who_ask_for_one_of_its_labels(snapshot):
+    web, db = (snapshot.count_pods("default", LabelSelector.from_labels({"app": app})) for app in ("web", "db"))
+    ids = ints(SIZE)
+    sums = [counts.by("all", lambda: (ids, 1)) for counts in (web, db)]
+    snapshot.assume(asked(1), Placement("n03"))
+    assert [one.version for one in sums] == [1, 0]
+    assert (web.column.tolist(), sums[0].sums.tolist()) == ([0, 0, 0, 1] + [0] * (SIZE - 4), [1, 0])
+
+
+def test_who_is_not_counted_any_more_is_asked_anew(monkeypatch):
+    snapshot = World().snapshot
+    monkeypatch.setattr(tally, "MAX_SELECTORS", 1)
+    for number in range(6):
+        app = ("web", "db")[number % 2]
+        request = asked(number, 5, app=app)
+        info = replace(request.pod, spread=tuple(of_app(one, app) for one in request.pod.spread))
+        snapshot.assume(request, answered_alike(snapshot, replace(request, pod=info)))
+
+
+def of_app(constraint, app):
+    return replace(constraint, selector=LabelSelector.from_labels({"app": app}))
+
+
+class Elsewhere(Counting):
+    """Looks at pods elsewhere and follows none of them."""
+
+    def reads(self, cycle):
+        return PODS_TOO
+
+
+def test_who_looks_at_pods_elsewhere_and_follows_none_is_asked_for_each_pod(snapshot):
+    plugin = Elsewhere()
+    run(snapshot, Profile.build("p", [(plugin, 0)]), 3)
+    assert plugin.pre_filters == 3
+
+
+class Loud(Counting):
+    """Follows, and says too much."""
+
+    score_dirt = Dirt.ALL
+    alive = True
+
+    def reads(self, cycle):
+        return PODS_TOO
+
+    def follow(self, cycle):
+        return self
+
+    def passes(self):
+        return None
+
+    def score_key(self, cycle):
+        return None
+
+    def score(self, *asked):
+        return ints(len(asked[-1]), 101 if len(asked) == 1 else 1)
+
+
+def test_a_score_that_is_followed_is_held_to_the_range(snapshot):
+    profile = Profile.build("p", [(Loud(), 1)])
+    place(profile, snapshot, asked(1))
+    with pytest.raises(BerthError, match="plugin Counting scored outside 0 to 100"):
+        place(profile, snapshot, asked(2))

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..model.labels import IN, LabelSelector
 from ..model.pod_affinity import PodAffinity, PodTerm
-from .columns import IntColumn, ints
+from .columns import ints
+from .counts import ByLabel, Counts
 from .nodes import NodeTable
 
 REQUIRED, REQUIRED_ANTI, PREFERRED, PREFERRED_ANTI = 0, 1, 2, 3
@@ -40,12 +40,23 @@ class PodTerms:
         self.generation = 1
         """Grows when a term comes that no pod had, and when the last pod with one goes."""
         self._counted: dict[Key, CountedTerm] = {}
-        self._columns: dict[CountedTerm, IntColumn] = {}
-        self._by_label: tuple[dict[tuple[str, str], dict[Key, CountedTerm]], ...] = ({}, {}, {}, {})
+        self._columns: dict[CountedTerm, Counts] = {}
+        self._by_label: tuple[ByLabel[CountedTerm], ...] = (ByLabel(), ByLabel(), ByLabel(), ByLabel())
 
     def forget_layout(self) -> None:
         """Drop what is kept by row number; called when rows have moved."""
-        self._columns.clear()
+        for counted in list(self._columns):
+            self._forget(counted)
+
+    def forget_domains(self) -> None:
+        """Drop what is kept by domain; called when labels or taints of a node have changed."""
+        for one in self._columns.values():
+            one.forget_domains()
+
+    def _forget(self, counted: CountedTerm) -> None:
+        gone = self._columns.pop(counted, None)
+        if gone is not None:
+            gone.alive = False
 
     def add(self, affinity: PodAffinity, node_name: str, sign: int) -> None:
         """Add (sign 1) or take off (sign -1) all terms of one pod on a known node."""
@@ -61,27 +72,22 @@ class PodTerms:
         if counted is None:
             self.generation += 1
             counted = self._counted[key] = CountedTerm(key[2], key[1])
-            for label in _asked_labels(key[2].selector):
-                self._by_label[key[0]].setdefault(label, {})[key] = counted
+            self._by_label[key[0]].put(key[2].selector, key, counted)
         count = counted.nodes.get(node_name, 0) + sign
         if count:
             counted.nodes[node_name] = count
         else:
             del counted.nodes[node_name]
         if counted in self._columns:
-            self._columns[counted][self._nodes.row_of[node_name]] += sign
+            self._columns[counted].add(self._nodes.row_of[node_name], sign)
         if not counted.nodes:
             self._drop(key, counted)
 
     def _drop(self, key: Key, counted: CountedTerm) -> None:
         self.generation += 1
         del self._counted[key]
-        self._columns.pop(counted, None)
-        for label in _asked_labels(key[2].selector):
-            listed = self._by_label[key[0]][label]
-            del listed[key]
-            if not listed:
-                del self._by_label[key[0]][label]
+        self._forget(counted)
+        self._by_label[key[0]].drop(key[2].selector, key)
 
     def __bool__(self) -> bool:
         return bool(self._counted)
@@ -97,32 +103,16 @@ class PodTerms:
         index = self._by_label[kind]
         if not index:
             return []
-        return [
-            counted
-            for label in (_ANY_LABEL, *labels.items())
-            for counted in index.get(label, {}).values()
-            if counted.term.accepts(namespace, labels, namespace_labels)
-        ]
+        return [counted for counted in index.about(labels) if counted.term.accepts(namespace, labels, namespace_labels)]
 
-    def column(self, counted: CountedTerm) -> IntColumn:
+    def column(self, counted: CountedTerm) -> Counts:
         """Return per node how many of its pods have the term."""
-        column = self._columns.get(counted)
-        if column is None:
+        found = self._columns.get(counted)
+        if found is None:
             column = ints(len(self._nodes))
             for name, count in counted.nodes.items():
                 column[self._nodes.row_of[name]] = count
             if len(self._columns) >= MAX_COLUMNS:
-                del self._columns[next(iter(self._columns))]
-            self._columns[counted] = column
-        return column
-
-
-_ANY_LABEL = ("", "")
-
-
-def _asked_labels(selector: LabelSelector | None) -> list[tuple[str, str]]:
-    """Return the labels of which a selected pod must have one; any, where the selector asks for none in particular."""
-    for one in selector.requirements if selector else ():
-        if one.operator == IN:
-            return [(one.key, value) for value in one.values]
-    return [_ANY_LABEL]
+                self._forget(next(iter(self._columns)))
+            found = self._columns[counted] = Counts(column)
+        return found

@@ -28,6 +28,7 @@ from ..model.resource_claim import DeviceClassInfo, ResourceClaimInfo
 from ..model.resource_slice import SliceInfo
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
 from .columns import IntColumn, np, require_numpy
+from .counts import Counts
 from .devices import DeviceTable
 from .disks import DiskTable, owner_of
 from .dynamic import DynamicTable
@@ -176,6 +177,7 @@ class Snapshot:
             self.nodes.replace(row, info)
             if (old.labels, old.taints) != (info.labels, info.taints):
                 self.topology_generation += 1
+                self._tally.forget_domains()
         self._dirty_row(row)
         self.node_generation = self.generation
         self.nodes.described[row] = self.generation
@@ -478,14 +480,14 @@ class Snapshot:
         """Return all replicas that count on a node."""
         return self._occupants.on_node(node_name)
 
-    def count_pods(self, namespace: str, selector: LabelSelector) -> IntColumn:
+    def count_pods(self, namespace: str, selector: LabelSelector) -> Counts:
         """Return per node how many of a namespace's replicas match a selector.
 
         Those that are going away do not count.
         """
         return self._tally.count(namespace, selector, self._occupants.in_namespace(namespace))
 
-    def count_matching(self, wanted: tuple[PodMatch, ...]) -> IntColumn:
+    def count_matching(self, wanted: tuple[PodMatch, ...]) -> Counts:
         """Return per node how many pods all of `wanted` accept, those that are going away too."""
         return self._tally.count_matching(wanted, self._occupants.everywhere())
 

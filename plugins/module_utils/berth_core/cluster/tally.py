@@ -11,13 +11,15 @@ selector that is new.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import Callable, NamedTuple
 
 from ..model.labels import LabelSelector
 from ..model.pod import HostPort
 from ..model.pod_affinity import PodMatch
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, is_scalar
-from .columns import IntColumn, ints
+from .columns import ints
+from .counts import ByLabel, Counts
 from .nodes import NodeTable
 from .occupants import Occupant
 from .pod_terms import PodTerms
@@ -30,22 +32,37 @@ Beyond it the one that was first is dropped and counted again when it is needed.
 """
 
 
+class _Question(NamedTuple):
+    """Which pods are counted. `selector`: a label that it asks for is one that all of them have."""
+
+    key: Hashable
+    selector: LabelSelector | None
+    accepts: Callable[[Occupant], bool]
+    counts: Counts
+
+
 class Tally:
     """Sums per node row, written into the node table, and the sparse ones beside it."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._ports: dict[tuple[str, int], dict[str, Counter[str]]] = {}
-        self._counts: dict[tuple[str, LabelSelector], IntColumn] = {}
-        self._matching: dict[tuple[PodMatch, ...], IntColumn] = {}
+        self._questions: dict[Hashable, _Question] = {}
+        self._by_label: ByLabel[_Question] = ByLabel()
         self.terms = PodTerms(nodes)
         self.volume_uses = VolumeUses()
 
     def forget_layout(self) -> None:
         """Drop what is kept by row number; called when rows have moved."""
-        self._counts.clear()
-        self._matching.clear()
+        for key in list(self._questions):
+            self._drop(key)
         self.terms.forget_layout()
+
+    def forget_domains(self) -> None:
+        """Drop what is kept by domain; called when labels or taints of a node have changed."""
+        for one in self._questions.values():
+            one.counts.forget_domains()
+        self.terms.forget_domains()
 
     def add(self, occupant: Occupant, sign: int) -> None:
         """Add (sign 1) or take off (sign -1) one occupant of a known node."""
@@ -65,13 +82,9 @@ class Tally:
             self.volume_uses.add(occupant, sign)
 
     def _add_counts(self, occupant: Occupant, row: int, sign: int) -> None:
-        if occupant.spreads:
-            for (namespace, selector), column in self._counts.items():
-                if namespace == occupant.namespace and selector.matches(occupant.labels):
-                    column[row] += sign
-        for wanted, column in self._matching.items():
-            if _accepted(occupant, wanted):
-                column[row] += sign
+        for one in self._by_label.about(occupant.labels):
+            if one.accepts(occupant):
+                one.counts.add(row, sign)
 
     def _add_ports(self, occupant: Occupant, sign: int) -> None:
         for port in occupant.host_ports:
@@ -92,40 +105,54 @@ class Tally:
             if any(wanted.conflicts(HostPort(wanted.protocol, ip, wanted.port)) for ip in ips)
         ]
 
-    def count(self, namespace: str, selector: LabelSelector, occupants: Iterable[Occupant]) -> IntColumn:
+    def count(self, namespace: str, selector: LabelSelector, occupants: Iterable[Occupant]) -> Counts:
         """Return per node how many of a namespace's pods match.
 
         `occupants`: all of the namespace, used for a new selector.
         """
         key = (namespace, selector)
-        if key not in self._counts:
-            column = ints(len(self._nodes))
-            for one in occupants:
-                row = self._nodes.row_of.get(one.node_name)
-                if row is not None and one.spreads and selector.matches(one.labels):
-                    column[row] += 1
-            if len(self._counts) >= MAX_SELECTORS:
-                del self._counts[next(iter(self._counts))]
-            self._counts[key] = column
-        return self._counts[key]
+        found = self._questions.get(key)
+        if found is not None:
+            return found.counts
 
-    def count_matching(self, wanted: tuple[PodMatch, ...], occupants: Iterable[Occupant]) -> IntColumn:
+        def accepts(one: Occupant) -> bool:
+            return one.spreads and one.namespace == namespace and selector.matches(one.labels)
+
+        return self._ask(key, selector, accepts, occupants)
+
+    def count_matching(self, wanted: tuple[PodMatch, ...], occupants: Iterable[Occupant]) -> Counts:
         """Return per node how many pods all of `wanted` accept, those that are going away too.
 
         `occupants`: all that there are, used for a new question.
         """
-        column = self._matching.get(wanted)
-        if column is None:
-            column = ints(len(self._nodes))
-            for one in occupants:
-                row = self._nodes.row_of.get(one.node_name)
-                if row is not None and _accepted(one, wanted):
-                    column[row] += 1
-            if len(self._matching) >= MAX_SELECTORS:
-                del self._matching[next(iter(self._matching))]
-            self._matching[wanted] = column
-        return column
+        found = self._questions.get(wanted)
+        if found is not None:
+            return found.counts
 
+        def accepts(one: Occupant) -> bool:
+            return all(match.accepts(one.namespace, one.labels) for match in wanted)
 
-def _accepted(occupant: Occupant, wanted: tuple[PodMatch, ...]) -> bool:
-    return all(one.accepts(occupant.namespace, occupant.labels) for one in wanted)
+        return self._ask(wanted, wanted[0].selector, accepts, occupants)
+
+    def _ask(
+        self,
+        key: Hashable,
+        selector: LabelSelector | None,
+        accepts: Callable[[Occupant], bool],
+        occupants: Iterable[Occupant],
+    ) -> Counts:
+        column = ints(len(self._nodes))
+        for one in occupants:
+            row = self._nodes.row_of.get(one.node_name)
+            if row is not None and accepts(one):
+                column[row] += 1
+        if len(self._questions) >= MAX_SELECTORS:
+            self._drop(next(iter(self._questions)))
+        made = self._questions[key] = _Question(key, selector, accepts, Counts(column))
+        self._by_label.put(selector, key, made)
+        return made.counts
+
+    def _drop(self, key: Hashable) -> None:
+        gone = self._questions.pop(key)
+        gone.counts.alive = False
+        self._by_label.drop(gone.selector, key)

@@ -8,8 +8,9 @@ before, and one row has changed: the one that it went to. That row alone is judg
 all nodes are compared, in one column of small numbers.
 
 Only where that is exact: plugins say what they look at (`Reads`), and all that are asked look at rows alone, or at what
-has a generation, which has not grown. kube-scheduler's opportunistic batching (v1.36) goes down the list of nodes that
-the first pod of a signature left; here each choice is the best of all nodes.
+has a generation, which has not grown. Those that look at replicas elsewhere have counted them as they came and went
+(`Follows`): what they say is laid over the totals for each pod. kube-scheduler's opportunistic batching (v1.36) goes
+down the list of nodes that the first pod of a signature left; here each choice is the best of all nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Callable, NamedTuple
 
 from ..cluster.columns import BoolColumn, IntColumn, ints, np
 from ..cluster.snapshot import Snapshot
-from .contract import MAX_SCORE, RowFilter, RowScore, Source
+from .contract import MAX_SCORE, Followed, RowFilter, RowScore, Source
 from .layers import FEW, PASSED, Numbers, Placed, ScoreLayer, Tables, in_range, judge, total_type
 from .profile import Scorer
 from .state import Cycle
@@ -33,10 +34,20 @@ RowFilters = list[tuple[str, Callable[[int], bool]]]
 RowScores = list[tuple[str, int, Callable[[int], int]]]
 
 
+class Beside(NamedTuple):
+    """What a plugin follows. `filters`: whether it has a say in who passes; `weight`: of its scores."""
+
+    name: str
+    filters: bool
+    weight: int
+    says: Followed
+
+
 class Asked(NamedTuple):
     """What is asked about a row again: the filters and scores that change with what runs on it.
 
     `allowed`: rows that all other filters let pass. `others`: all other scores. `names`: of the filters and the scores.
+    `followed`: what is asked beside them, for each pod.
     """
 
     filters: Sequence[Placed]
@@ -44,6 +55,7 @@ class Asked(NamedTuple):
     allowed: BoolColumn
     others: Sequence[ScoreLayer]
     names: tuple[tuple[str, ...], tuple[str, ...]]
+    followed: Sequence[Beside] = ()
 
 
 class Again:
@@ -56,7 +68,9 @@ class Again:
         self._seen = snapshot.generation
         self._asked, self._tables = asked, tables
         self._by_row = _by_row(cycle, asked)
-        weights = sum(one.weight for one in asked.scorers) + sum(one.weight for one in asked.others)
+        weights = sum(one.weight for part in (asked.scorers, asked.others, asked.followed) for one in part)
+        self._narrowed = any(one.filters for one in asked.followed)
+        self._settled = True
         small = MAX_SCORE * weights < SMALL
         self.totals: IntColumn = np.full(size, OUT, dtype=np.int16 if small else total_type(weights))
         self._part: IntColumn | int = 0
@@ -73,11 +87,16 @@ class Again:
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Tell whether what was found can be carried on."""
-        return self._stamp == self._stamp_of(snapshot)
+        same = self._stamp == self._stamp_of(snapshot)
+        return same and all(one.says.alive for one in self._asked.followed)
 
     def fill(self, cycle: Cycle, rows: IntColumn, passed: BoolColumn, totals: IntColumn, computed: Numbers) -> None:
-        """Take what was found for the first pod of the kind: the rows that passed, also as a mask, and their totals."""
+        """Take what was found for the first pod of the kind: the rows that passed, also as a mask, and their totals.
+
+        Both without what is followed.
+        """
         self._part = self._of_others(cycle, rows, passed, computed)
+        self._settle(rows)
         self.nbytes += 0 if isinstance(self._part, int) else self._part.nbytes
         self.totals[rows] = totals
         self._count(len(rows))
@@ -98,6 +117,31 @@ class Again:
             if len(rows):
                 self._judge(cycle, rows, computed)
         self._seen = snapshot.generation  # not where a plugin failed half-way
+
+    def _settle(self, rows: IntColumn) -> None:
+        """Find out whether the other scores stay the same where what is followed lets only some of these rows pass."""
+        self._settled = not self._narrowed or all(one.settled(rows) for one in self._asked.others)
+
+    def ranks(self, cycle: Cycle, computed: Numbers) -> tuple[IntColumn, int]:
+        """Return per row the total with what is followed, OUT where a filter refuses it; and how many rows pass."""
+        followed, ranks = self._asked.followed, self.totals
+        if not followed:
+            return ranks, self.feasible
+        for one in followed:
+            passes = one.says.passes() if one.filters else None
+            if passes is not None:
+                ranks = np.where(passes, ranks, OUT)
+        rows = (ranks != OUT).nonzero()[0]
+        if len(rows) > 1:
+            ranks = ranks.copy() if ranks is self.totals else ranks
+            if not self._settled:
+                more = self._of_others(cycle, rows, ranks != OUT, computed) - self._part
+                ranks[rows] += more if isinstance(more, int) else more[rows]
+            for one in followed:
+                scores = one.says.score(rows) if one.weight else None
+                if scores is not None:
+                    ranks[rows] += one.weight * in_range(one.name, scores)
+        return ranks, len(rows)
 
     def _one_by_one(self, rows: list[int], computed: Numbers) -> bool:
         """Ask about a few rows; False where it must be done as for many: another set of rows passes."""
@@ -142,6 +186,7 @@ class Again:
             if not isinstance(more, int) or more:
                 self.totals[passed] += np.broadcast_to(more, passed.shape)[passed]
             self._part = part
+            self._settle(passed.nonzero()[0])
             self._count(int(passed.sum()))
 
     def _rate(self, cycle: Cycle, rows: IntColumn, computed: Numbers) -> IntColumn:

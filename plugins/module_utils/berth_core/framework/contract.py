@@ -42,7 +42,7 @@ from ..model.placement import PlacementRequest
 from ..model.preemption import VictimFacts
 
 if TYPE_CHECKING:
-    from ..cluster.columns import IntColumn
+    from ..cluster.columns import BoolColumn, IntColumn
     from ..model.pod import PodInfo
     from .dry_run import DryRun
     from .events import Wish
@@ -113,13 +113,18 @@ class Source(Enum):
     """Which terms about other pods there are on the nodes, whoever has them; labels of namespaces."""
     WORKLOADS = "workloads"
     """The selectors of services and controllers."""
+    PODS = "pods"
+    """Replicas on other nodes, by what the plugin `Follows`."""
     MORE = "more"
-    """What has no generation of its own: replicas on other nodes, the pod's own name, storage."""
+    """What has no generation of its own: the pod's own name, storage, replicas that nothing follows."""
 
 
 ROWS_ALONE: frozenset[Source] = frozenset()
 TERMS_TOO = frozenset({Source.TERMS})
 WORKLOADS_TOO = frozenset({Source.WORKLOADS})
+PODS_TOO = frozenset({Source.PODS})
+PODS_AND_TERMS = PODS_TOO | TERMS_TOO
+PODS_AND_WORKLOADS = PODS_TOO | WORKLOADS_TOO
 MUCH_MORE = frozenset({Source.MORE})
 """The answers of `Reads`, made once."""
 
@@ -268,7 +273,10 @@ class Normalize(Protocol):
     """Brings raw scores to 0 .. MAX_SCORE."""
 
     def normalize(self, cycle: Cycle, rows: IntColumn, scores: IntColumn) -> IntColumn:
-        """Return the final scores of the rows that passed."""
+        """Return the final scores of the rows that passed.
+
+        Of a plugin whose scores are kept (`Dirt`): where all raw ones are equal, it is of no matter how many there are.
+        """
 
 
 @runtime_checkable
@@ -290,6 +298,29 @@ class Reads(Protocol):
 
     def reads(self, cycle: Cycle) -> frozenset[Source]:
         """Return what decides beside the row and the request's `likeness`; so must this answer depend on no more."""
+
+
+@runtime_checkable
+class Followed(Protocol):
+    """What a plugin says of pods of one `likeness`, as replicas come and go anywhere. Node objects stay as they are."""
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether it is still up to date; what is not is never asked again."""
+
+    def passes(self) -> BoolColumn | None:
+        """Return the rows that the filter lets pass, a column that nobody writes to; None for all."""
+
+    def score(self, rows: IntColumn) -> IntColumn | None:
+        """Return the final scores of the rows that passed all filters; None for 0 on each."""
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """Looks at replicas on other nodes (`Source.PODS`), and counts them as they come and go."""
+
+    def follow(self, cycle: Cycle) -> Followed | None:
+        """Return what is asked from now on in the place of Filter and Score; None where it is not about this pod."""
 
 
 @runtime_checkable

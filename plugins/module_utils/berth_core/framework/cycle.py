@@ -155,14 +155,16 @@ def _like_before(
     if nominated and len(contested(snapshot, request.pod, nominated)):
         return None
     computed: Numbers = defaultdict(int)
-    again.refresh(Cycle(snapshot, request), computed)
-    if not again.feasible:
+    cycle = Cycle(snapshot, request)
+    again.refresh(cycle, computed)
+    ranks, feasible = again.ranks(cycle, computed)
+    if not feasible:
         return None
-    names, totals = snapshot.nodes.names, again.totals
+    names = snapshot.nodes.names
     counts = Counts(again.filtered, again.scored, computed, tuple(names) if len(names) <= FEW else ())
-    ranks = totals.copy() if again.feasible > 1 else np.minimum(totals, 0)
+    ranks = (ranks.copy() if ranks is again.totals else ranks) if feasible > 1 else np.minimum(ranks, 0)
     # Reserve is not asked: for the first pod of the kind it chose nothing.
-    return Outcome(Placement.bare(names[int(totals.argmax())]), kept.fits, counts, NO_SCORES, names, ranks)
+    return Outcome(Placement.bare(names[int(ranks.argmax())]), kept.fits, counts, NO_SCORES, names, ranks)
 
 
 class _Run:

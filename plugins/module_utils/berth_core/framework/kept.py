@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, np
 from ..cluster.snapshot import Snapshot
 from ..model.placement import PlacementRequest
-from .again import Again, Asked
+from .again import Again, Asked, Beside
 from .contract import Dirt, Source, Status
 from .diagnosis import Diagnosis
 from .layers import PASSED, STEP, FilterLayer, Numbers, Placed, ScoreLayer, Tables, judge, normalized, total_type
@@ -26,6 +26,7 @@ from .state import Cycle
 
 AGAIN_BYTES = 24 << 20
 """About 2,400 shapes of pods at 5,000 nodes, beside what is kept under the plugins' keys."""
+_ALONE = (Dirt.ROW, Dirt.NODE)
 MAX_PROFILES = 64
 """Profiles for which something is kept; a configuration that is read anew makes new ones."""
 
@@ -193,23 +194,45 @@ class Kept:
     ) -> None:
         """Keep what was found, where pods like this one can go on from it. `skipped`: filters and scores."""
         filters, scorers = self._groups[skipped[0]][0], self._score_groups[skipped[1]]
-        kinds = {one.dirt for one in filters} | {one.dirt for one in scorers}
-        if self.profile.readers is None or not kinds <= {Dirt.ROW, Dirt.NODE}:
-            return
+        followed = self._followed(cycle, filters, scorers)
         by_row = [one for group in scorers if group.dirt is Dirt.ROW for one in group.scorers]
-        sources = frozenset().union(*(one.reads(cycle) for one in self.profile.readers))
-        if Source.MORE in sources or any(one.normalize is not None for one in by_row):
+        if followed is None or any(one.normalize is not None for one in by_row):
             return
+        sources, beside = followed
         asked = Asked(
             [one for group in filters if group.dirt is Dirt.ROW for one in group.filters],
             by_row,
             self._standing([self._layer(cycle, one, computed) for one in filters if one.dirt is Dirt.NODE]).passed,
             [self._score_layer(cycle, one) for one in scorers if one.dirt is Dirt.NODE],
             (result.asked, tuple([one.name for group in scorers for one in group.scorers])),
+            beside,
         )
         made = Again(cycle, sources, asked, self._tables)
+        if beside:  # what was found is narrower than the totals are to be
+            standing = self._standing([self._layer(cycle, one, computed) for one in filters if one.dirt in _ALONE])
+            result = Result(standing.rows, standing.passed, standing, None, result.asked)
+            totals = self._sum(cycle, [one for one in scorers if one.dirt in _ALONE], result, computed)
         made.fill(cycle, result.rows, result.passed, totals, computed)
         self._again.get(cycle.request.likeness, lambda: made)
+
+    def _followed(
+        self, cycle: Cycle, filters: Sequence[Group], scorers: Sequence[ScoreGroup]
+    ) -> tuple[frozenset[Source], tuple[Beside, ...]] | None:
+        """Return what plugins look at beside the rows, and what is followed of that; None where something is not."""
+        if self.profile.readers is None:
+            return None
+        following = {one.name: one for one in self.profile.follows}
+        reads = {name: plugin.reads(cycle) for name, plugin in self.profile.readers}
+        sources = frozenset().union(*reads.values())
+        unknown = [name for name, found in reads.items() if Source.PODS in found and name not in following]
+        for group in filters:
+            unknown += [one[1] for one in group.filters if group.dirt not in _ALONE and one[1] not in following]
+        for rating in scorers:
+            unknown += [one.name for one in rating.scorers if rating.dirt not in _ALONE and one.name not in following]
+        if unknown or Source.MORE in sources:
+            return None
+        asked = [(one, one.plugin.follow(cycle)) for one in following.values() if Source.PODS in reads[one.name]]
+        return sources, tuple([Beside(one.name, one.filters, one.weight, says) for one, says in asked if says])
 
     # -- scores
 
@@ -218,6 +241,9 @@ class Kept:
         groups = self._score_groups.get(skipped)
         if groups is None:
             groups = self._score_groups[skipped] = self._score_grouped(skipped)
+        return self._sum(cycle, groups, result, computed)
+
+    def _sum(self, cycle: Cycle, groups: Sequence[ScoreGroup], result: Result, computed: Numbers) -> IntColumn:
         total: IntColumn = np.zeros(len(result.rows), dtype=self._type)
         all_pass = len(result.rows) == self._size
         for one in groups:

@@ -168,6 +168,10 @@ class ScoreLayer:
         self._rows = rows
         return self._sum
 
+    def settled(self, rows: IntColumn) -> bool:
+        """Tell whether these rows, which were asked about, would have the same scores if only some of them passed."""
+        return not len(rows) or all((raw[rows] == raw[rows[0]]).all() for raw in self._raw)
+
     def _ask(self, cycle: Cycle, asked: IntColumn, computed: Numbers) -> None:
         """Score rows."""
         if self._plain:

@@ -16,6 +16,7 @@ from .contract import (
     Explain,
     Filter,
     Fixes,
+    Follows,
     Normalize,
     Plugin,
     PostFilter,
@@ -43,6 +44,16 @@ class Scorer:
 
 
 @dataclass(frozen=True)
+class Follower:
+    """A plugin that follows replicas. `filters`: it stands at Filter; `weight`: of its scores, 0 where it has none."""
+
+    plugin: Follows
+    name: str
+    filters: bool
+    weight: int
+
+
+@dataclass(frozen=True)
 class Profile:
     """Plugins by extension point, in order. Plugins are found at a point by what they can do."""
 
@@ -56,8 +67,9 @@ class Profile:
     reserves: tuple[Reserve, ...]
     explains: tuple[Explain, ...]
     fixes: tuple[tuple[str, Fixes], ...]
-    readers: tuple[Reads, ...] | None
+    readers: tuple[tuple[str, Reads], ...] | None
     """The plugins that place pods; None where one of them does not say what it looks at."""
+    follows: tuple[Follower, ...]
 
     @classmethod
     def build(cls, name: str, weighted: Iterable[tuple[Plugin, int]]) -> Profile:
@@ -82,6 +94,7 @@ class Profile:
             explains=tuple(one for one in plugins if isinstance(one, Explain)),
             fixes=tuple((one.name, one) for one in plugins if isinstance(one, Fixes)),
             readers=_readers(plugins),
+            follows=_follows(plugins, plugins, {one.name: weight for one, weight in listed}),
         )
 
     @classmethod
@@ -107,13 +120,27 @@ class Profile:
             explains=tuple(one for one in whole if isinstance(one, Explain)),
             fixes=tuple((one.name, one) for one in whole if isinstance(one, Fixes)),
             readers=_readers(whole),
+            follows=_follows(whole, at["filter"], {one.name: weights[one.name] for one in at["score"]}),
         )
 
 
-def _readers(plugins: Sequence[Plugin]) -> tuple[Reads, ...] | None:
+def _readers(plugins: Sequence[Plugin]) -> tuple[tuple[str, Reads], ...] | None:
     placing = [one for one in plugins if isinstance(one, (PreFilter, Filter, PreScore, Score, Reserve))]
-    found = tuple(one for one in placing if isinstance(one, Reads))
+    found = tuple((one.name, one) for one in placing if isinstance(one, Reads))
     return found if len(found) == len(placing) else None
+
+
+def _follows(plugins: Sequence[Plugin], filters: Sequence[Plugin], weights: Mapping[str, int]) -> tuple[Follower, ...]:
+    return tuple(
+        Follower(
+            one,
+            one.name,
+            one in filters and isinstance(one, Filter),
+            max(weights.get(one.name, 0), 0) if isinstance(one, Score) else 0,
+        )
+        for one in plugins
+        if isinstance(one, Follows)
+    )
 
 
 def normalized(plugin: object) -> Normalize | None:

@@ -71,7 +71,7 @@ class Coscheduling:
         except InputError as exc:
             return Permission(unresolvable(exc.message))
         selector = LabelSelector.from_labels({GROUP: group[1]})
-        placed = int(cycle.snapshot.count_pods(pod.namespace, selector).sum())
+        placed = int(cycle.snapshot.count_pods(pod.namespace, selector).column.sum())
         if placed >= needed:
             return Permission(allow=_members(group, waiting))
         reason = f"pod group {group[1]} has {placed} of {needed} members with a place"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, ints, np
+from ..cluster.counts import Counts
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import MAX_SCORE, SUCCESS, Status, Verdict
 from ..model.labels import IN, LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
@@ -66,13 +67,13 @@ def untolerated_rows(snapshot: Snapshot, tolerations: tuple[Toleration, ...], ro
     return found
 
 
-def pods_match(snapshot: Snapshot, namespace: str, selector: LabelSelector | None) -> IntColumn:
+def pods_match(snapshot: Snapshot, namespace: str, selector: LabelSelector | None) -> Counts:
     """Return per node how many pods a spread constraint counts.
 
     None for no selector, and none for one that selects everything.
     """
     if selector is None or not selector.requirements:
-        return ints(len(snapshot.nodes))
+        return Counts(ints(len(snapshot.nodes)))
     return snapshot.count_pods(namespace, selector)
 
 

@@ -51,7 +51,7 @@ class ServiceAntiAffinity:
         services = snapshot.workloads.services_of(pod.namespace, dict(pod.labels))
         if not services:
             return ints(len(rows))
-        counts: IntColumn = snapshot.count_pods(pod.namespace, services[0])[rows]
+        counts: IntColumn = snapshot.count_pods(pod.namespace, services[0]).column[rows]
         return counts
 
     def normalize(self, cycle: Cycle, rows: IntColumn, scores: IntColumn) -> IntColumn:
