@@ -6,7 +6,8 @@ import pytest
 
 from berth_core.cluster.snapshot import Snapshot
 from berth_core.framework.cycle import place
-from berth_core.framework.nominated import Nominations, yields_to
+from berth_core.framework.nominated import Nominations
+from berth_core.framework.tried import yields_to
 from berth_core.model.placement import PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import make_profile

@@ -10,6 +10,7 @@ that verdicts on all other rows can be kept.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -74,7 +75,7 @@ class Snapshot:
     `generation` grows with every change; `layout_generation` when rows move; `topology_generation` when something
     changes that may matter to other nodes' verdicts (replicas, labels, taints); `node_generation` with a change of a
     node object; `volume_generation` with every change of storage objects; `namespace_generation` with one of a
-    namespace's labels.
+    namespace's labels; `budget_generation` with one of a PodDisruptionBudget.
     """
 
     def __init__(self) -> None:
@@ -95,6 +96,9 @@ class Snapshot:
         self.node_generation = 1
         self.volume_generation = 1
         self.namespace_generation = 1
+        self.budget_generation = 1
+        self.victim_changes: Counter[str] = Counter()
+        """By node: changes of pods there that matter to nobody but who looks for victims."""
         self.memo: dict[Hashable, Any] = {}
         """Verdicts that the framework keeps from one request to the next. The snapshot never looks inside."""
         self.journal = Journal()
@@ -226,8 +230,11 @@ class Snapshot:
 
     def put_pod(self, info: PodInfo) -> None:
         """Add a pod that was read already, or write its new facts."""
-        self._victims[info.namespace, info.name] = info.victim_facts
-        self._put((info.namespace, info.name), POD, of_pod(info))
+        key, facts = (info.namespace, info.name), info.victim_facts
+        if self._victims.get(key) != facts:
+            self._victims[key] = facts
+            self.victim_changes[info.node_name] += 1
+        self._put(key, POD, of_pod(info))
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """Take a pod out."""
@@ -253,6 +260,8 @@ class Snapshot:
     def _put(self, key: Key, source: int, occupant: Occupant | None) -> None:
         before, after = self._occupants.put(key, source, occupant)
         if before == after:
+            if after is not None:  # perhaps another source: who has a berth is no victim
+                self.victim_changes[after.node_name] += 1
             return
         for one, sign in ((before, -1), (after, 1)):
             if one is not None and one.node_name in self.nodes.row_of:
@@ -264,10 +273,12 @@ class Snapshot:
         """Add a PodDisruptionBudget, or write its new facts."""
         found = DisruptionBudget.from_object(budget)
         self.budgets[found.namespace, found.name] = found
+        self.budget_generation += 1
 
     def remove_budget(self, namespace: str, name: str) -> None:
         """Take a PodDisruptionBudget out."""
         self.budgets.pop((namespace, name), None)
+        self.budget_generation += 1
 
     def set_aside(self, namespace: str, name: str) -> Occupant | None:
         """Let a berth not count, while its own pod is placed: what is kept for the pod is no obstacle to it."""

@@ -25,13 +25,14 @@ from ..errors import UnschedulableError
 from ..model.placement import Placement, PlacementRequest
 from .again import OUT
 from .contract import Code, Filter, Status
-from .diagnosis import Diagnosis, Fix, Refusal
+from .diagnosis import Diagnosis, Fix, Refusal, RowNames
 from .kept import Kept, Result, kept_for
 from .layers import Numbers, normalized, passes
-from .nominated import Nominated, Refused, contested, crowded_out, judge_all
+from .nominated import Refused, contested, crowded_out, judge_all
 from .profile import Profile
 from .sampling import Sample, sampled
 from .state import Cycle
+from .tried import Nominated
 
 FEW = 8
 """Nodes that are named in the counts; with more nobody wants to read them."""
@@ -238,7 +239,8 @@ class _Run:
         return self._done(rows, ints(1), {})
 
     def _crowded_out(self, rows: IntColumn) -> tuple[BoolColumn, Refused]:
-        return crowded_out(self.snapshot, self.cycle.request, self._filters, self.nominated or {}, rows)
+        trials = kept_for(self.profile, self.snapshot).trials
+        return crowded_out(self.snapshot, self.cycle.request, self._filters, self.nominated or {}, rows, trials)
 
     def _skipped_scores(self, rows: IntColumn) -> tuple[str, ...]:
         asked = self.profile.pre_scores
@@ -350,8 +352,7 @@ class _Run:
 
     def _refuse(self, plugin: str, status: Status, rows: IntColumn, narrowed: bool = False) -> None:
         if len(rows):
-            names = self.snapshot.nodes.names
-            self.refusals.append(Refusal(plugin, status, tuple([names[row] for row in rows.tolist()]), narrowed))
+            self.refusals.append(Refusal(plugin, status, RowNames(rows, self.snapshot.nodes.names), narrowed))
 
     def _filter(self, rows: IntColumn) -> IntColumn:
         for name, plugin in self.profile.filters:

@@ -10,9 +10,11 @@ letter.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
+from ..cluster.columns import IntColumn
 from .contract import Code, ObjectVerdict, Status
 
 MAX_NAMED = 4
@@ -30,13 +32,32 @@ class NodeVerdict:
     resolvable: bool
 
 
+class RowNames(Sequence[str]):
+    """The names of some rows of the node table as it is now: most often they are only counted."""
+
+    def __init__(self, rows: IntColumn, names: list[str]) -> None:
+        self.rows, self._names = rows, names.copy()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return RowNames(self.rows[index], self._names)
+        return self._names[int(self.rows[index])]
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Rows that one plugin refused for the same reasons. `narrowed`: by its PreFilter, which wants other nodes."""
 
     plugin: str
     status: Status
-    nodes: tuple[str, ...]
+    nodes: RowNames
     narrowed: bool = False
 
 

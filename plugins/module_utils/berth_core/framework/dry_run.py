@@ -9,17 +9,20 @@ a `DryRun`. Nothing is kept and nothing is changed: when it returns, the snapsho
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from ..cluster.columns import BoolColumn, IntColumn, np
+from ..cluster.columns import BoolColumn, IntColumn, ints, np
 from ..cluster.snapshot import Snapshot
 from ..cluster.trial import Trial
 from ..model.placement import PlacementRequest
 from .contract import Code, Dirt, Nomination
 from .diagnosis import Diagnosis
-from .nominated import Nominated, Refused, judge_all, nominate
+from .kept import kept_for
+from .nominated import Refused, judge_all, nominate
 from .profile import Profile
 from .state import Cycle
+from .tried import Nominated, Tried, asked_by
 
 
 def post_filter(
@@ -66,20 +69,20 @@ class DryRun:
         self.alone = any(plugin.filter_dirt in (Dirt.TOPOLOGY, Dirt.ALL) for _name, plugin in self._filters)
         """What leaves one node may matter on another: nodes have to be tried one at a time, not all at once."""
 
+    def tried(self, question: Hashable) -> Tried[object] | None:
+        """Return what was found by trying for pods like this one; None where that holds for this one alone."""
+        asked = asked_by(self.snapshot, self.request, self._filters)
+        return None if asked is None else kept_for(self.profile, self.snapshot).trials.to((question, asked))
+
     def resolvable_rows(self) -> IntColumn:
         """Return the rows that something could leave and make fit, in the order of the table."""
-        row_of = self.snapshot.nodes.row_of
-        rows = [
-            row_of[node]
-            for one in self.diagnosis.refusals
-            if one.status.code == Code.UNSCHEDULABLE
-            for node in one.nodes
-        ]
-        return np.array(sorted(rows), dtype=np.int64)
+        rows = [one.nodes.rows for one in self.diagnosis.refusals if one.status.code == Code.UNSCHEDULABLE]
+        return np.sort(np.concatenate(rows)) if rows else ints(0)
 
     def status_of(self, node: str) -> Code:
         """Return what was said of a node: unresolvable where nothing was."""
-        said = (one.status.code for one in self.diagnosis.refusals if node in one.nodes)
+        row = self.snapshot.nodes.row_of.get(node)
+        said = (one.status.code for one in self.diagnosis.refusals if row in one.nodes.rows)
         return next(said, Code.UNRESOLVABLE)
 
     def fits(self, trial: Trial, rows: IntColumn) -> tuple[BoolColumn, Refused]:

@@ -23,6 +23,7 @@ from .layers import PASSED, STEP, FilterLayer, Numbers, Placed, ScoreLayer, Tabl
 from .profile import Profile, Scorer
 from .shelf import Shelf
 from .state import Cycle
+from .tried import Trials
 
 AGAIN_BYTES = 24 << 20
 """About 2,400 shapes of pods at 5,000 nodes, beside what is kept under the plugins' keys."""
@@ -93,6 +94,7 @@ class Kept:
         self._again = Shelf(AGAIN_BYTES)
         self.fits = Diagnosis(len(snapshot.nodes))
         """What is to be said of a pod that has its place."""
+        self.trials = Trials()
         self._size, self._type = len(snapshot.nodes), total_type(sum(one.weight for one in profile.scorers))
         self._groups: dict[tuple[str, ...], tuple[tuple[Group, ...], tuple[str, ...]]] = {}
         self._score_groups: dict[tuple[str, ...], tuple[ScoreGroup, ...]] = {}
@@ -165,12 +167,14 @@ class Kept:
     def refusals(self, result: Result) -> list[tuple[str, Status, IntColumn]]:
         """Return who refused which rows, in the order of the profile: (plugin, status, rows)."""
         codes = result.standing.codes() if result.codes is None else result.codes
-        found = []
-        for code in np.unique(codes).tolist():
-            if code != PASSED:
-                place, number = divmod(code, STEP)
-                plugin, _filter = self.profile.filters[place]
-                found.append((plugin, self._tables[place][number], (codes == code).nonzero()[0]))
+        found, code = [], int(codes.min(initial=PASSED))
+        while code != PASSED:  # few reasons for many rows: sorting them all takes longer
+            place, number = divmod(code, STEP)
+            plugin, _filter = self.profile.filters[place]
+            refused = codes == code
+            found.append((plugin, self._tables[place][number], refused.nonzero()[0]))
+            codes = np.where(refused, PASSED, codes)
+            code = int(codes.min(initial=PASSED))
         return found
 
     # -- pods like one before

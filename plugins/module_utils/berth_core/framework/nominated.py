@@ -10,7 +10,9 @@ pass both with them and without them, for they may yet go elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Optional
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, np
 from ..cluster.occupants import Key, of_pod
@@ -18,11 +20,10 @@ from ..cluster.snapshot import Snapshot
 from ..cluster.trial import Trial
 from ..model.placement import PlacementRequest
 from ..model.pod import PodInfo
-from .contract import Dirt, Filter, Status, Verdict
+from .contract import Filter, Status, Verdict
 from .state import Cycle
+from .tried import Nominated, Trials, asked_by, yields_to
 
-Nominated = Mapping[str, Sequence[PodInfo]]
-"""Nominated pods by node."""
 Filters = Sequence[tuple[str, Filter]]
 Refused = list[tuple[str, Status, IntColumn]]
 """(plugin, what it said, rows)"""
@@ -70,11 +71,6 @@ class Nominations:
                 del self.by_node[node]
 
 
-def yields_to(pod: PodInfo, nominated: Nominated, node: str) -> list[PodInfo]:
-    """Return the pods nominated to a node whose room the pod must leave alone."""
-    return [one for one in nominated.get(node, ()) if one.priority >= pod.priority and one.uid != pod.uid]
-
-
 def contested(snapshot: Snapshot, pod: PodInfo, nominated: Nominated) -> IntColumn:
     """Return the rows on which the pod has to yield to somebody, in the order of the table."""
     row_of = snapshot.nodes.row_of
@@ -94,21 +90,53 @@ def nominate(trial: Trial, pod: PodInfo, nominated: Nominated, nodes: Iterable[s
 
 
 def crowded_out(
-    snapshot: Snapshot, request: PlacementRequest, filters: Filters, nominated: Nominated, rows: IntColumn
+    snapshot: Snapshot,
+    request: PlacementRequest,
+    filters: Filters,
+    nominated: Nominated,
+    rows: IntColumn,
+    trials: Trials,
 ) -> tuple[BoolColumn, Refused]:
     """Return which of the rows pass with those counted that are nominated to them, and who refused the others.
 
     Where a filter looks at other nodes, one row is asked at a time: a pod counts on its own node alone.
     """
-    apart = any(plugin.filter_dirt in (Dirt.TOPOLOGY, Dirt.ALL) for _name, plugin in filters)
-    passed, refused = bools(len(rows)), []
-    for asked in every_row(len(rows)).reshape(-1, 1) if apart else [every_row(len(rows))]:
+    asked, pod, nodes = asked_by(snapshot, request, filters), request.pod, snapshot.nodes
+
+    def find(listed: list[int]) -> dict[int, Said]:
         with snapshot.trial() as trial:
-            names = [snapshot.nodes.names[int(row)] for row in rows[asked]]
-            nominate(trial, request.pod, nominated, names)
-            passed[asked], more = judge_all(snapshot, request, filters, rows[asked])
-        refused += more
-    return passed, refused
+            nominate(trial, pod, nominated, [nodes.names[row] for row in listed])
+            _passed, refused = judge_all(snapshot, request, filters, np.array(listed, dtype=np.int64))
+        return {**dict.fromkeys(listed), **said_of(refused)}
+
+    if asked is None:
+        found = {row: said for one in rows.tolist() for row, said in find([one]).items()}
+    else:
+        found = trials.to(("crowded out", asked)).ask(  # type: ignore[assignment]
+            rows.tolist(),
+            lambda row: (nodes.generation.item(row), *yields_to(pod, nominated, nodes.names[row])),
+            find,
+        )
+    passed: BoolColumn = np.array([said is None for said in found.values()], dtype=np.bool_)
+    return passed, gathered(found)
+
+
+Said = Optional[tuple[str, Status]]
+"""Of one row: the plugin that refused it and what it said, None where it passed."""
+
+
+def said_of(refused: Refused) -> dict[int, Said]:
+    """Return what was said by row."""
+    return {row: (name, status) for name, status, rows in refused for row in rows.tolist()}
+
+
+def gathered(said: dict[int, Said]) -> Refused:
+    """Return the rows by what was said of them."""
+    by_reason: dict[tuple[str, Status], list[int]] = defaultdict(list)
+    for row, one in said.items():
+        if one is not None:
+            by_reason[one].append(row)
+    return [(name, status, np.array(rows, dtype=np.int64)) for (name, status), rows in by_reason.items()]
 
 
 def judge_all(

@@ -13,17 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster.columns import IntColumn, np
+from ..cluster.columns import bools, np
 from ..errors import InputError
 from ..framework.contract import Code, Nomination, unresolvable
-from ..framework.diagnosis import Diagnosis, Refusal
+from ..framework.diagnosis import Diagnosis, Refusal, RowNames
 from ..framework.dry_run import DryRun
 from ..framework.nominated import Refused
 from ..model.fields import integer
 from .args import known_only
-from .victims import Candidate, best, select_victims
+from .victims import Candidate, best, find_victims
 
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
+
+MOST_ROUNDS = 8
+"""As many nodes are tried at a time as are missing, but no less than this part of those wanted."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,17 @@ class DefaultPreemption:
         rows = run.resolvable_rows()
         wanted = self.wanted(len(rows))
         rows = np.roll(rows, -(offset % len(rows))) if len(rows) else rows
-        size = 1 if run.alone else wanted
         harmless: list[Candidate] = []
         violating: list[Candidate] = []
         refused: Refused = []
-        for chunk in _chunks(rows, size):
-            found, out = select_victims(run, chunk)
+        while len(rows):
+            missing = max(wanted - len(harmless) - len(violating), wanted // MOST_ROUNDS, 1)
+            chunk, rows = np.split(rows, [1 if run.alone else missing])
+            found, out = find_victims(run, chunk)
             refused += out
-            for row in chunk:
-                if int(row) in found:
-                    one = found[int(row)]
+            for row in chunk.tolist():
+                if row in found:
+                    one = found[row]
                     (violating if one.violations else harmless).append(one)
                     if harmless and len(harmless) + len(violating) >= wanted:
                         return harmless + violating, refused
@@ -104,14 +108,13 @@ def ineligible(run: DryRun) -> str:
     return ""
 
 
-def _chunks(rows: IntColumn, size: int) -> list[IntColumn]:
-    return [rows[start : start + size] for start in range(0, len(rows), size)] if len(rows) else []
-
-
 def _diagnosis(run: DryRun, refused: Refused) -> Diagnosis:
     """Return what is said of all nodes: of those that were not tried that it would not help."""
     names = run.snapshot.nodes.names
-    said = [Refusal(plugin, status, tuple(names[int(row)] for row in rows)) for plugin, status, rows in refused]
-    tried = {node for one in said for node in one.nodes}
-    others = tuple(name for name in names if name not in tried)
-    return Diagnosis(len(names), (*said, *([Refusal("DefaultPreemption", NOT_HELPFUL, others)] if others else ())))
+    said = [Refusal(plugin, status, RowNames(rows, names)) for plugin, status, rows in refused]
+    others = bools(len(names), True)
+    for one in said:
+        others[one.nodes.rows] = False
+    if others.any():
+        said.append(Refusal("DefaultPreemption", NOT_HELPFUL, RowNames(others.nonzero()[0], names)))
+    return Diagnosis(len(names), tuple(said))

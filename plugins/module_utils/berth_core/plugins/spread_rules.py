@@ -109,7 +109,8 @@ class Musts:
 
     def __init__(self, cycle: Cycle, constraints: Constraints) -> None:
         self._all = [_Must(cycle, one, constraints) for one in constraints]
-        self._versions: list[int] = []
+        self._nodes = len(cycle.snapshot.nodes)
+        self._versions: list[int] | None = None
         self._codes, self._passes = ints(0), bools(0)
 
     @property
@@ -120,7 +121,7 @@ class Musts:
     def _refresh(self) -> None:
         versions = [one.sums.version for one in self._all]
         if versions != self._versions:
-            self._codes = self._all[0].codes()
+            self._codes = self._all[0].codes() if self._all else ints(self._nodes)
             for one in self._all[1:]:  # the first that says something decides
                 self._codes = np.where(self._codes == FITS, one.codes(), self._codes)
             self._passes = self._codes == FITS

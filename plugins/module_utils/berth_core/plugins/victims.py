@@ -9,14 +9,16 @@ first of each node is put back, then the second, and so on; each round is one qu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..cluster.columns import IntColumn, np
 from ..cluster.trial import Trial
 from ..framework.contract import unresolvable
 from ..framework.dry_run import DryRun
-from ..framework.nominated import Refused
+from ..framework.nominated import Refused, gathered, said_of
+from ..framework.tried import yields_to
 from ..model.preemption import DisruptionBudget, VictimFacts
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
@@ -34,6 +36,17 @@ class Candidate:
     node: str
     victims: tuple[VictimFacts, ...]
     violations: int
+
+    @cached_property
+    def rank(self) -> tuple[int, int, int, int]:
+        """Return how much is lost, first what weighs most."""
+        total = sum(pod.priority + LOWEST_PRIORITY for pod in self.victims)
+        return (self.violations, self.victims[0].priority, total, len(self.victims))
+
+    @cached_property
+    def oldest(self) -> str:
+        """Return when the first of the most important victims started."""
+        return min(pod.started for pod in self.victims if pod.priority == self.victims[0].priority)
 
 
 @dataclass
@@ -74,8 +87,32 @@ def split_by_budget(
     return violating, harmless
 
 
+def find_victims(run: DryRun, rows: IntColumn) -> tuple[dict[int, Candidate], Refused]:
+    """Return per row the pods that have to go, and what is said of rows where that does not help.
+
+    What was found for a pod like this one holds while nothing comes to the row's node or leaves it.
+    """
+    snapshot, pod = run.snapshot, run.request.pod
+    tried = run.tried(("victims", pod.priority))
+    if tried is None:
+        return select_victims(run, rows)
+
+    def stamp(row: int) -> Hashable:
+        node = snapshot.nodes.names[row]
+        changes = (snapshot.nodes.generation.item(row), snapshot.victim_changes[node], snapshot.budget_generation)
+        return (*changes, *yields_to(pod, run.nominated, node))
+
+    def find(stale: list[int]) -> dict[int, object]:
+        found, refused = select_victims(run, np.array(stale, dtype=np.int64))
+        return {**dict.fromkeys(stale), **said_of(refused), **found}
+
+    answers = tried.ask(rows.tolist(), stamp, find)
+    found = {row: one for row, one in answers.items() if isinstance(one, Candidate)}
+    return found, gathered({row: one for row, one in answers.items() if isinstance(one, tuple)})
+
+
 def select_victims(run: DryRun, rows: IntColumn) -> tuple[dict[int, Candidate], Refused]:
-    """Return per row the pods that have to go, and what is said of rows where that does not help."""
+    """Return the same, found anew."""
     refused: Refused = []
     nodes: dict[int, _Node] = {}
     budgets = sorted(run.snapshot.budgets.values(), key=lambda one: (one.namespace, one.name))
@@ -133,17 +170,7 @@ def best(candidates: Sequence[Candidate]) -> list[Candidate]:
     In this order: fewest violated budgets, lowest priority of the most important victim, smallest sum of priorities,
     fewest victims, and the latest start of the oldest among the most important victims.
     """
-    rank = {one.node: _rank(one) for one in candidates}
-    least = min(rank.values())
-    equal = [one for one in candidates if rank[one.node] == least]
-    latest = max(_oldest(one) for one in equal)
-    return [one for one in equal if _oldest(one) == latest]
-
-
-def _rank(one: Candidate) -> tuple[int, int, int, int]:
-    total = sum(pod.priority + LOWEST_PRIORITY for pod in one.victims)
-    return (one.violations, one.victims[0].priority, total, len(one.victims))
-
-
-def _oldest(one: Candidate) -> str:
-    return min(pod.started for pod in one.victims if pod.priority == one.victims[0].priority)
+    least = min(one.rank for one in candidates)
+    equal = [one for one in candidates if one.rank == least]
+    latest = max(one.oldest for one in equal)
+    return [one for one in equal if one.oldest == latest]
