@@ -63,13 +63,9 @@ seealso:
 """
 
 EXAMPLES = r"""
-# berth.yml: ansible-inventory -i berth.yml --graph
-plugin: berth.stateful.cluster
-kubeconfig: ~/.kube/config
-
----
 # storage.berth.yml: groups by zone, a variable of our own, a cache that lives for five minutes
 plugin: berth.stateful.cluster
+kubeconfig: ~/.kube/config
 label_selectors:
   - node-role.kubernetes.io/control-plane!=
 compose:
@@ -84,14 +80,6 @@ cache: true
 cache_plugin: ansible.builtin.jsonfile
 cache_connection: /tmp/berth-inventory
 cache_timeout: 300
-
----
-# disks.berth.yml: each disk a host, grouped by its StorageClass
-plugin: berth.stateful.cluster
-as_hosts: [disks]
-keyed_groups:
-  - key: berth_local_disk.storage_class
-    prefix: class
 """
 
 import hashlib

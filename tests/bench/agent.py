@@ -82,11 +82,17 @@ def _writes(figures: str, whose: str) -> float:
 class Watched(Protocol):
     """An agent that is measured."""
 
-    def cpu(self) -> float: ...
+    def cpu(self) -> float:
+        """Seconds of processor time since it began."""
+        ...
 
-    def memory(self) -> float: ...
+    def memory(self) -> float:
+        """Resident memory in MB (10^6)."""
+        ...
 
-    def figures(self) -> str: ...
+    def figures(self) -> str:
+        """What /metrics answers."""
+        ...
 
 
 class _Agent:

@@ -1,0 +1,103 @@
+"""The pages of the documentation, and every example in them with what it is. Nothing is left out: see `kind_of`.
+
+Examples are fenced blocks with a language, and what plugins show as EXAMPLES. What kind a YAML block is, its content
+says; a block that nobody can tell is an error, and each kind has a test (tests/tools/test_page_examples.py,
+tests/apiserver/test_page_manifests.py).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("roles/*/README.md")])
+PLUGINS = sorted(path for path in ROOT.glob("plugins/*/*.py") if "\nEXAMPLES = " in path.read_text(encoding="utf-8"))
+#: Languages of what is shown and not run: what a program printed, a diagram.
+SHOWN = ("text", "mermaid")
+
+
+class Example(NamedTuple):
+    """``code_block``: Markdown's other, indented form, which has no language."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        """Where a person finds it."""
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def documents(self) -> list[Any]:
+        """What is in the YAML. Raises yaml.YAMLError."""
+        return list(yaml.safe_load_all(self.text))
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """Every block of code of a page, in lists and quotes too."""
+    for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
+        if token.type in ("fence", "code_block"):
+            assert token.map is not None
+            language = token.info.strip() if token.type == "fence" else token.type
+            yield Example(page, token.map[0] + 1, language, token.content)
+
+
+def shown_by(plugin: Path) -> Iterator[Example]:
+    """Its EXAMPLES."""
+    for node in ast.parse(plugin.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["EXAMPLES"]:
+            yield Example(plugin, node.lineno, "yaml", ast.literal_eval(node.value))
+
+
+def kind_of(example: Example) -> str:
+    """The language, or what the YAML is. Raises ValueError where there is no telling, so no check either."""
+    if example.language != "yaml":
+        return example.language
+    kinds = {_document_kind(document, example.text) for document in example.documents}
+    if len(kinds) != 1 or None in kinds:
+        raise ValueError(f"{example.id} is none of what is checked: {', '.join(sorted(map(str, kinds)))}")
+    return str(kinds.pop())
+
+
+def every() -> list[Example]:
+    """Those of all pages and plugins."""
+    return [*chain.from_iterable(map(examples, PAGES)), *chain.from_iterable(map(shown_by, PLUGINS))]
+
+
+def of_kind(kind: str) -> list[Example]:
+    return [example for example in every() if example.language == "yaml" and kind_of(example) == kind]
+
+
+def counted() -> Counter[str]:
+    """How many there are of each kind; what is only shown is no example."""
+    return Counter(kind_of(example) for example in every() if example.language not in SHOWN)
+
+
+def _document_kind(document: Any, text: str) -> str | None:
+    if isinstance(document, list):
+        return "playbook" if all("hosts" in play for play in document) else "tasks"
+    found = [kind for kind, is_it in _MAPPINGS.items() if isinstance(document, dict) and is_it(document, text)]
+    return found[0] if len(found) == 1 else None
+
+
+#: What a mapping is. A file that Kubernetes does not know is named by its first line.
+_MAPPINGS = {
+    "scheduler": lambda value, _: value.get("kind") == "KubeSchedulerConfiguration",
+    "manifest": lambda value, _: {"apiVersion", "kind", "metadata"} <= value.keys(),
+    "inventory": lambda value, _: value.get("plugin") == "berth.stateful.cluster",
+    "module_defaults": lambda value, _: value.keys() == {"module_defaults"},
+    "prometheus": lambda value, _: "scrape_configs" in value,
+    "host_vars": lambda _, text: text.startswith(("# host_vars/", "# group_vars/")),
+    "agent": lambda _, text: text.startswith("# /etc/berth/agent.yaml"),
+    "devices": lambda _, text: text.startswith("# /etc/berth/devices.d/"),
+}
