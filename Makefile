@@ -97,7 +97,7 @@ collection: venv venv-lint ## build the tarball, install it into an empty path, 
 		python -m galaxy_importer.main berth-stateful-*.tar.gz 2>&1 | tee importer.log
 	@! grep -E '^(WARNING|ERROR)' build/collection/importer.log
 
-.PHONY: docs
+.PHONY: docs docs-site
 docs: venv venv-lint ## what the pages take from the code; check and render the plugins' documentation; the changelog
 	$(BIN)/python tools/generated_docs.py
 	@python3 tools/snapshot.py build/tree
@@ -106,6 +106,11 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 	@rm -rf build/docs && mkdir -m 0700 build/docs
 	PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" \
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
+
+docs-site: venv venv-lint ## the documentation as a site, build/site/html: every link leads somewhere; how many examples are checked
+	@python3 tools/snapshot.py build/site-tree
+	PATH="$(CURDIR)/$(LINT):$$PATH" $(LINT)/python tools/docs_site.py build/site-tree build/site
+	@$(BIN)/python -m tests.support.pages
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
 .PHONY: cluster oracle dev apiserver daemons vm chaos integration molecule
@@ -146,7 +151,7 @@ matrix: venv-matrix ## every supported ansible-core with the Pythons of its cont
 # The virtual machine is emulated by one core and waits a lot: what computes on the other meanwhile minds it least.
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
-		deps venv venv-lint lint-python lint-yaml unit cluster 'vm&' sanity collection docs lint-go oracle molecule \
+		deps venv venv-lint lint-python lint-yaml unit cluster 'vm&' sanity collection docs docs-site lint-go oracle molecule \
 		dev apiserver wait daemons integration chaos
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one

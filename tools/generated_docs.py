@@ -1,7 +1,7 @@
-"""Write what the documentation takes from the code: the state table of a berth, the tree of errors.
+"""Write what the documentation takes from the code: the state table of a berth, the tree of errors, the API.
 
-    python3 tools/generated_docs.py           write it into docs/architecture.md
-    python3 tools/generated_docs.py --check   fail where the file is not current
+    python3 tools/generated_docs.py           write it into docs/architecture.md and docs/guides/api.md
+    python3 tools/generated_docs.py --check   fail where a page is not current
 
 `make docs` writes, tests/tools/test_generated_docs.py checks. A page marks each place with a comment
 `<!-- generated: NAME -->` and its end with `<!-- end -->`; what stands outside is written by people.
@@ -14,10 +14,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from api_reference import api_objects
+
 from berth_core import errors
 from berth_core.app import states
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 PLACE = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -42,32 +44,36 @@ def error_tree() -> str:
     return "```text\n" + "\n".join(tree) + "\n```\n"
 
 
-PARTS: dict[str, Callable[[], str]] = {
-    "error-tree": error_tree,
-    "state-diagram": state_diagram,
-    "state-table": state_table,
+Parts = dict[str, Callable[[], str]]
+PAGES: dict[str, Parts] = {
+    "architecture.md": {"error-tree": error_tree, "state-diagram": state_diagram, "state-table": state_table},
+    "guides/api.md": {"api-objects": api_objects},
 }
 
 
-def filled(text: str) -> str:
+def filled(name: str, text: str, parts: Parts) -> str:
     """The page with every marked place filled anew; an unknown place is an error, and so is a part without one."""
     found = {match["name"] for match in PLACE.finditer(text)}
-    if found != set(PARTS):
-        sys.exit(f"{PAGE.name}: marked places {sorted(found)}, parts {sorted(PARTS)}")
-    return PLACE.sub(lambda match: match[1] + PARTS[match["name"]]() + match[3], text)
+    if found != set(parts):
+        sys.exit(f"{name}: marked places {sorted(found)}, parts {sorted(parts)}")
+    return PLACE.sub(lambda match: match[1] + parts[match["name"]]() + match[3], text)
 
 
 def main() -> int:
-    text = PAGE.read_text(encoding="utf-8")
-    wanted = filled(text)
-    if text == wanted:
-        return 0
-    if "--check" in sys.argv[1:]:
-        print(f"{PAGE.name} is not current: run `make docs`", file=sys.stderr)
-        return 1
-    PAGE.write_text(wanted, encoding="utf-8")
-    print(f"{PAGE.name} written")
-    return 0
+    stale = 0
+    for name, parts in PAGES.items():
+        page = DOCS / name
+        text = page.read_text(encoding="utf-8")
+        wanted = filled(name, text, parts)
+        if text == wanted:
+            continue
+        if "--check" in sys.argv[1:]:
+            print(f"{name} is not current: run `make docs`", file=sys.stderr)
+            stale = 1
+        else:
+            page.write_text(wanted, encoding="utf-8")
+            print(f"{name} written")
+    return stale
 
 
 if __name__ == "__main__":

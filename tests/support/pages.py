@@ -101,3 +101,10 @@ _MAPPINGS = {
     "agent": lambda _, text: text.startswith("# /etc/berth/agent.yaml"),
     "devices": lambda _, text: text.startswith("# /etc/berth/devices.d/"),
 }
+
+
+if __name__ == "__main__":
+    found = counted()
+    told = ", ".join(f"{count} {kind}" for kind, count in found.most_common())
+    where = f"{len(PAGES)} pages and {len(PLUGINS)} plugins"
+    print(f"documentation examples: {found.total()} in {where}, all with a check: {told}")

@@ -1,4 +1,4 @@
-"""docs/architecture.md shows the tables of the code as they are."""
+"""The pages show the tables of the code, and the fields of the custom resources, as they are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from berth_core.app import states
 
@@ -17,19 +19,22 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_architecture_is_current() -> None:
+def test_the_pages_are_current() -> None:
     answer = run(ROOT, "--check")
     assert answer.returncode == 0, answer.stderr
 
 
-def test_a_stale_page_is_seen_and_mended(tmp_path: Path) -> None:
-    for name in ("docs/architecture.md", "tools/generated_docs.py"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    page = tmp_path / "docs" / "architecture.md"
+@pytest.mark.parametrize(
+    ("name", "now"), [("architecture.md", f"--> {states.BOUND}"), ("guides/api.md", "`spec.nodeName`*")]
+)
+def test_a_stale_page_is_seen_and_mended(tmp_path: Path, name: str, now: str) -> None:
+    for part in ("docs", "tools", "deploy/crds"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    page = tmp_path / "docs" / name
     current = page.read_text()
-    page.write_text(current.replace(f"--> {states.BOUND}", "--> Elsewhere", 1))
+    page.write_text(current.replace(now, "elsewhere", 1))
 
+    assert page.read_text() != current
     assert run(tmp_path, "--check").returncode == 1
     assert run(tmp_path).returncode == 0
     assert page.read_text() == current

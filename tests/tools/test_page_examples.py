@@ -11,7 +11,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from berth_agent.config import device_class_check
 from berth_agent.config_check import check_text
 from berth_agent.devices.described import problems_of
 from berth_core.config.configuration import SchedulerConfiguration
+from berth_scheduler.outside import known_plugins
 from tests.support import pages
 from tests.support.documented import unknown_options
 from tests.support.pages import Example
@@ -31,7 +34,7 @@ BIN = Path(sys.executable).parent
 #: What this file and its neighbour with an API server check; another kind has no test.
 KINDS = {
     *("playbook", "tasks", "module_defaults", "host_vars", "agent", "devices", "scheduler", "prometheus", "console"),
-    *("manifest", "inventory"),
+    *("manifest", "inventory", "toml"),
 }
 OURS = ("berth-agent", "berth-controller", "berth-scheduler", "berth-dev", "kubectl berth")
 
@@ -108,9 +111,25 @@ def test_descriptions_of_devices(example: Example) -> None:
 
 
 @ids("scheduler")
-def test_configurations_of_the_scheduler(example: Example) -> None:
+def test_configurations_of_the_scheduler(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the plugins of the examples, found as an installed package's are."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
+    points = [point for each in pages.every() if each.language == "toml" for point in entry_points(each)]
     (document,) = example.documents
-    SchedulerConfiguration.parse(document)
+    SchedulerConfiguration.parse(document, *known_plugins(points))
+
+
+def entry_points(example: Example) -> Iterator[EntryPoint]:
+    """Those of a package's pyproject.toml."""
+    for group, named in tomllib.loads(example.text)["project"]["entry-points"].items():
+        yield from (EntryPoint(name, value, group) for name, value in named.items())
+
+
+def test_packages_name_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
+    found = [point for each in pages.every() if each.language == "toml" for point in entry_points(each)]
+    assert found
+    assert [point.load().name for point in found] == [point.name for point in found]
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="prometheus is not installed (make deps)")

@@ -55,10 +55,9 @@ class Probe:
         self._process = self._machine.start(argv)
         stdin = self._process.stdin
         if stdin is not None:
-            with contextlib.suppress(BrokenPipeError):  # it has failed already: look tells why
+            with contextlib.suppress(BrokenPipeError), stdin:  # it has failed already: look tells why
                 if point:  # the data fits into the pipe's buffer: this never waits
                     stdin.write(os.urandom(16) * (_BLOCK // 16))
-                stdin.close()
             self._process.stdin = None
 
     def look(self, seconds: float) -> Tried | None:

@@ -58,6 +58,23 @@ def test_an_error_is_told_in_its_own_words(tmp_path: Path) -> None:
     assert "Is a directory" in answer.note
 
 
+def test_a_command_that_has_failed_before_it_is_written_to_leaves_no_pipe_open(tmp_path: Path) -> None:
+    class Failed(Machine):
+        def start(self, *arguments):
+            self.process = super().start(*arguments)
+            self.stdin = self.process.stdin
+            self.process.wait(timeout=30)
+            return self.process
+
+    machine = Failed()
+    (tmp_path / "data").mkdir()
+    (tmp_path / PROBE_FILE).mkdir()
+    probe = Probe(machine)
+    probe.start("/dev/none", str(tmp_path))
+    assert machine.stdin.closed
+    assert "Is a directory" in tried(probe).note
+
+
 def test_a_full_filesystem_is_no_broken_disk(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / PROBE_FILE).symlink_to("/dev/full")
