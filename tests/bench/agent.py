@@ -84,15 +84,12 @@ class Watched(Protocol):
 
     def cpu(self) -> float:
         """Seconds of processor time since it began."""
-        ...
 
     def memory(self) -> float:
         """Resident memory in MB (10^6)."""
-        ...
 
     def figures(self) -> str:
         """What /metrics answers."""
-        ...
 
 
 class _Agent:
