@@ -17,6 +17,7 @@ __all__ = [
     "BoolColumn",
     "FloatColumn",
     "IntColumn",
+    "at_rows",
     "bools",
     "every_row",
     "ints",
@@ -73,6 +74,11 @@ def with_row(column: Any, row: int) -> Any:
     room[row + 1 : size + 1] = column[row:]
     room[row] = 0
     return room[: size + 1]
+
+
+def at_rows(rows: IntColumn, length: int) -> IntColumn | slice:
+    """Return what takes ascending rows out of a column of a length: nothing is copied where that is all of them."""
+    return slice(None) if len(rows) == length else rows
 
 
 def every_row(length: int) -> IntColumn:

@@ -30,11 +30,15 @@ class Journal:
             self._forgotten = self._generations[-MOST - 1]
             del self._generations[:-MOST], self._rows[:-MOST]
 
-    def since(self, generation: int) -> list[int] | None:
-        """Return the rows that changed after a generation, ascending; None where that is not known any more."""
-        if generation < self._forgotten:
+    def since(self, generation: int, most: int = MOST) -> list[int] | None:
+        """Return the rows that changed after a generation, ascending.
+
+        None where that is not known any more, or there were more changes than `most`.
+        """
+        first = bisect_right(self._generations, generation)
+        if generation < self._forgotten or len(self._rows) - first > most:
             return None
-        return sorted(set(self._rows[bisect_right(self._generations, generation) :]))
+        return sorted(set(self._rows[first:]))
 
     def forget(self, generation: int) -> None:
         """Forget everything up to a generation: rows have moved."""

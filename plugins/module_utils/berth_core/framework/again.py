@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Callable, NamedTuple
 
-from ..cluster.columns import BoolColumn, IntColumn, ints, np
+from ..cluster.columns import BoolColumn, IntColumn, at_rows, ints, np
 from ..cluster.snapshot import Snapshot
 from .contract import MAX_SCORE, Followed, RowFilter, RowScore, Source
 from .layers import FEW, PASSED, Numbers, Placed, ScoreLayer, Tables, in_range, judge, total_type
@@ -30,8 +30,16 @@ OUT = -1
 """Stands in the place of a total where a filter refuses the row."""
 SMALL = (1 << 15) - 1
 
-RowFilters = list[tuple[str, Callable[[int], bool]]]
-RowScores = list[tuple[str, int, Callable[[int], int]]]
+RowFilters = Sequence[tuple[str, Callable[[int], bool]]]
+RowScores = Sequence[tuple[str, int, Callable[[int], int]]]
+
+
+class ByRow(NamedTuple):
+    """What judges and rates single rows. `known`: whether every plugin has such a way."""
+
+    filters: RowFilters
+    scores: RowScores
+    known: bool
 
 
 class Beside(NamedTuple):
@@ -67,7 +75,7 @@ class Again:
         self._stamp = self._stamp_of(snapshot)
         self._seen = snapshot.generation
         self._asked, self._tables = asked, tables
-        self._by_row = _by_row(cycle, asked)
+        self._by_row: ByRow | None = None
         weights = sum(one.weight for part in (asked.scorers, asked.others, asked.followed) for one in part)
         self._narrowed = any(one.filters for one in asked.followed)
         self._settled = True
@@ -98,7 +106,7 @@ class Again:
         self._part = self._of_others(cycle, rows, passed, computed)
         self._settle(rows)
         self.nbytes += 0 if isinstance(self._part, int) else self._part.nbytes
-        self.totals[rows] = totals
+        self.totals[at_rows(rows, len(self.totals))] = totals
         self._count(len(rows))
 
     def _count(self, feasible: int) -> None:
@@ -110,8 +118,8 @@ class Again:
         snapshot = cycle.snapshot
         if self._seen == snapshot.generation:
             return
-        lately = snapshot.journal.since(self._seen)
-        if lately is None or len(lately) > FEW or not self._one_by_one(lately, computed):
+        lately = snapshot.journal.since(self._seen, FEW)
+        if lately is None or not self._one_by_one(cycle, lately, computed):
             rows = snapshot.changed_since(self._seen)
             rows = rows[self._asked.allowed[rows]]
             if len(rows):
@@ -143,12 +151,12 @@ class Again:
                     ranks[rows] += one.weight * in_range(one.name, scores)
         return ranks, len(rows)
 
-    def _one_by_one(self, rows: list[int], computed: Numbers) -> bool:
+    def _one_by_one(self, cycle: Cycle, rows: list[int], computed: Numbers) -> bool:
         """Ask about a few rows; False where it must be done as for many: another set of rows passes."""
-        if self._by_row is None:
-            return False
-        filters, scorers = self._by_row
-        for row in rows:
+        if self._by_row is None:  # not for the first of a kind, which may have no second
+            self._by_row = _by_row(cycle, self._asked)
+        filters, scorers, known = self._by_row
+        for row in rows if known else ():
             if not self._asked.allowed[row]:
                 continue
             passes = True
@@ -168,7 +176,7 @@ class Again:
                         in_range(name, ints(1, score))
                     total += weight * score
                 self.totals[row] = total
-        return True
+        return known
 
     def _judge(self, cycle: Cycle, rows: IntColumn, computed: Numbers) -> None:
         passes: BoolColumn = judge(cycle, self._asked.filters, rows, self._tables, computed) == PASSED
@@ -200,26 +208,27 @@ class Again:
     def _of_others(self, cycle: Cycle, rows: IntColumn, passed: BoolColumn, computed: Numbers) -> IntColumn | int:
         """Return the sum of the other scores: a number where it is the same for all rows that pass."""
         found: IntColumn = np.zeros(len(passed), dtype=self.totals.dtype)
+        at = at_rows(rows, len(passed))
         for one in self._asked.others if len(rows) else ():
-            found[rows] += one.total(cycle, rows, passed, computed)[rows]
-        values = found[rows]
+            found[at] += one.total(cycle, rows, passed, computed)[at]
+        values = found[at]
         if not len(values) or (values == values[0]).all():
             return int(values[0]) if len(values) else 0
         return found
 
 
-def _by_row(cycle: Cycle, asked: Asked) -> tuple[RowFilters, RowScores] | None:
-    """Return what judges and rates single rows, None where a plugin knows no such way."""
-    filters: RowFilters = []
-    scores: RowScores = []
+def _by_row(cycle: Cycle, asked: Asked) -> ByRow:
+    """Return what judges and rates single rows."""
+    filters: list[tuple[str, Callable[[int], bool]]] = []
+    scores: list[tuple[str, int, Callable[[int], int]]] = []
     for _place, name, plugin in asked.filters:
         judge_row = plugin.row_filter(cycle) if isinstance(plugin, RowFilter) else None
         if judge_row is None:
-            return None
+            return ByRow((), (), False)
         filters.append((name, judge_row))
     for one in asked.scorers:
         rate_row = one.plugin.row_score(cycle) if isinstance(one.plugin, RowScore) else None
         if rate_row is None:
-            return None
+            return ByRow((), (), False)
         scores.append((one.name, one.weight, rate_row))
-    return filters, scores
+    return ByRow(filters, scores, True)

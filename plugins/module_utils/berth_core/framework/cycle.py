@@ -250,8 +250,10 @@ class _Run:
         placement = self._reserve(int(rows[int(total.argmax())]))
         names = self.snapshot.nodes.names
         diagnosis = self._diagnosis() if self.explain else Diagnosis(len(names))
-        ranks = np.full(len(names), OUT, dtype=np.int64)
-        ranks[rows] = total
+        ranks = total
+        if len(rows) < len(names):
+            ranks = np.full(len(names), OUT, dtype=np.int64)
+            ranks[rows] = total
         return Outcome(placement, diagnosis, self.counts, scores, names, ranks, self.looked_at)
 
     # -- from what is known

@@ -43,8 +43,10 @@ class RowNames(Sequence[str]):
 
     @overload
     def __getitem__(self, index: int) -> str: ...
+
     @overload
     def __getitem__(self, index: slice) -> Sequence[str]: ...
+
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         if isinstance(index, slice):
             return RowNames(self.rows[index], self._names)

@@ -226,17 +226,16 @@ class Kept:
         if self.profile.readers is None:
             return None
         following = {one.name: one for one in self.profile.follows}
-        reads = {name: plugin.reads(cycle) for name, plugin in self.profile.readers}
-        sources = frozenset().union(*reads.values())
-        unknown = [name for name, found in reads.items() if Source.PODS in found and name not in following]
-        for group in filters:
-            unknown += [one[1] for one in group.filters if group.dirt not in _ALONE and one[1] not in following]
-        for rating in scorers:
-            unknown += [one.name for one in rating.scorers if rating.dirt not in _ALONE and one.name not in following]
-        if unknown or Source.MORE in sources:
+        reads = [(name, plugin.reads(cycle)) for name, plugin in self.profile.readers]
+        sources = frozenset().union(*(found for _name, found in reads if found))
+        elsewhere = [name for name, found in reads if found and Source.PODS in found]
+        asked = [one[1] for group in filters if group.dirt not in _ALONE for one in group.filters]
+        asked += [one.name for rating in scorers if rating.dirt not in _ALONE for one in rating.scorers]
+        if Source.MORE in sources or not following.keys() >= {*elsewhere, *asked}:
             return None
-        asked = [(one, one.plugin.follow(cycle)) for one in following.values() if Source.PODS in reads[one.name]]
-        return sources, tuple([Beside(one.name, one.filters, one.weight, says) for one, says in asked if says])
+        plugins = [following[name] for name in elsewhere]
+        found = [(one, one.plugin.follow(cycle)) for one in plugins]
+        return sources, tuple([Beside(one.name, one.filters, one.weight, says) for one, says in found if says])
 
     # -- scores
 

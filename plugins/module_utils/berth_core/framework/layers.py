@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, ints, np
+from ..cluster.columns import BoolColumn, IntColumn, at_rows, bools, every_row, ints, np
 from ..cluster.snapshot import Snapshot
 from ..errors import BerthError
 from .contract import MAX_SCORE, Dirt, Filter, Status, Verdict
@@ -125,7 +125,7 @@ class ScoreLayer:
     """The weighted scores of a group of plugins, per row that passed the filters when it was asked about.
 
     `plain`: the weighted sum of those that need no normalizing. The others' raw scores are kept, and brought to 0 to
-    100 again when a row or the set of rows is another.
+    100 again when a row or the set of rows is another; where they are all equal, which rows pass is of no matter.
     """
 
     def __init__(self, dirt: Dirt, scorers: Sequence[Scorer], snapshot: Snapshot) -> None:
@@ -139,6 +139,8 @@ class ScoreLayer:
         self._raw = [ints(size) for _one in self._relative]
         self._sum: IntColumn = self.plain
         self._rows: IntColumn | None = None
+        self._anywhere = False
+        """Whether all is known, and the same whichever rows pass."""
         columns = (self._known, self.plain, *self._raw, *([self.plain] if self._relative else []))
         self.nbytes = sum(one.nbytes for one in columns)
 
@@ -148,7 +150,7 @@ class ScoreLayer:
         `rows` are those that passed. Two calls with the same array (not only an equal one) share the normalizing.
         """
         stale = self._fresh.stale(cycle.snapshot)
-        if stale is None and rows is self._rows:
+        if stale is None and self._rows is not None and (rows is self._rows or self._anywhere):
             self._fresh.caught_up(cycle.snapshot)
             return self._sum
         if stale is not None:
@@ -161,16 +163,25 @@ class ScoreLayer:
         self._rows = None  # until all is known
         if len(asked):
             self._ask(cycle, asked, computed)
-        if self._relative:
-            self._sum = self.plain.copy()
-            for one, raw in zip(self._relative, self._raw):
-                self._sum[rows] += one.weight * normalized(one, cycle, rows, raw[rows])
+        everything = bool(self._known.all())
+        level = self.settled(slice(None) if everything else rows)
+        if self._relative and len(rows):
+            self._normalize(cycle, rows, level)
+        self._anywhere = everything and level
         self._rows = rows
         return self._sum
 
-    def settled(self, rows: IntColumn) -> bool:
+    def _normalize(self, cycle: Cycle, rows: IntColumn, level: bool) -> None:
+        """Add up the final scores of rows that passed. `level`: one of them speaks for all, by Normalize's contract."""
+        some = rows[:1] if level else rows
+        parts = [one.weight * normalized(one, cycle, some, raw[some]) for one, raw in zip(self._relative, self._raw)]
+        self._sum = self.plain.copy()
+        self._sum[slice(None) if level else rows] += sum(parts)
+
+    def settled(self, rows: IntColumn | slice) -> bool:
         """Tell whether these rows, which were asked about, would have the same scores if only some of them passed."""
-        return not len(rows) or all((raw[rows] == raw[rows[0]]).all() for raw in self._raw)
+        found = [raw[rows] for raw in self._raw]
+        return all((raw == raw[0]).all() for raw in found if len(raw))
 
     def _ask(self, cycle: Cycle, asked: IntColumn, computed: Numbers) -> None:
         """Score rows."""
@@ -179,7 +190,7 @@ class ScoreLayer:
             for one in self._plain:
                 fresh += one.weight * in_range(one.name, one.plugin.score(cycle, asked))
                 computed[one.name] += len(asked)
-            self.plain[asked] = fresh
+            self.plain[at_rows(asked, len(self.plain))] = fresh
         for one, raw in zip(self._relative, self._raw):
             raw[asked] = one.plugin.score(cycle, asked)
             computed[one.name] += len(asked)

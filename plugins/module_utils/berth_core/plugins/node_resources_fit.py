@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from ..cluster.columns import IntColumn, ints, np
+from ..cluster.columns import IntColumn, at_rows, ints, np
 from ..cluster.nodes import NodeTable
 from ..errors import InputError
 from ..framework.contract import ROWS_ALONE, SUCCESS, Code, Dirt, Source, Status, Verdict
@@ -95,15 +95,15 @@ class NodeResourcesFit:
         nodes, wanted = cycle.snapshot.nodes, self._wanted(cycle.request.pod)
         if len(rows) == 1 and fits(nodes, wanted)(rows.item()):
             return Verdict(ints(1), (SUCCESS,))
-        short = nodes.requested[PODS][rows] >= nodes.allocatable[PODS][rows]
+        at: IntColumn | slice = at_rows(rows, len(nodes))
+        short = nodes.requested[PODS][at] >= nodes.allocatable[PODS][at]
         for name, value in wanted:
-            short |= nodes.column(nodes.requested, name)[rows] > nodes.column(nodes.allocatable, name)[rows] - value
-        codes = ints(len(rows))
-        at = short.nonzero()[0]
-        if not len(at):
+            short |= nodes.column(nodes.requested, name)[at] > nodes.column(nodes.allocatable, name)[at] - value
+        codes, out = ints(len(rows)), short.nonzero()[0]
+        if not len(out):
             return Verdict(codes, (SUCCESS,))
-        kinds, inverse = np.unique(_lacking(nodes, wanted, rows[at]), return_inverse=True)
-        codes[at] = inverse + 1
+        kinds, inverse = np.unique(_lacking(nodes, wanted, rows[out]), return_inverse=True)
+        codes[out] = inverse + 1
         return Verdict(codes, (SUCCESS, *(_status(int(kind), wanted) for kind in kinds)))
 
     def row_filter(self, cycle: Cycle) -> Callable[[int], bool]:

@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, NamedTuple
 
-from ..cluster.columns import BoolColumn, FloatColumn, IntColumn, bools, ints, np
+from ..cluster.columns import BoolColumn, FloatColumn, IntColumn, at_rows, bools, ints, np
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import MAX_SCORE
 from ..model.requests import CPU, EPHEMERAL, MEMORY, is_scalar
 
+EXACT = 1 << 52
+"""Of whole numbers below it the quotient as floating point has the same whole part: a quotient that is no whole number
+is further below the next one than it can be rounded (1/b > (a/b + 1) * 2**-54 for a, b < 2**52)."""
 Weights = Sequence[tuple[str, int]]
 Shape = Sequence[tuple[int, int]]
 
@@ -49,8 +52,9 @@ def load(snapshot: Snapshot, resource: str, pod_request: int, rows: IntColumn, n
     if not known:
         return Load(ints(len(rows)), ints(len(rows)), ints(len(rows)), bools(len(rows)))
     requested = nodes.nonzero if nonzero and resource in (CPU, MEMORY) else nodes.requested
-    allocatable: IntColumn = nodes.column(nodes.allocatable, resource)[rows]
-    before: IntColumn = nodes.column(requested, resource)[rows]
+    at = at_rows(rows, len(nodes))
+    allocatable: IntColumn = nodes.column(nodes.allocatable, resource)[at]
+    before: IntColumn = nodes.column(requested, resource)[at]
     if nodes.everywhere(resource):
         return Load(before, before + pod_request, allocatable, None)
     has = allocatable != 0
@@ -65,8 +69,13 @@ def least_allocated(loads: Sequence[Load], weights: Weights, rows: int) -> IntCo
 
 def _free_share(one: Load) -> IntColumn:
     whole = one.allocatable if one.counts is None else np.maximum(one.allocatable, 1)
+    free = (one.allocatable - one.after) * MAX_SCORE
     # More than there is leaves a share below 0, which is none.
-    share: IntColumn = np.maximum((one.allocatable - one.after) * MAX_SCORE // whole, 0)
+    share: IntColumn
+    if max(free.max(initial=0), whole.max(initial=0)) < EXACT:  # many times as quick, and never rounded up
+        share = np.maximum(free / whole, 0.0).astype(np.int64)
+    else:
+        share = np.maximum(free // whole, 0)
     return share
 
 
@@ -155,9 +164,16 @@ def balanced(loads: Sequence[Load], rows: int) -> IntColumn:
 
 def _balance_of_two(used: Sequence[IntColumn], loads: Sequence[Load], _rows: int) -> IntColumn:
     """Return what `_balance` returns where two resources count in every row: half of their difference."""
-    first = np.minimum(used[0] / loads[0].allocatable, 1.0)
-    first -= np.minimum(used[1] / loads[1].allocatable, 1.0)
-    score: IntColumn = ((1 - np.abs(first / 2)) * float(MAX_SCORE)).astype(np.int64)
+    first = used[0] / loads[0].allocatable
+    np.minimum(first, 1.0, out=first)
+    second = used[1] / loads[1].allocatable
+    np.minimum(second, 1.0, out=second)
+    first -= second
+    first /= 2
+    np.abs(first, out=first)
+    np.subtract(1.0, first, out=first)
+    first *= float(MAX_SCORE)
+    score: IntColumn = first.astype(np.int64)
     return score
 
 
