@@ -8,6 +8,6 @@
     events.Recorder                  news for people
     serve.Server, metrics, logs      what a daemon shows of itself
 
-Inside, each file knows only those to its right: client -> sending -> wire -> connection ->
+Inside, each file knows only those to its right: client -> reading -> sending -> wire -> connection ->
 exchange -> http1; config -> credentials -> tls.
 """

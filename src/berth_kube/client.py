@@ -15,23 +15,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
-from berth_core.errors import ApiError, GoneError, NotFoundError
+from berth_core.errors import ApiError, NotFoundError
 from berth_core.model.api_errors import Request
 from berth_core.model.resources import Resource
 
-from .call import WRITES, Call, Encode, encode, make_call, plain_get
+from .call import WRITES, Encode, encode
 from .config import Config
 from .http1 import Framed, Framing
+from .reading import Obj, Reading
 from .sending import Observe, Options, Sender
-from .watch import Decode, Watch
+from .watch import Decode
 
-Obj = dict[str, Any]
 #: What a patch is; a list of operations for kind "json".
 Patch = Any
-#: Objects on one page of a list: bounds the memory of reading and the work of one request.
-PAGE = 500
 _PATCH = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
@@ -39,15 +37,7 @@ _PATCH = {
 }
 
 
-class Listing(NamedTuple):
-    """Objects, the resourceVersion from which a watch goes on, and the token of the next page (empty: the last)."""
-
-    items: list[Obj]
-    version: str
-    token: str = ""
-
-
-class KubeClient:
+class KubeClient(Reading):
     """One API server, one identity.
 
     ``timeout`` is that of a whole request, tries and pauses included, from when one of the ``connections`` was free for
@@ -73,10 +63,8 @@ class KubeClient:
         encode: Encode = encode,
         observe: Observe | None = None,
     ) -> None:
-        self._config, self._manager, self._decode, self._encode = config, field_manager, decode, encode
-        self._sender = Sender(config, Options(user_agent, timeout, connections, gzip, framing), observe)
-        #: writes that the API server carried out
-        self.written = 0
+        sender = Sender(config, Options(user_agent, timeout, connections, gzip, framing), observe)
+        super().__init__(config, field_manager, sender, decode, encode)
 
     async def __aenter__(self) -> KubeClient:
         return self
@@ -123,103 +111,6 @@ class KubeClient:
     def namespace(self) -> str:
         """The namespace of the kubeconfig's context, or of the pod."""
         return self._config.namespace
-
-    # -- reading ---------------------------------------------------------------------------------------------------
-
-    async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, timeout: float | None = None
-    ) -> Obj:
-        """One object. Raises NotFoundError."""
-        return await self._do(Request("get", resource, name, namespace), timeout)
-
-    async def find(
-        self, resource: Resource, name: str, namespace: str | None = None, *, timeout: float | None = None
-    ) -> Obj | None:
-        """Like get, and None where there is no such object (or no such kind)."""
-        try:
-            return await self.get(resource, name, namespace, timeout=timeout)
-        except NotFoundError:
-            return None
-
-    async def page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        labels: str | None = None,
-        fields: str | None = None,
-        limit: int = PAGE,
-        token: str = "",
-        version: str | None = None,
-        timeout: float | None = None,
-    ) -> Listing:
-        """One page of a list (``limit`` 0: all at once). ``version`` "0": whatever the server has in its cache.
-
-        Raises GoneError when the token is too old.
-        """
-        asked = {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit) if limit else None}
-        asked.update({"continue": token} if token else {"resourceVersion": version})
-        query = {key: value for key, value in asked.items() if value}
-        answer = await self._do(Request("list", resource, None, namespace), timeout, query=query)
-        meta, items = answer.get("metadata") or {}, answer.get("items") or []
-        for item in items:  # a list's items carry neither; everything downstream wants whole objects
-            item.setdefault("apiVersion", resource.api_version)
-            item.setdefault("kind", resource.kind)
-        return Listing(items, str(meta.get("resourceVersion") or ""), str(meta.get("continue") or ""))
-
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        labels: str | None = None,
-        fields: str | None = None,
-        limit: int = PAGE,
-        timeout: float | None = None,
-    ) -> Listing:
-        """All objects (of all namespaces, when none is named), as of one moment, read page by page."""
-        select: dict[str, Any] = {"labels": labels, "fields": fields, "timeout": timeout}
-        page = await self.page(resource, namespace, limit=limit, **select)
-        items, version = page.items, page.version
-        while page.token:
-            try:
-                page = await self.page(resource, namespace, limit=limit, token=page.token, **select)
-            except GoneError:  # took longer than the server remembers: once more, in one go
-                return await self.page(resource, namespace, limit=0, **select)
-            items += page.items
-        return Listing(items, version)
-
-    def watch(
-        self,
-        resource: Resource,
-        version: str,
-        *,
-        seconds: float,
-        namespace: str | None = None,
-        labels: str | None = None,
-        fields: str | None = None,
-        decode: Decode | None = None,
-    ) -> Watch:
-        """Events after ``version``, for at most about ``seconds``; to be used with ``async with``. See `Watch`.
-
-        ``decode``: who reads a line of it, for one that wants a part of each object.
-        """
-        asked = {
-            "watch": "1",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": version,
-            "timeoutSeconds": str(max(1, int(seconds))),
-            "labelSelector": labels,
-            "fieldSelector": fields,
-        }
-        query = {key: value for key, value in asked.items() if value is not None}
-        call = self._call(Request("watch", resource, None, namespace), query=query)
-        return Watch(lambda: self._sender.stream(call, seconds), call.asked, self._sender, decode or self._decode)
-
-    async def raw(self, path: str, *, timeout: float | None = None) -> bytes:
-        """GET of any path of the server (``/readyz``, ``/metrics``, a kubelet's ``/stats/summary``), as it is."""
-        asked = Request("get", Resource("", "", path, path, False), None, None, source=self._config.source)
-        return (await self._sender.answer(plain_get(path, asked), timeout)).body
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -346,26 +237,6 @@ class KubeClient:
         except NotFoundError:
             return False
         return True
-
-    # -- one request -----------------------------------------------------------------------------------------------
-
-    def _call(self, asked: Request, **options: Any) -> Call:
-        return make_call(asked._replace(source=self._config.source), self._manager, encode=self._encode, **options)
-
-    async def _do(self, asked: Request, timeout: float | None, **options: Any) -> Obj:
-        return await self._send(self._call(asked, **options), timeout)
-
-    async def _send(self, call: Call, timeout: float | None, read: bool = True) -> Obj:
-        answer = await self._sender.answer(call, timeout)
-        self.written += call.writes
-        if not read:
-            return {}
-        try:
-            body = self._decode(answer.body) if answer.body else {}
-        except ValueError as exc:
-            what = call.asked.resource.describe(call.asked.name, call.asked.namespace)
-            raise ApiError(f"cannot {call.asked.verb} {what}: the answer is not JSON", answer.head.status) from exc
-        return body if isinstance(body, dict) else {}
 
 
 def _creation(resource: Resource, body: Mapping[str, Any]) -> Request:

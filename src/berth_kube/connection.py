@@ -52,6 +52,7 @@ class Connection(asyncio.Protocol):
         self._held = self._asked = 0
         self._answers: list[Response] = []
         self._ended = self._streams = False
+        self._look_after = 0.0
         self._waiter: asyncio.Future[None] | None = None
 
     # -- for wire.py and watch.py ------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ class Connection(asyncio.Protocol):
             self._asked = len(sent)
             self._transport.write(b"".join(self._out))
             if look_after:
-                self._transport.pause_reading()
+                self._pause()
                 self._loop.call_later(look_after, self._look)
             while not (self._ended or self._broken):
                 await self._wait()
@@ -108,9 +109,12 @@ class Connection(asyncio.Protocol):
                 self._begin()
         return found
 
-    async def start(self, method: str, target: str, headers: Mapping[str, str]) -> Head:
-        """Send one request whose answer is read in pieces, by `read`; returns its head."""
-        self._streams, self._asked = True, 1
+    async def start(self, method: str, target: str, headers: Mapping[str, str], look_after: float = 0.0) -> Head:
+        """Send one request whose answer is read in pieces, by `read`; returns its head.
+
+        ``look_after``: when something has come, what follows within so many seconds is taken with it in one piece.
+        """
+        self._streams, self._asked, self._look_after = True, 1, look_after
         refused = self._render(Ask(method, target, headers))
         if refused is not None:
             raise refused
@@ -128,8 +132,7 @@ class Connection(asyncio.Protocol):
         data = b"".join(self._parts)
         self._parts, self._held = [], 0
         if self._paused:
-            self._paused = False
-            self._transport.resume_reading()
+            self._loop.call_later(self._look_after, self._look)
         return data
 
     def finish(self) -> bool:
@@ -218,9 +221,9 @@ class Connection(asyncio.Protocol):
             part = self._framing.next()
         if self._ended or self._streams:
             self._wake()
-            if self._held > READ_BYTES and not self._paused and not self._ended:  # the reader is slower
-                self._paused = True
-                self._transport.pause_reading()
+            slower = self._held > READ_BYTES or (self._look_after and self._parts)
+            if slower and not self._paused and not self._ended:  # the reader is slower, or wants to be
+                self._pause()
 
     def _answered(self) -> None:
         """An answer is whole."""
@@ -231,8 +234,13 @@ class Connection(asyncio.Protocol):
             self._parts, self._held = [], 0
         self._ended = self._streams or len(self._answers) == self._asked
 
+    def _pause(self) -> None:
+        self._paused = True
+        self._transport.pause_reading()
+
     def _look(self) -> None:
-        if not self._closing:
+        if self._paused and not self._closing:
+            self._paused = False
             self._transport.resume_reading()
 
     def _fail(self, kind: str, exc: Exception) -> None:

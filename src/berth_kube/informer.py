@@ -21,7 +21,8 @@ from typing import Any, Callable, NamedTuple
 from berth_core.errors import BerthError, GoneError, NotFoundError
 from berth_core.model.resources import Resource
 
-from .client import PAGE, KubeClient
+from .client import KubeClient
+from .reading import PAGE
 from .store import Indexer, Key, Obj, Store, key_of
 from .watch import Decode, Event
 
@@ -53,8 +54,8 @@ class Informer:
 
     ``transform`` sees each object before it is kept: it may drop fields, return another object, or None to leave it
     out. ``optional``: an API server that does not serve the kind has none of it, and is asked again from time to time.
-    ``decode`` reads the watch's events (json_fast.py's may leave out what the transform drops). ``chance`` gives
-    numbers in [0, 1). managedFields are never kept.
+    ``decode`` reads the watch's events (json_fast.py's may leave out what the transform drops); ``look_after`` is that
+    of `KubeClient.watch`. ``chance`` gives numbers in [0, 1). managedFields are never kept.
     """
 
     def __init__(
@@ -71,12 +72,14 @@ class Informer:
         watch_seconds: float = WATCH_SECONDS,
         optional: bool = False,
         decode: Decode | None = None,
+        look_after: float = 0.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._client, self.resource, self._limit = client, resource, limit
         self._select: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
         self._transform, self._watch_seconds, self._chance = transform, watch_seconds, chance
-        self._optional, self._decode = optional, decode
+        self._optional = optional
+        self._reading: dict[str, Any] = {"decode": decode, "look_after": look_after}
         self._loop = asyncio.get_running_loop()
         self._synced = asyncio.Event()
         self._handlers: list[Handler] = []
@@ -209,7 +212,7 @@ class Informer:
     async def _watch(self) -> None:
         seconds = self._watch_seconds * (1.0 + self._chance())
         began, told = self._loop.time(), False
-        asked = {**self._select, "seconds": seconds, "decode": self._decode}
+        asked = {**self._select, **self._reading, "seconds": seconds}
         async with self._client.watch(self.resource, self._version, **asked) as events:
             async for event in events:
                 self._take(event)

@@ -21,9 +21,10 @@ from typing import Any, Callable, NamedTuple
 from berth_core.errors import BerthError, ConflictError, NotFoundError, StateError
 from berth_core.model.resources import LEASE
 
-from .client import KubeClient, Obj
+from .client import KubeClient
 from .clocks import boot_clock, utc_now
 from .lease_record import Claim, Observed, claimed, holder_of, released, taken
+from .reading import Obj
 
 _log = logging.getLogger(__name__)
 

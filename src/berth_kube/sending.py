@@ -177,13 +177,13 @@ class Sender:
                 self._warn(one.head.all("warning"))
         return found
 
-    async def stream(self, call: Call, seconds: float) -> tuple[int, Connection]:
+    async def stream(self, call: Call, seconds: float, look_after: float) -> tuple[int, Connection]:
         headers = {**call.headers, **await self._headers()}
         self.requests[call.asked.verb] += 1
         now = self._loop.time()
         # The server ends a watch by itself; a silent one that does not is cut.
         head, stream = await self._wire.stream(
-            call.method, call.target, headers, now + self._timeout, now + seconds + self._timeout
+            call.method, call.target, headers, now + self._timeout, now + seconds + self._timeout, look_after
         )
         self._observe(call.asked.verb, head.status, self._loop.time() - now)
         if head.status == 401:

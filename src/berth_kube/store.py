@@ -38,6 +38,8 @@ class Store:
         self._indexers = dict(indexers)
         self._objects: dict[Key, Obj] = {}
         self._indexes: dict[str, dict[str, set[Key]]] = {name: {} for name in self._indexers}
+        #: where those objects stand that stand anywhere: (index, value)
+        self._places: dict[Key, list[tuple[str, str]]] = {}
 
     def get(self, key: Key) -> Obj | None:
         """The object, or None."""
@@ -60,24 +62,30 @@ class Store:
         old = self._objects.get(key)
         self._objects[key] = item
         if self._indexers:
-            before, now = [] if old is None else self._values(old), self._values(item)
-            if before != now:
-                for name, value in before:
-                    self._discard(self._indexes[name], value, key)
-                for name, value in now:
-                    self._indexes[name].setdefault(value, set()).add(key)
+            self._place(key, self._values(item))
         return old
 
     def remove(self, key: Key) -> Obj | None:
         """Forget the object; returns it."""
         old = self._objects.pop(key, None)
-        if old is not None:
-            for name, value in self._values(old):
-                self._discard(self._indexes[name], value, key)
+        self._place(key, [])
         return old
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    def _place(self, key: Key, now: list[tuple[str, str]]) -> None:
+        before = self._places.get(key, [])
+        if before == now:
+            return
+        for name, value in before:
+            self._discard(self._indexes[name], value, key)
+        for name, value in now:
+            self._indexes[name].setdefault(value, set()).add(key)
+        if now:
+            self._places[key] = now
+        else:
+            del self._places[key]
 
     def _values(self, item: Obj) -> list[tuple[str, str]]:
         """Where the object stands in each index; nowhere in one whose indexer cannot read it."""

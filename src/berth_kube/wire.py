@@ -101,13 +101,22 @@ class Wire:
         return found
 
     async def stream(
-        self, method: str, target: str, headers: Mapping[str, str], deadline: float, limit: float
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        deadline: float,
+        limit: float,
+        look_after: float = 0.0,
     ) -> tuple[Head, Connection]:
-        """Head by ``deadline``, then bytes from ``connection.read()`` until ``limit``; ends with `drop`."""
+        """Head by ``deadline``, then bytes from ``connection.read()`` until ``limit``; ends with `drop`.
+
+        ``look_after``: see `Connection.start`.
+        """
         connection = await self._new(deadline)
         try:
             connection.until(deadline)
-            head = await connection.start(method, self._endpoint.prefix + target, self._headers(headers))
+            head = await connection.start(method, self._endpoint.prefix + target, self._headers(headers), look_after)
         except BaseException:
             self.drop(connection)
             raise

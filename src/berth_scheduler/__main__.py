@@ -130,10 +130,6 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
 
         async def work() -> None:
             await cluster.wait_synced()
-            # What the caches hold stays: the collector need not look at it again and again.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 50)
             _log.info("%s works as %s", NAME, me)
             await scheduler.run()
 
@@ -143,7 +139,23 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
         tls = settings.tls_certificate, settings.tls_key
         server = caches_server(settings.port, settings.address, lambda: cluster.synced, *tls)
         working = election.run(work) if election is not None else work()
-        await together(server, working, cluster.run(), recorders.run(), files.watch(take))
+        await together(server, working, cluster.run(), recorders.run(), files.watch(take), _settle(cluster))
+
+
+async def _settle(cluster: Cluster) -> None:
+    """The collector of cycles rests while the caches are filled: what they hold stays, and is looked at never again.
+
+    It has begun with little and goes on when all was listed, before we lead.
+    """
+    gc.disable()
+    try:
+        await cluster.wait_synced()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+    finally:
+        gc.enable()
+    await asyncio.Event().wait()
 
 
 class Recorders:

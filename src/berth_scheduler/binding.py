@@ -76,7 +76,8 @@ class DefaultBinder:
             "target": {"kind": "Node", "name": binding.placement.node},
         }
         try:
-            await binding.api.create(POD, body, name=meta["name"], namespace=meta["namespace"], subresource="binding")
+            named = {"name": meta["name"], "namespace": meta["namespace"]}
+            await binding.api.create(POD, body, **named, subresource="binding", read=False)
         except UnavailableError:
             if not await self._is_bound(binding):
                 raise

@@ -28,6 +28,9 @@ from . import pods
 
 _log = logging.getLogger(__name__)
 
+#: Between two looks at what is told of pods. Of a burst many events are there then, and cost one turn of the loop.
+LOOK_SECONDS = 0.005
+
 Obj = dict[str, Any]
 Tell = Callable[[Change], None]
 
@@ -114,6 +117,7 @@ class Cluster:
             fields=pods.ALIVE,
             transform=pods.reducer(self._known_pod),
             decode=json_fast.decoder(pods.PodEvent),
+            look_after=LOOK_SECONDS,
             indexers={"group": pods.group_index},
         )
         self._written: dict[tuple[Resource, Key], int] = {}

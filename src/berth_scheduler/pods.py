@@ -181,14 +181,21 @@ def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[tuple[object, ...], tuple
         for one in status.get("conditions") or ()
         if one.get("type") not in _UNREAD_CONDITIONS
     ]
+    labels = meta.get("labels")  # a bind brings some of the node's; only constraints take values from them
     shape = (
-        *(meta["uid"], meta["generation"], meta.get("labels"), status.get("resourceClaimStatuses"), resized),
+        *(meta["uid"], meta["generation"], labels if "topologySpreadConstraints" in spec else None),
+        *(status.get("resourceClaimStatuses"), resized),
         *(status.get("resources"), status.get("allocatedResources"), not status),
         [one for one in told if one[0].startswith("PodResize")],
     )
     life = (
         *(spec.get("nodeName"), meta.get("deletionTimestamp"), status.get("phase"), status.get("nominatedNodeName")),
-        *(status.get("startTime"), meta.get("ownerReferences"), [one for one in told if one[0] == "DisruptionTarget"]),
+        *(
+            status.get("startTime"),
+            meta.get("ownerReferences"),
+            labels,
+            [one for one in told if one[0] == "DisruptionTarget"],
+        ),
     )
     return shape, life
 

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE, NODE, POD, PV, PVC, STORAGE_CLASS
 from berth_dev.cluster import Cluster
 from berth_kube import config
-from berth_kube.client import KubeClient, Obj
+from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
+from berth_kube.reading import Obj
 from tests.daemons.controller.world import OBSERVED, Process, install, kubeconfig
 from tests.support.kube import client_for, install_crds
 

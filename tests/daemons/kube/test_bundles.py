@@ -20,7 +20,8 @@ from berth_kube.connection import Connection
 from berth_kube.events import Recorder
 from berth_kube.http1 import END, FramingError, Head
 from tests.daemons.kube.conftest import PATIENCE
-from tests.daemons.kube.test_wire import OK, Script, answer, framing, play  # noqa: F401 - an autouse fixture
+from tests.daemons.kube.test_wire import EVENT as WATCHED
+from tests.daemons.kube.test_wire import OK, Script, answer, framing, play, stream  # noqa: F401 - an autouse fixture
 
 Run = Callable[..., Any]
 Connect = Callable[..., KubeClient]
@@ -216,3 +217,31 @@ def test_an_api_server_that_is_killed_in_the_midst_has_each_event_once(
 
 async def count(client: KubeClient, namespace: str) -> int:
     return len((await client.list(EVENT, namespace)).items)
+
+
+@pytest.mark.parametrize("look_after", [0.0, 0.5])
+def test_a_watch_that_is_looked_at_now_and_then_is_told_all(
+    run: Run, monkeypatch: pytest.MonkeyPatch, look_after: float
+) -> None:
+    """The first event is told at once; those that come while nobody looks cost one turn of the loop."""
+    script, looks = Script(stream(WATCHED, end=False).replace(b"connection: close\r\n", b"")), 0
+    real = Connection.data_received
+
+    def counted(self: Connection, data: bytes) -> None:
+        nonlocal looks
+        looks += 1
+        real(self, data)
+
+    monkeypatch.setattr(Connection, "data_received", counted)
+
+    async def story(client: KubeClient) -> int:
+        async with client.watch(CONFIG_MAP, "1", seconds=60, look_after=look_after) as events:
+            assert (await anext(events)).version == "7"
+            for _number in range(20):
+                script.speak(b"%x\r\n%s\r\n" % (len(WATCHED), WATCHED))
+                await asyncio.sleep(0.005)
+            script.speak(b"0\r\n\r\n")
+            return len([event async for event in events])
+
+    assert play(run, script, story) == 20
+    assert looks <= 4 if look_after else looks > 4

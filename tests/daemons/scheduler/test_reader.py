@@ -11,6 +11,7 @@ import pytest
 from berth_core.errors import BerthError
 from berth_core.model.pod import PodInfo
 from berth_kube.json_fast import decoder
+from berth_scheduler import pods
 from berth_scheduler.pods import PodEvent, Reader, alike, reducer
 from tests.oracle.clusters import case
 from tests.oracle.crowded import crowded
@@ -117,6 +118,31 @@ def test_a_pod_that_goes_on_living_is_read_as_if_it_were_new():
             meta.setdefault("namespace", "default")
             found = kept[meta["namespace"], meta["name"]] = reduce(copy.deepcopy(one))
             assert found["info"] == PodInfo.from_manifest(one), f"seed {seed}"
+
+
+def test_the_echo_of_a_bind_is_not_read_as_a_new_pod(monkeypatch):
+    """The API server gives a pod its node's zone as a label when it is bound: only constraints would look at it."""
+    asked, kept = [], {}
+    monkeypatch.setattr(pods, "alike", lambda pod: asked.append(pod["metadata"]["name"]) or alike(pod))
+    reduce = reducer(lambda name, namespace: kept.get((namespace, name)))
+    for name, spread in (
+        ("plain", []),
+        ("spread", [{"maxSkew": 1, "topologyKey": "zone", "matchLabelKeys": ["zone"]}]),
+    ):
+        spec = {
+            "containers": [{"name": "c", "image": "i"}],
+            **({"topologySpreadConstraints": spread} if spread else {}),
+        }
+        meta = {"name": name, "namespace": "n", "uid": name, "generation": 1, "labels": {"app": "a"}}
+        bound = {**meta, "labels": {"app": "a", "zone": "z"}}
+        for one in (
+            {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}},
+            {"metadata": bound, "spec": {**spec, "nodeName": "n1"}, "status": {"phase": "Pending"}},
+            {"metadata": bound, "spec": {**spec, "nodeName": "n1"}, "status": {"phase": "Running"}},
+        ):
+            found = kept["n", name] = reduce(copy.deepcopy(one))
+            assert (found["problem"], found["info"]) == ("", PodInfo.from_manifest(one))
+    assert asked == ["plain", "spread", "spread"]
 
 
 def test_what_the_watch_reads_of_a_pod_is_all_that_is_kept_of_it():

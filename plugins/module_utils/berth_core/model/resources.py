@@ -8,8 +8,16 @@ Known beforehand, so that nobody ever asks the API server what it serves (discov
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 from urllib.parse import quote
+
+_PLAIN = re.compile(r"[A-Za-z0-9._~-]*")
+
+
+def _quoted(text: str) -> str:
+    """Return a part of a path. Nearly all names of the API have nothing to quote."""
+    return text if _PLAIN.fullmatch(text) else quote(text, safe="")
 
 
 class Resource(NamedTuple):
@@ -30,10 +38,10 @@ class Resource(NamedTuple):
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [root]
         if self.namespaced and namespace:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
