@@ -21,7 +21,7 @@ from berth_core.errors import ApiError, NotFoundError
 from berth_core.model.api_errors import Request
 from berth_core.model.resources import Resource
 
-from .call import WRITES, Encode, encode
+from .call import WRITES, Call, Encode, encode
 from .config import Config
 from .http1 import Framed, Framing
 from .reading import Obj, Reading
@@ -148,10 +148,19 @@ class KubeClient(Reading):
             self._call(_creation(resource, body), body=body, collection=True)._replace(idempotent=True)
             for body in bodies
         ]
+        if len(calls) == 1:
+            return [await self._refusal(calls[0])]
         answers = await self._sender.answers(calls, look_after)
         refused = [one if isinstance(one, ApiError) else None for one in answers]
         self.written += refused.count(None)
         return refused
+
+    async def _refusal(self, call: Call) -> ApiError | None:
+        try:
+            await self._send(call, None, False)
+        except ApiError as exc:
+            return exc
+        return None
 
     async def replace(
         self,

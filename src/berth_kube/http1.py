@@ -55,10 +55,11 @@ class ClosedError(FramingError):
 
 
 class Framed(Protocol):
-    """What a connection needs of either. ``pipelines``: a request may follow another before that one is answered."""
+    """What a connection needs of either."""
 
     @property
-    def pipelines(self) -> bool: ...
+    def pipelines(self) -> bool:
+        """Whether a request may follow another before that one is answered."""
 
     def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         """The bytes of one request."""

@@ -11,20 +11,19 @@ import sys
 from typing import Any
 
 from berth_controller.__main__ import main
-from berth_kube.client import KubeClient
+from berth_kube.call import Call
+from tests.support.sending import Send, around_send
 
 
-async def _send(self: KubeClient, call: Any, *more: Any) -> Any:
+async def note(call: Call, send: Send) -> Any:
     asked = call.asked
     if asked.verb not in ("watch", "list"):
         kind = f"{asked.resource.kind}/{asked.subresource}" if asked.subresource else asked.resource.kind
         with open(os.environ["NOTES"], "ab") as notes:
             notes.write(f"{asked.verb} {kind} {call.target} ".encode() + (call.body or b"") + b"\n")
-    return await _real(self, call, *more)
+    return await send()
 
-
-_real = KubeClient._send
-KubeClient._send = _send  # type: ignore[method-assign]
 
 if __name__ == "__main__":
+    around_send(note)
     sys.exit(main())

@@ -19,10 +19,12 @@ from berth_kube.client import KubeClient
 from berth_kube.connection import Connection
 from berth_kube.events import Recorder
 from berth_kube.http1 import END, FramingError, Head
+from tests.daemons.kube import test_wire
 from tests.daemons.kube.conftest import PATIENCE
 from tests.daemons.kube.test_wire import EVENT as WATCHED
-from tests.daemons.kube.test_wire import OK, Script, answer, framing, play, stream  # noqa: F401 - an autouse fixture
+from tests.daemons.kube.test_wire import OK, Script, answer, play, stream
 
+framing = test_wire.framing  # an autouse fixture: every answer is read by both parsers
 Run = Callable[..., Any]
 Connect = Callable[..., KubeClient]
 CREATED = answer(201, {"metadata": {"name": "x"}})

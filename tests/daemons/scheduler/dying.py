@@ -5,35 +5,21 @@ DIE_AT: which write (from 1); the death comes as soon as it was answered. Starte
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from typing import Any
 
 from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
-from berth_kube.client import KubeClient
+from berth_kube.call import Call
 from berth_scheduler.__main__ import main
+from tests.support.sending import die_after_write
 
 COUNTED = (BERTH, LOCAL_DISK, PV, PVC)
-_written = 0
 
 
-async def _send(self: KubeClient, call: Any, *more: Any) -> Any:
-    global _written
+def counts(call: Call) -> bool:
     asked = call.asked
-    if not call.writes or not (asked.resource in COUNTED or (asked.resource == POD and asked.subresource == "binding")):
-        return await _real(self, call, *more)
-    _written += 1
-    mine = _written
-    try:
-        return await _real(self, call, *more)
-    finally:
-        if mine == int(os.environ["DIE_AT"]):  # also where it was refused: it was the last thing that was done
-            os.kill(os.getpid(), signal.SIGKILL)
+    return asked.resource in COUNTED or (asked.resource == POD and asked.subresource == "binding")
 
-
-_real = KubeClient._send
-KubeClient._send = _send  # type: ignore[method-assign]
 
 if __name__ == "__main__":
+    die_after_write(counts)
     sys.exit(main())

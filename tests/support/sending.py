@@ -1,0 +1,49 @@
+"""The real daemons, looked at or ended where their requests leave them: every KubeClient of this process.
+
+For the programs that tests start in a daemon's place. tests/daemons/chaos/dying.py does the same by itself: it lies on
+a host.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from berth_kube.call import Call
+from berth_kube.client import KubeClient
+
+Send = Callable[[], Awaitable[Any]]
+
+
+def around_send(do: Callable[[Call, Send], Awaitable[Any]]) -> None:
+    """Have ``do(call, send)`` called instead of each request; ``send()`` sends it, and returns the answer.
+
+    Requests that go out in one piece are left out (`KubeClient.create_all`: Events).
+    """
+    real = KubeClient._send
+
+    async def _send(self: KubeClient, call: Call, *more: Any) -> Any:
+        return await do(call, lambda: real(self, call, *more))
+
+    KubeClient._send = _send  # type: ignore[method-assign]
+
+
+def die_after_write(counts: Callable[[Call], bool]) -> None:
+    """SIGKILL as soon as the n-th write that ``counts`` was answered, also by a refusal. DIE_AT is n, from 1."""
+    written = 0
+
+    async def do(call: Call, send: Send) -> Any:
+        nonlocal written
+        if not (call.writes and counts(call)):
+            return await send()
+        written += 1
+        mine = written
+        try:
+            return await send()
+        finally:
+            if mine == int(os.environ["DIE_AT"]):  # it was the last thing that was done
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    around_send(do)
