@@ -124,10 +124,15 @@ def cache_key(version: str, sources: Path = SOURCES) -> str:
     files = sorted(p for p in sources.rglob("*") if p.suffix in (".go", ".mod", ".sum"))
     if not files:
         raise BuildError(f"{sources}: no Go sources there; run from a checkout or an installed collection of berth")
-    digest = hashlib.sha256(repr(steps(version)).encode())
+    return f"{version}-{digest_of(steps(version), sources, files)}"
+
+
+def digest_of(steps: tuple[Step, ...], sources: Path, files: list[Path]) -> str:
+    """Of what the steps say and of the contents of `files`, which are named from `sources`."""
+    digest = hashlib.sha256(repr(steps).encode())
     for file in files:
         digest.update(f"\0{file.relative_to(sources)}\0".encode() + file.read_bytes())
-    return f"{version}-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
 
 
 def ensure_binaries(version: str = DEFAULT_VERSION, progress: Progress = quiet) -> Path:
@@ -135,10 +140,19 @@ def ensure_binaries(version: str = DEFAULT_VERSION, progress: Progress = quiet) 
 
     `progress` gets a line for each step and at least every ten seconds. Raises BuildError with the compiler's words.
     """
-    cache, key = cache_folder(), cache_key(version)
+    key = cache_key(version)
+    return complete(key, lambda work, lock: _build_all(version, work, lock, progress), progress) / "bin"
+
+
+def complete(key: str, make: Callable[[Path, int], None], progress: Progress = quiet) -> Path:
+    """The folder `key` of the cache, its `bin` made now by `make(folder, lock)` if it is not there.
+
+    `lock` is an open descriptor, for children of `make` to hold.
+    """
+    cache = cache_folder()
     target = cache / key
     if (target / "bin").is_dir():
-        return target / "bin"
+        return target
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(cache / f".{key}.lock", progress) as lock:
         if not (target / "bin").is_dir():
@@ -146,11 +160,11 @@ def ensure_binaries(version: str = DEFAULT_VERSION, progress: Progress = quiet) 
                 shutil.rmtree(left)
             work = Path(tempfile.mkdtemp(prefix=f".{key}.tmp-", dir=cache))
             try:
-                _build_all(version, work, lock, progress)
+                make(work, lock)
                 os.rename(work, target)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-    return target / "bin"
+    return target
 
 
 @contextlib.contextmanager
@@ -175,17 +189,14 @@ def _locked(path: Path, progress: Progress) -> Iterator[int]:
 
 def _build_all(version: str, work: Path, lock: int, progress: Progress) -> None:
     """Build every step into work/bin, and link the names of berth-kube's programs to it."""
-    go = toolchain.find_go(cache_folder(), _needed_go(), progress)
+    go = toolchain.find_go(cache_folder(), needed_go(), progress)
     out, began = work / "bin", time.monotonic()
     (out / "cni").mkdir(parents=True)
     for step in steps(version):
         module = SOURCES / step.module
         if step.output == BERTH_KUBE and version != DEFAULT_VERSION:
             module = _module_for(version, go, work / "src", lock, progress)
-        flags = ["-trimpath", "-v", "-ldflags", f"-s -w {step.ldflags}".strip()]
-        flags += ["-tags", step.tags] if step.tags else []
-        argv = [str(go), "build", *flags, "-o", f"{out}/{step.output}", *step.packages]
-        _run(step.title, argv, module, work / "log", lock, progress)
+        compile_step(go, step, module, work, lock, progress)
     for name in PROGRAMS:
         (out / name).symlink_to(BERTH_KUBE)
     for name in KWOK_PROGRAMS:
@@ -195,9 +206,17 @@ def _build_all(version: str, work: Path, lock: int, progress: Progress) -> None:
     progress(f"all programs built in {time.monotonic() - began:.0f} s")
 
 
-def _needed_go() -> tuple[int, ...]:
+def compile_step(go: Path, step: Step, module: Path, work: Path, lock: int, progress: Progress) -> None:
+    """Build one step of the module in that folder into work/bin; minds other work on the machine."""
+    flags = ["-trimpath", "-v", "-ldflags", f"-s -w {step.ldflags}".strip()]
+    flags += ["-tags", step.tags] if step.tags else []
+    argv = ["nice", "-n", "10", str(go), "build", *flags, "-o", f"{work}/bin/{step.output}", *step.packages]
+    _run(step.title, argv, module, work / "log", lock, progress)
+
+
+def needed_go(sources: Path = SOURCES) -> tuple[int, ...]:
     """The newest `go` line among our modules, e.g. (1, 26, 3)."""
-    lines = [line for file in SOURCES.glob("*/go.mod") for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = [line for file in sources.glob("*/go.mod") for line in file.read_text(encoding="utf-8").splitlines()]
     return max(tuple(int(n) for n in line.split()[1].split(".")) for line in lines if line.startswith("go "))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from . import build, vm_cli
+from . import build, kind_cli, vm_cli
 from .cluster import Cluster, kubectl_environment
 from .errors import DevError
 from .kwok import Shape
@@ -36,6 +36,7 @@ examples:
   berth-dev power off h2                      cut its power; `power on h2` brings it back
   berth-dev image postgresql                  an image that is not there from the start
   berth-dev vm up                             a virtual machine with NVMe and SCSI disks
+  berth-dev kind up                           a kind cluster, its node image built here
   berth-dev --name second up                  another cluster beside the first
   berth-dev down                              removes everything
 """
@@ -73,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     _add_cluster_commands(commands)
     _add_node_commands(commands)
     _add_host_commands(commands)
+    kind_cli.add_commands(commands, _Clock)
     vm_cli.add_commands(commands, _Clock)
     return top
 

@@ -9,6 +9,7 @@ DevError                 anything that a user of berth-dev can be told in one se
 +-- ComponentError       a process did not start, or died
 +-- KubeError            the API server refused or did not answer
 +-- HostError            a real host: its network, disks, processes
++-- KindError            a kind cluster: what was asked for, Docker, a node
 """
 
 from __future__ import annotations
@@ -36,3 +37,7 @@ class KubeError(DevError):
 
 class HostError(DevError):
     """Something about a real host: its network, disks or processes."""
+
+
+class KindError(DevError):
+    """A kind cluster: what was asked for cannot be had, or Docker or a node failed."""

@@ -83,10 +83,11 @@ def enforces_devices(trees: Iterable[Hierarchy]) -> bool:
 
 def folders(trees: Iterable[Hierarchy], name: str) -> list[Path]:
     """Where a host's groups are made. In version 2 beside the root: a group with processes can have no children."""
-    return [(tree.folder if tree.version == 1 else _mount_of(tree)) / name for tree in trees]
+    return [(tree.folder if tree.version == 1 else mount_of(tree)) / name for tree in trees]
 
 
-def _mount_of(tree: Hierarchy) -> Path:
+def mount_of(tree: Hierarchy) -> Path:
+    """Where the tree is mounted."""
     path = tree.folder
     while not os.path.ismount(path):
         path = path.parent

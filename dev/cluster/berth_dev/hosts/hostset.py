@@ -101,7 +101,7 @@ class HostSet:
             for host in _hosts_of(slot):  # the kernel does it too, but some time after the host's last process
                 net.unplug_cable(host)
             net.bridge_down(slot)
-            self._remove_loops(slot)
+            loops.remove_all(slot.loops, self.cluster.path)
         self._remove_files()
         slots.release(self.cluster.path)
         self.cluster.forget("slot", str(self.cluster.path))
@@ -248,13 +248,6 @@ class HostSet:
                 messages.append(f"{error}; console of {host.name}:\n{self.cluster.log_tail(host.process, 8)}")
         if messages:
             raise HostError("\n".join(messages))
-
-    def _remove_loops(self, slot: Slot) -> None:
-        # Downwards: a spare of a raw block volume has a disk of the same host behind it, and comes after it.
-        for number in reversed(loops.existing(slot.loops)):
-            if loops.is_foreign(number, self.cluster.path, slot.loops):
-                raise HostError(f"loop{number}: {loops.backing(number)} is in use there and is none of ours; detach it")
-            loops.remove(number)
 
     def _remove_files(self) -> None:
         folder = self.cluster.path / "data" / "hosts"

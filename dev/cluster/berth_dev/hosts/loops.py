@@ -106,6 +106,15 @@ def remove(number: int, timeout: float = 10.0) -> None:
             time.sleep(0.02)
 
 
+def remove_all(numbers: range, folder: Path) -> None:
+    """Detach and unmake those of a slot. HostError for one that somebody else uses (`is_foreign`)."""
+    # Downwards: a spare of a raw block volume has a disk of the same host behind it, and comes after it.
+    for number in reversed(existing(numbers)):
+        if is_foreign(number, folder, numbers):
+            raise HostError(f"loop{number}: {backing(number)} is in use there and is none of ours; detach it")
+        remove(number)
+
+
 def existing(numbers: Iterable[int]) -> list[int]:
     """Those of the numbers that have a device."""
     return [n for n in numbers if (SYSFS / f"loop{n}").exists()]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Image:
-    """What an image says of itself. `name` with its tag, e.g. berth.local/pause:1."""
+    """What an image says of itself. `name` with its tag, e.g. berth.local/pause:1; `also`: more names of it."""
 
     name: str
     entrypoint: Sequence[str] = ()
@@ -29,6 +29,9 @@ class Image:
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str = ""
     workdir: str = "/"
+    # Not in the representation, by which archives are cached: their users put them into what they hash themselves.
+    also: Sequence[str] = field(default=(), repr=False)
+    stop_signal: str = field(default="", repr=False)
 
 
 def add_file(layer: tarfile.TarFile, path: str, data: bytes, mode: int = 0o644) -> None:
@@ -74,7 +77,7 @@ def write(image: Image, layer: Path, target: Path) -> None:
     digest = _sha256(layer)
     config = json.dumps(_config(image, digest), sort_keys=True).encode()
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = [{"Config": config_name, "RepoTags": [image.name], "Layers": [f"{digest}/layer.tar"]}]
+    manifest = [{"Config": config_name, "RepoTags": [image.name, *image.also], "Layers": [f"{digest}/layer.tar"]}]
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         add_file(tar, "manifest.json", json.dumps(manifest).encode())
         add_file(tar, config_name, config)
@@ -91,6 +94,7 @@ def _config(image: Image, digest: str) -> dict[str, object]:
         "Env": [f"{key}={value}" for key, value in image.environment.items()],
         "User": image.user,
         "WorkingDir": image.workdir,
+        **({"StopSignal": image.stop_signal} if image.stop_signal else {}),
     }
     rootfs = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)

@@ -82,9 +82,18 @@ def ensure(name: str, bin_dir: Path, progress: Callable[[str], None] = _silent) 
     known = recipes(bin_dir)
     if name not in known:
         raise BuildError(f"image {name!r}: expected one of {', '.join(known)}")
-    recipe = known[name]
+    return ensure_recipe(name, known[name], progress)
+
+
+def archive_of(name: str, recipe: Recipe) -> Path:
+    """Where its archive is, or will be."""
     key = hashlib.sha256(repr(recipe.image).encode() + b"\0" + recipe.inputs()).hexdigest()[:12]
-    target = cache_folder() / "images" / f"{name}-{key}.tar"
+    return cache_folder() / "images" / f"{name}-{key}.tar"
+
+
+def ensure_recipe(name: str, recipe: Recipe, progress: Callable[[str], None] = _silent) -> Path:
+    """The same for an image that is in nobody's list; `name` is that of its file."""
+    target = archive_of(name, recipe)
     if target.exists():
         return target
     with _locked():
