@@ -142,6 +142,16 @@ integration: venv ## tests on real hosts with real disks (as root)
 molecule: venv venv-lint ## molecule's default scenario on the development cluster
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
 
+.PHONY: kind test-kind
+test-kind: venv venv-lint ## molecule's scenario kind (as root): Docker, the node image unless it is cached (minutes), and all of it away
+	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
+	$(BIN)/berth-dev kind image
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind
+
+kind: venv ## test-kind where the node image is cached; else one line
+	@if $(BIN)/berth-dev kind image --cached; then $(MAKE) test-kind; \
+		else echo "kind: NOT RUN, the node image is not cached; make test-kind makes it and runs"; fi
+
 .PHONY: matrix
 matrix: venv-matrix ## every supported ansible-core with the Pythons of its controller, and the oldest packages; ONLY='unit(2.16, 3.10)'
 	.venv-matrix/bin/nox $(if $(ONLY),-s '$(ONLY)')
@@ -152,7 +162,7 @@ matrix: venv-matrix ## every supported ansible-core with the Pythons of its cont
 test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
 	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
 		deps venv venv-lint lint-python lint-yaml unit cluster 'vm&' sanity collection docs docs-site lint-go oracle molecule \
-		dev apiserver wait daemons integration chaos
+		dev apiserver wait daemons integration kind chaos
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))
