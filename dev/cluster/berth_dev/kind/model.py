@@ -130,7 +130,7 @@ def configuration(wish: Wish, slot: Slot) -> str:
         "kubeadmConfigPatches": [yaml.safe_dump(kubelet), yaml.safe_dump(proxy)],
         "nodes": [
             {"role": "control-plane", **({"extraPortMappings": mappings} if mappings else {})},
-            *({"role": "worker"} for _ in range(wish.workers)),
+            *[{"role": "worker"}] * wish.workers,
         ],
     }
     return yaml.safe_dump(config, sort_keys=False)
