@@ -61,7 +61,7 @@ lint-go: venv
 	@$(BIN)/python tools/go_vet.py
 
 .PHONY: unit
-unit: venv ## tests of the pure core, of the glue and of the tools: no cluster
+unit: venv venv-lint ## tests of the pure core, of the glue and of the tools: no cluster
 	$(PYTEST) tests/core tests/unit tests/tools
 
 # The name that ansible-test of the pinned ansible-core looks for; a real get-pip script that is there already is left alone.

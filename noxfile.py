@@ -37,7 +37,10 @@ NEEDED = ("jmespath", "kubernetes", "numpy", "PyYAML")
 #: The first numpy and PyYAML that were built for the Python of that session.
 LOWEST = ("ansible-core==2.16.19", "jmespath==1.0.0", "kubernetes==24.2.0", "numpy==1.23.2", "PyYAML==6.0")
 #: What the tests need beside it, and no more: the daemons have one Python, and their tests one environment.
-TESTS = ("pytest", "pytest-rerunfailures", "pytest-xdist", "hypothesis", "cryptography", "h11", "prometheus-client")
+TESTS = (
+    *("pytest", "pytest-rerunfailures", "pytest-xdist", "hypothesis", "markdown-it-py"),
+    *("cryptography", "h11", "prometheus-client"),
+)
 
 EACH = nox.parametrize(
     "python,core,get_pip", [nox.param(python, core, file, id=f"{core[:4]}, {python}") for core, python, file in MATRIX]
@@ -72,6 +75,13 @@ def sanity(session: nox.Session, core: str, get_pip: str) -> None:
 def lowest(session: nox.Session) -> None:
     """The oldest packages that requirements.txt promises: the modules on the real control plane."""
     session.install(*LOWEST, *TESTS, "-e", ".[dev-cluster]")
+    _tests(session, "tests/unit", "tests/apiserver")
+
+
+@nox.session(python="3.13")
+def newest(session: nox.Session) -> None:
+    """The newest packages that there are, whatever .venv is pinned to: the modules on the real control plane."""
+    session.install("--upgrade", "ansible-core", *NEEDED, *TESTS, "-e", ".[dev-cluster]")
     _tests(session, "tests/unit", "tests/apiserver")
 
 

@@ -15,6 +15,7 @@ description:
   - Installs the definitions of LocalDisk, LocalDevice and Berth, upgrades them, and waits until the API server
     serves them.
   - An upgrade that drops a version in which objects may still be stored is refused.
+  - So is putting the definitions of this release in the place of a newer one's.
   - Removal is refused while there are objects, unless O(force=true); the message says which would be lost.
 options:
   state:

@@ -6,6 +6,7 @@ For the tests that prove what a user has who never sees the source tree.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,32 @@ def install(folder: Path) -> Path:
     """The collections path below ``folder``, where nothing but this collection is."""
     tree = folder / "tree"
     command(folder, sys.executable, ROOT / "tools" / "snapshot.py", tree)
-    source = tree / "ansible_collections" / "berth" / "stateful"
+    return _install(folder, tree / "ansible_collections" / "berth" / "stateful")
+
+
+def install_commit(folder: Path, commit: str) -> Path:
+    """The same with the collection of an earlier commit; where a shallow clone has not got it, it is fetched.
+
+    AssertionError with what to do where it cannot be: what was released before is never left out silently.
+    """
+    tree = folder / "tree"
+    tree.mkdir()
+    if not _git("cat-file", "-e", f"{commit}^{{commit}}") and not _git(
+        "fetch", "--quiet", "--depth=1", "origin", commit
+    ):
+        raise AssertionError(f"this clone has no commit {commit}: it is shallow; run git fetch --unshallow")
+    archive = folder / "tree.tar"
+    assert _git("archive", "--output", str(archive), commit)
+    shutil.unpack_archive(archive, tree)
+    return _install(folder, tree)
+
+
+def _git(*arguments: str) -> bool:
+    """Whether it succeeds in our clone."""
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def _install(folder: Path, source: Path) -> Path:
     command(folder, BIN / "ansible-galaxy", "collection", "build", source, "--output-path", folder)
     (tarball,) = folder.glob("berth-stateful-*.tar.gz")
     target = folder / "collections"

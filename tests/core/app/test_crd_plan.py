@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from berth_core.app.crd_plan import established, loss_message, plan_crd, updated
+from berth_core.app.crd_plan import SCHEMA, established, loss_message, plan_crd, updated
 from berth_core.errors import StateError
 
+CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 VERSION: dict[str, Any] = {
     "name": "v1",
     "served": True,
@@ -89,3 +94,31 @@ def test_established() -> None:
 def test_loss_message() -> None:
     lost = {"a.x": ["1", "2", "3"], "b.x": [], "c.x": ["n/1"]}
     assert loss_message(lost, shown=2) == "3 a.x (1, 2, and 1 more), 1 c.x (n/1)"
+
+
+def numbered(number: str) -> dict[str, Any]:
+    return {**DESIRED, "metadata": {**DESIRED["metadata"], "annotations": {SCHEMA: number}}}
+
+
+def test_an_older_release_does_not_put_its_schema_in_place_of_a_newer_one() -> None:
+    assert plan_crd(numbered("2"), installed()).action == "update"
+    live = installed()
+    live["metadata"]["annotations"] = {SCHEMA: "10"}
+    assert plan_crd(numbered("10"), live).action == "none"
+    for older in (numbered("9"), DESIRED):
+        with pytest.raises(StateError, match=r"things\.x\.dev has schema 10, of a newer release"):
+            plan_crd(older, live)
+
+
+def test_the_number_of_a_schema_grows_with_it() -> None:
+    """When this fails: raise berth.dev/schema of that definition and write its new number and digest here."""
+    found = {}
+    for path in CRDS.glob("*.yaml"):
+        crd = yaml.safe_load(path.read_text(encoding="utf-8"))
+        digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
+        found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
+    assert found == {
+        "berths.berth.dev": ("1", "35be39cee497"),
+        "localdevices.berth.dev": ("1", "08de7ae5e4d1"),
+        "localdisks.berth.dev": ("1", "3ba5b20ded6d"),
+    }

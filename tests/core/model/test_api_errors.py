@@ -58,6 +58,15 @@ def test_a_kind_that_is_not_served() -> None:
     assert "CRDs" not in api_error(404, status("pods not found", "NotFound"), Request("get", POD, "p", "x")).message
 
 
+@pytest.mark.parametrize(
+    "words", ['strict decoding error: unknown field "spec.wipe"', ".spec.wipe: field not declared in schema"]
+)
+def test_a_field_that_an_older_schema_lacks(words: str) -> None:
+    assert words in api_error(400, status(words, "BadRequest"), GET).message
+    assert "run berth.stateful.crds of this release" in api_error(500, status(words), GET).message
+    assert "crds" not in api_error(400, status(words), Request("create", POD, "p", "x")).message
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[1]", b"\xff\xfe", b"null"])
 def test_answers_that_are_no_status(body: bytes) -> None:
     error = api_error(502, body, GET)

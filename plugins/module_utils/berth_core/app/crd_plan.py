@@ -17,6 +17,8 @@ from ..errors import InputError, StateError
 from .compare import differences, prune
 
 _META_KEYS = ("labels", "annotations")
+#: The number of a definition's schema, raised with every change of it. A definition without it is older than all.
+SCHEMA = "berth.dev/schema"
 
 
 class CrdChange(NamedTuple):
@@ -53,8 +55,8 @@ def check_definitions(definitions: Sequence[Any]) -> None:
 def plan_crd(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> CrdChange:
     """Compare one definition with what is installed.
 
-    Raises StateError where the update cannot be: a version with stored objects would go, the scope would change, or the
-    definition is being removed.
+    Raises StateError where the update cannot be: a version with stored objects would go, the scope would change, the
+    definition is being removed, or it is a newer release's.
     """
     name, after = str(desired["metadata"]["name"]), _ours(desired)
     if live is None:
@@ -65,6 +67,7 @@ def plan_crd(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> CrdC
             "wait until it is gone and run again",
             crd=name,
         )
+    _refuse_older(name, desired, live)
     _refuse_dropped_versions(name, desired, live)
     if live["spec"].get("scope") != desired["spec"].get("scope"):
         raise StateError(
@@ -133,6 +136,22 @@ def _without_defaults(live: Mapping[str, Any], desired: Mapping[str, Any]) -> di
             del names[key]
     spec["names"] = names
     return spec
+
+
+def _refuse_older(name: str, desired: Mapping[str, Any], live: Mapping[str, Any]) -> None:
+    """The API server drops what a schema does not know from whatever is written after it."""
+    ours, theirs = _schema(desired), _schema(live)
+    if theirs > ours:
+        raise StateError(
+            f"CustomResourceDefinition {name} has schema {theirs}, of a newer release; this one brings schema {ours}, "
+            "and what objects hold of the newer one would be lost. Leave it as it is, or run the newer release",
+            crd=name,
+        )
+
+
+def _schema(body: Mapping[str, Any]) -> int:
+    number = str((body["metadata"].get("annotations") or {}).get(SCHEMA, ""))
+    return int(number) if number.isdecimal() else 0
 
 
 def _refuse_dropped_versions(name: str, desired: Mapping[str, Any], live: Mapping[str, Any]) -> None:

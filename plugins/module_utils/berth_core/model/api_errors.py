@@ -48,6 +48,10 @@ class Request(NamedTuple):
     source: str = ""
 
 
+#: How the API server says that a schema has no such field: to a create or update, and to a server-side apply.
+_UNKNOWN_FIELD = ("unknown field", "field not declared in schema")
+
+
 def api_error(status: int, data: bytes, asked: Request) -> ApiError:
     """The API's Status object, as an error that names the object and keeps status, reason and causes."""
     body = _status(data)
@@ -64,6 +68,11 @@ def api_error(status: int, data: bytes, asked: Request) -> ApiError:
         text = f"RBAC does not allow it ({_rule(asked)}): {text}"
     elif status == 404 and ((not asked.name and asked.verb == "list") or text.strip() == "404 page not found"):
         text, reason = _not_served(asked.resource), reason or "NotFound"
+    if asked.resource.group == "berth.dev" and any(words in text for words in _UNKNOWN_FIELD):
+        text += (
+            ". The custom resources in the cluster do not know this field: they are older than this release; "
+            "run berth.stateful.crds of this release first"
+        )
     return kind(
         f"cannot {asked.verb} {asked.resource.describe(asked.name, asked.namespace)}: {text}", status, reason, causes
     )

@@ -1,0 +1,95 @@
+"""The collection of an earlier commit, then this one, on one cluster: nothing that an application has changes.
+
+`git archive` of the commit stands for the tarball of the release before; both are built and installed as Galaxy's are.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apiserver.app.world import local_disk, params
+from tests.support.playbook import run_playbook
+from tests.support.tarball import install, install_commit
+
+#: Its LocalDisk has no wipe and no health, its StatefulSet app is what it is today.
+BEFORE = "53dd990"
+CRDS = {"berth.stateful.crds": None}
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    """Collections paths: the earlier one's and this one's."""
+    return (
+        install_commit(tmp_path_factory.mktemp("before"), BEFORE),
+        install(tmp_path_factory.mktemp("now")),
+    )
+
+
+@pytest.fixture
+def before(app_world, kubeconfig, releases, tmp_path):
+    """Runs tasks with the earlier collection, on a cluster that has its custom resources and no others."""
+    run = runner(releases[0], kubeconfig, tmp_path / "before")
+    now = runner(releases[1], kubeconfig, tmp_path / "now")
+    now({"berth.stateful.crds": {"state": "absent", "force": True}}).ok()
+    run(CRDS).ok()
+    yield run
+    app_world.clear()
+    now(CRDS).ok()
+
+
+@pytest.fixture
+def now(kubeconfig, releases, tmp_path):
+    return runner(releases[1], kubeconfig, tmp_path / "now")
+
+
+def runner(collections, kubeconfig, folder):
+    env = {"ANSIBLE_COLLECTIONS_PATH": str(collections), "K8S_AUTH_KUBECONFIG": str(kubeconfig)}
+    return lambda *tasks: run_playbook(list(tasks), folder, env=env)
+
+
+def app(kubeconfig):
+    options = params("upgraded", kubeconfig)
+    del options["kubeconfig"]
+    return {"berth.stateful.stateful_app": options}
+
+
+def test_an_application_outlives_the_upgrade_and_the_way_back(before, now, app_world, control_plane, kubeconfig):
+    for node in control_plane.fake_nodes()[:2]:
+        app_world.add_disk(local_disk(node, 0))
+    assert before(app(kubeconfig)).ok().last["changed"]
+    held, berths = app_world.holders(), uids(app_world.berths("upgraded"))
+    assert len(held) == len(berths) == 2
+    assert not now(app(kubeconfig)).ok().last["changed"], "this collection on the earlier custom resources"
+    upgraded, rerun = now(CRDS).ok().last, now(CRDS).ok().last
+    assert [crd["action"] for crd in upgraded["crds"]] == ["update"] * 3
+    assert not rerun["changed"]
+    for run in (now, before):
+        assert not run(app(kubeconfig)).ok().last["changed"]
+        assert (app_world.holders(), uids(app_world.berths("upgraded"))) == (held, berths)
+
+
+def test_what_the_earlier_custom_resources_lack_is_told(before, now, app_world, control_plane):
+    (node, *_) = control_plane.fake_nodes()
+    disk = app_world.add_disk(local_disk(node, 0))
+    name, identity = disk["metadata"]["name"], disk["spec"]["identity"]
+    task = {"berth.stateful.local_disk": {"name": name, "wipe": {"identity": identity}, "wait": False}}
+    told = now(task).failed()["msg"]
+    assert f"LocalDisk {name}" in told
+    assert "run berth.stateful.crds of this release first" in told
+    now(CRDS).ok()
+    assert now(task).ok().last["changed"]
+
+
+def test_a_newer_schema_is_left_alone(before, now, app_world):
+    crd, annotation = app_world.kinds.CRD, {"annotations": {"berth.dev/schema": "1000"}}
+    app_world.client.patch(crd, "localdisks.berth.dev", None, {"metadata": annotation})
+    there = app_world.client.get(crd, "berths.berth.dev")
+    told = now(CRDS).failed()["msg"]
+    assert "localdisks.berth.dev has schema 1000, of a newer release" in told
+    assert app_world.client.get(crd, "berths.berth.dev") == there, "the others are as they were, too"
+    annotation = {"annotations": {"berth.dev/schema": None}}
+    app_world.client.patch(crd, "localdisks.berth.dev", None, {"metadata": annotation})
+
+
+def uids(objects):
+    return {name: item["metadata"]["uid"] for name, item in objects.items()}
