@@ -69,7 +69,7 @@ def test_an_application_outlives_the_upgrade_and_the_way_back(before, now, app_w
 
 
 def test_what_the_earlier_custom_resources_lack_is_told(before, now, app_world, control_plane):
-    (node, *_) = control_plane.fake_nodes()
+    node = control_plane.fake_nodes()[0]
     disk = app_world.add_disk(local_disk(node, 0))
     name, identity = disk["metadata"]["name"], disk["spec"]["identity"]
     task = {"berth.stateful.local_disk": {"name": name, "wipe": {"identity": identity}, "wait": False}}
