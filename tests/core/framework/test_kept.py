@@ -13,6 +13,7 @@ from berth_core.framework.contract import SUCCESS, Dirt, Verdict
 from berth_core.framework.cycle import place
 from berth_core.framework.profile import Profile
 from berth_core.framework.shelf import Shelf
+from berth_core.plugins.node_affinity import NodeAffinity
 from berth_core.plugins.table import DEFAULT_PROFILE
 from tests.core.cluster.objects import node, pod, request
 
@@ -168,6 +169,36 @@ def test_what_a_plugin_failed_to_say_is_asked_again(snapshot):
     plugin.fails = False
     place(profile, snapshot, asked())
     assert plugin.asked == SIZE + 1
+
+
+class Level:
+    """Rates every node alike, and counts the rows that it is given to bring to 0 to 100."""
+
+    name = "Level"
+    score_dirt = Dirt.NODE
+
+    def __init__(self):
+        self.rows = []
+
+    def score_key(self, cycle):
+        return None
+
+    def score(self, cycle, rows):
+        return ints(len(rows), 7)
+
+    def normalize(self, cycle, rows, scores):
+        self.rows.append(len(rows))
+        return scores * 2
+
+
+def test_where_all_nodes_are_rated_alike_it_is_of_no_matter_which_pass(snapshot):
+    plugin = Level()
+    profile = Profile.build("p", [(NodeAffinity(), 0), (plugin, 1)])
+    for zone in ("z1", "z2", None, "z3", "z4"):
+        wanted = asked(**({"nodeSelector": {"zone": zone}} if zone else {}))
+        outcome = place(profile, snapshot, wanted)
+        assert outcome.totals.tolist() == [14] * (2 if zone else SIZE)
+    assert plugin.rows == [1, 1, 1], "one row for all, and none once every row is known"
 
 
 # -- the shelf

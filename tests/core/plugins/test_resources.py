@@ -15,7 +15,7 @@ from berth_core.framework.contract import Code
 from berth_core.framework.state import Cycle
 from berth_core.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from berth_core.plugins.node_resources_fit import NodeResourcesFit
-from berth_core.plugins.resource_scores import broken_line, round_half_away
+from berth_core.plugins.resource_scores import Load, broken_line, least_allocated, round_half_away
 from tests.core.cluster.objects import berth, container, node, pod, request
 from tests.core.plugins.helpers import codes, judged, scored
 
@@ -95,6 +95,17 @@ def test_ignored_extended_resources_are_not_looked_at():
 def strategy(kind, *resources, **more):
     listed = [{"name": name, "weight": weight} for name, weight in resources]
     return NodeResourcesFit.from_args({"scoringStrategy": {"type": kind, "resources": listed, **more}}, "args")
+
+
+amounts = st.one_of(st.integers(1, 1 << 52), st.integers(1, 1000), st.sampled_from([1 << 45, (1 << 45) - 1, 1 << 52]))
+
+
+@given(st.lists(st.tuples(amounts, st.integers(0, 100), st.integers(-2, 2)), min_size=1, max_size=5))
+def test_a_free_share_is_exact_however_large(asked):
+    pairs = [(there, max(0, there * (100 - share) // 100 + more)) for there, share, more in asked]
+    allocatable, used = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))
+    found = least_allocated([Load(used, used, allocatable, None)], [("memory", 1)], len(pairs))
+    assert found.tolist() == [max(0, (there - taken) * 100 // there) for there, taken in pairs]
 
 
 def test_least_allocated():

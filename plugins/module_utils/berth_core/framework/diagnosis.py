@@ -10,9 +10,8 @@ letter.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import overload
 
 from ..cluster.columns import IntColumn
 from .contract import Code, ObjectVerdict, Status
@@ -32,7 +31,7 @@ class NodeVerdict:
     resolvable: bool
 
 
-class RowNames(Sequence[str]):
+class RowNames:
     """The names of some rows of the node table as it is now: most often they are only counted."""
 
     def __init__(self, rows: IntColumn, names: list[str]) -> None:
@@ -41,16 +40,9 @@ class RowNames(Sequence[str]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return RowNames(self.rows[index], self._names)
-        return self._names[int(self.rows[index])]
+    def __iter__(self) -> Iterator[str]:
+        names = self._names
+        return (names[row] for row in self.rows.tolist())
 
 
 @dataclass(frozen=True)
