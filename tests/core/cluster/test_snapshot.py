@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from berth_core.cluster.snapshot import Snapshot
 from berth_core.errors import InputError
 from berth_core.framework.cycle import place
-from berth_core.model.labels import LabelSelector
+from berth_core.model.labels import LabelSelector, Requirement
 from berth_core.model.placement import Placement
 from berth_core.plugins.table import DEFAULT_PROFILE
 from tests.core.cluster.objects import GI, MI, berth, container, disk, node, pod, request
@@ -247,3 +247,25 @@ def test_assuming_and_forgetting_leaves_no_trace(listed, requests):
             place(DEFAULT_PROFILE, cluster.snapshot, one).placement
             == place(DEFAULT_PROFILE, cluster.rebuilt(), one).placement
         )
+
+
+def test_a_new_selector_looks_at_the_pods_with_its_label_alone():
+    pods = [
+        pod(f"{app}-{n}", node_name="a", labels={"app": app})
+        for app, many in (("web", 2), ("db", 5))
+        for n in range(many)
+    ]
+    snapshot = Snapshot.from_objects(nodes=[node("a")], pods=pods)
+    asked = {
+        "web": LabelSelector.from_labels({"app": "web"}),
+        "either": LabelSelector((Requirement("app", "In", ("db", "web")),)),
+        "all": LabelSelector((Requirement("app", "Exists"),)),
+    }
+    looked_at = {name: sum(1 for _each in snapshot._occupants.meant_by(one)) for name, one in asked.items()}
+    assert looked_at == {"web": 2, "either": 7, "all": 7}
+    with snapshot.trial() as trial:
+        trial.take_off(("default", "web-0"), "a")
+        assert [one.labels for one in snapshot._occupants.meant_by(asked["web"])] == [{"app": "web"}]
+    for one in pods:
+        snapshot.remove_pod("default", one["metadata"]["name"])
+    assert not list(snapshot._occupants.meant_by(asked["either"]))

@@ -123,10 +123,10 @@ def test_a_known_selector_looks_at_no_pod_again(snapshot, monkeypatch):
     spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **SELECTOR}]
     bind(snapshot, asked(topologySpreadConstraints=spread))
 
-    def never(_namespace):
+    def never(_selector):
         return (pytest.fail("all pods were looked at again") for _each in "x")  # asked for is not yet looked at
 
-    monkeypatch.setattr(snapshot._occupants, "in_namespace", never)
+    monkeypatch.setattr(snapshot._occupants, "meant_by", never)
     after = bind(snapshot, asked(ordinal=1, topologySpreadConstraints=spread))
     assert after.placement.node != "n00"
 

@@ -16,7 +16,7 @@ from ..model.labels import IN, LabelSelector
 from .columns import IntColumn, np
 
 Thing = TypeVar("Thing")
-_ANY_LABEL = ("", "")
+ANY_LABEL = ("", "")
 
 
 class DomainSums:
@@ -76,12 +76,12 @@ class ByLabel(Generic[Thing]):
 
     def put(self, selector: LabelSelector | None, key: Hashable, thing: Thing) -> None:
         """Add a thing."""
-        for label in _asked_labels(selector):
+        for label in asked_labels(selector):
             self._of.setdefault(label, {})[key] = thing
 
     def drop(self, selector: LabelSelector | None, key: Hashable) -> None:
         """Take a thing out."""
-        for label in _asked_labels(selector):
+        for label in asked_labels(selector):
             listed = self._of[label]
             del listed[key]
             if not listed:
@@ -89,13 +89,13 @@ class ByLabel(Generic[Thing]):
 
     def about(self, labels: Mapping[str, str]) -> Iterator[Thing]:
         """Return what may speak of a pod with these labels, each once."""
-        for label in (_ANY_LABEL, *labels.items()):
+        for label in (ANY_LABEL, *labels.items()):
             yield from self._of.get(label, {}).values()
 
 
-def _asked_labels(selector: LabelSelector | None) -> list[tuple[str, str]]:
+def asked_labels(selector: LabelSelector | None) -> list[tuple[str, str]]:
     """Return the labels of which a selected pod must have one; any, where the selector asks for none in particular."""
     for one in selector.requirements if selector else ():
         if one.operator == IN:
             return [(one.key, value) for value in one.values]
-    return [_ANY_LABEL]
+    return [ANY_LABEL]

@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from ..model.attachable import InlineVolume
 from ..model.berth import BerthRecord
+from ..model.labels import LabelSelector
 from ..model.pod import Amounts, ClaimVolume, HostPort, PodInfo
 from ..model.pod_affinity import NO_AFFINITY, PodAffinity
 from ..model.requests import CPU, DEFAULT_CPU, DEFAULT_MEMORY, MEMORY, amount
+from .counts import ANY_LABEL, asked_labels
 
 Key = tuple[str, str]
 POD, BERTH, ASSUMED = 0, 1, 2
@@ -72,6 +74,7 @@ class Occupants:
     def __init__(self) -> None:
         self._sources: dict[Key, list[Occupant | None]] = {}
         self._on_node: dict[str, dict[Key, Occupant]] = {}
+        self._labelled: dict[tuple[str, str], dict[Key, Occupant]] = {}
 
     def put(self, key: Key, source: int, occupant: Occupant | None) -> tuple[Occupant | None, Occupant | None]:
         """Set or clear one source of a replica. Return what counted before and what counts now."""
@@ -79,10 +82,11 @@ class Occupants:
         before = _strongest(sources)
         sources[source] = occupant
         after = _strongest(sources)
-        if before is not None:
-            self._on_node[before.node_name].pop(key, None)
-        if after is not None:
-            self._on_node.setdefault(after.node_name, {})[key] = after
+        if before != after:
+            if before is not None:
+                self.hide(key, before.node_name)
+            if after is not None:
+                self.show(key, after)
         if not any(sources):
             del self._sources[key]
         return before, after
@@ -101,24 +105,30 @@ class Occupants:
 
     def hide(self, key: Key, node_name: str) -> Occupant:
         """Let what counts for a replica not count, for as long as a trial lasts; return it."""
-        return self._on_node[node_name].pop(key)
+        occupant = self._on_node[node_name].pop(key)
+        for label in occupant.labels.items():
+            listed = self._labelled[label]
+            del listed[key]
+            if not listed:
+                del self._labelled[label]
+        return occupant
 
     def show(self, key: Key, occupant: Occupant) -> None:
         """Let it count (again)."""
         self._on_node.setdefault(occupant.node_name, {})[key] = occupant
+        for label in occupant.labels.items():
+            self._labelled.setdefault(label, {})[key] = occupant
 
     def on_node(self, name: str) -> list[Occupant]:
         """Return all that count on a node, known to the node table or not."""
         return list(self._on_node.get(name, {}).values())
 
-    def in_namespace(self, namespace: str) -> Iterator[Occupant]:
-        """Return all that count in a namespace: nothing is looked at before somebody takes the first."""
-        found = (_strongest(sources) for key, sources in self._sources.items() if key[0] == namespace)
-        return (one for one in found if one is not None)
-
-    def everywhere(self) -> Iterator[Occupant]:
-        """Return all that count."""
-        return (occupant for listed in self._on_node.values() for occupant in listed.values())
+    def meant_by(self, selector: LabelSelector | None) -> Iterator[Occupant]:
+        """Return who may be selected: nobody is looked at before somebody takes the first."""
+        labels = asked_labels(selector)
+        if ANY_LABEL in labels:
+            return (occupant for listed in self._on_node.values() for occupant in listed.values())
+        return (occupant for label in labels for occupant in self._labelled.get(label, {}).values())
 
 
 def _strongest(sources: list[Occupant | None]) -> Occupant | None:

@@ -498,11 +498,11 @@ class Snapshot:
 
         Those that are going away do not count.
         """
-        return self._tally.count(namespace, selector, self._occupants.in_namespace(namespace))
+        return self._tally.count(namespace, selector, self._occupants.meant_by(selector))
 
     def count_matching(self, wanted: tuple[PodMatch, ...]) -> Counts:
         """Return per node how many pods all of `wanted` accept, those that are going away too."""
-        return self._tally.count_matching(wanted, self._occupants.everywhere())
+        return self._tally.count_matching(wanted, self._occupants.meant_by(wanted[0].selector))
 
     def evictable_on(self, node_name: str) -> list[VictimFacts]:
         """Return the pods on a node whose end would free room: those without a berth, which keeps what it holds.

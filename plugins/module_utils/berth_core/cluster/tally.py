@@ -108,7 +108,7 @@ class Tally:
     def count(self, namespace: str, selector: LabelSelector, occupants: Iterable[Occupant]) -> Counts:
         """Return per node how many of a namespace's pods match.
 
-        `occupants`: all of the namespace, used for a new selector.
+        `occupants`: all that may match, used for a new selector.
         """
         key = (namespace, selector)
         found = self._questions.get(key)
@@ -123,7 +123,7 @@ class Tally:
     def count_matching(self, wanted: tuple[PodMatch, ...], occupants: Iterable[Occupant]) -> Counts:
         """Return per node how many pods all of `wanted` accept, those that are going away too.
 
-        `occupants`: all that there are, used for a new question.
+        `occupants`: all that may be accepted, used for a new question.
         """
         found = self._questions.get(wanted)
         if found is not None:
