@@ -143,18 +143,14 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
 
 
 async def _settle(cluster: Cluster) -> None:
-    """The collector of cycles rests while the caches are filled: what they hold stays, and is looked at never again.
+    """The collector of cycles looks seldom while the caches are filled, and never again at what they hold by then.
 
-    It has begun with little and goes on when all was listed, before we lead.
+    That is before we lead. Never to look would be cheaper, but who waits for an API server for long makes cycles too.
     """
-    gc.disable()
-    try:
-        await cluster.wait_synced()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 50)
-    finally:
-        gc.enable()
+    gc.set_threshold(50_000, 20, 50)
+    await cluster.wait_synced()
+    gc.collect()
+    gc.freeze()
     await asyncio.Event().wait()
 
 

@@ -312,7 +312,7 @@ class Scheduler:
         self._beside(self._carry(running, flight, refused))
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
