@@ -271,12 +271,13 @@ class Cluster:
     def _node(self, old: Obj | None, new: Obj) -> None:
         try:
             info = NodeInfo.from_object(new)
-            self.snapshot.upsert_node(new)
         except BerthError as exc:
             _log.warning("left out: %s", exc.message)
             self._gone(new)
             return
-        before = None if old is None else _read_node(old)
+        row = self.snapshot.nodes.find(info.name)
+        before = None if old is None or row is None else self.snapshot.nodes.infos[row]
+        self.snapshot.put_node(info)
         if before is None:
             self.tell(Change(ClusterEvent("Node", Action.ADD), None, info))
             return

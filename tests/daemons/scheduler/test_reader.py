@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from random import Random
@@ -9,9 +10,17 @@ from random import Random
 import pytest
 
 from berth_core.errors import BerthError
+from berth_core.framework.events import Action
+from berth_core.model.node import NodeInfo
 from berth_core.model.pod import PodInfo
+from berth_kube.client import KubeClient
+from berth_kube.config import Config
+from berth_kube.credentials import Static
+from berth_kube.exchange import Endpoint
 from berth_kube.json_fast import decoder
+from berth_kube.watch import Event
 from berth_scheduler import pods
+from berth_scheduler.cluster import Cluster
 from berth_scheduler.pods import PodEvent, Reader, alike, reducer
 from tests.oracle.clusters import case
 from tests.oracle.crowded import crowded
@@ -165,6 +174,31 @@ def test_what_the_watch_reads_of_a_pod_is_all_that_is_kept_of_it():
             reduce = reducer(lambda _name, _namespace: None)
             assert reduce(part["object"]) == reduce(every["object"]), f"seed {seed}"
     assert shorter > SEEDS
+
+
+def test_a_node_is_read_once_each_time_it_is_told(monkeypatch):
+    read, told, real = [], [], NodeInfo.from_object
+    monkeypatch.setattr(NodeInfo, "from_object", lambda node: read.append(node["spec"]) or real(node))
+
+    def node(version, **spec):
+        meta = {"name": "n", "uid": "u", "resourceVersion": str(version)}
+        return {"metadata": meta, "spec": spec, "status": {"allocatable": {"cpu": "1"}}}
+
+    async def story():
+        async with KubeClient(
+            Config(Endpoint("127.0.0.1", 9, tls=False), None, Static({}), "test", "default")
+        ) as client:
+            cluster = Cluster(client)
+            cluster.tell = lambda change: told.append((change.event.action, change.old and change.old.unschedulable))
+            for kind, one in (("ADDED", node(1)), ("MODIFIED", node(2)), ("MODIFIED", node(3, unschedulable=True))):
+                cluster.nodes._take(Event(kind, one))
+            cluster.nodes._take(Event("MODIFIED", node(4, taints="none")))
+            assert not cluster.snapshot.nodes.row_of
+            cluster.nodes._take(Event("MODIFIED", node(5)))
+
+    asyncio.run(story())
+    assert told == [(Action.ADD, None), (Action.NODE_TAINT, False), (Action.DELETE, None), (Action.ADD, None)]
+    assert len(read) == 5 + 1, "and once more for who is told that it is gone"
 
 
 def test_a_volume_for_the_token_makes_no_other_kind():

@@ -169,7 +169,10 @@ class Snapshot:
 
     def upsert_node(self, node: Object) -> None:
         """Add a node, or write its new facts."""
-        info = NodeInfo.from_object(node)
+        self.put_node(NodeInfo.from_object(node))
+
+    def put_node(self, info: NodeInfo) -> None:
+        """Add a node that was read already, or write its new facts."""
         row = self.nodes.find(info.name)
         if row is None:
             row = self.nodes.insert(info)
