@@ -97,6 +97,7 @@ _MAPPINGS = {
     "inventory": lambda value, _: value.get("plugin") == "berth.stateful.cluster",
     "module_defaults": lambda value, _: value.keys() == {"module_defaults"},
     "prometheus": lambda value, _: "scrape_configs" in value,
+    "execution_environment": lambda value, _: {"version", "images", "dependencies"} <= value.keys(),
     "host_vars": lambda _, text: text.startswith(("# host_vars/", "# group_vars/")),
     "agent": lambda _, text: text.startswith("# /etc/berth/agent.yaml"),
     "devices": lambda _, text: text.startswith("# /etc/berth/devices.d/"),

@@ -1,6 +1,7 @@
 """Every example in the documentation is taken by what reads it: none is left out, whatever its language.
 
-Manifests and inventories need an API server: tests/apiserver/test_page_manifests.py.
+Manifests and inventories need an API server: tests/apiserver/test_page_manifests.py. Execution environments:
+tests/tools/test_execution_environment.py.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from tests.support.pages import Example
 
 ROOT = pages.ROOT
 BIN = Path(sys.executable).parent
-#: What this file and its neighbour with an API server check; another kind has no test.
+#: What this file and its neighbours check (manifests and inventories with an API server); another kind has no test.
 KINDS = {
     *("playbook", "tasks", "module_defaults", "host_vars", "agent", "devices", "scheduler", "prometheus", "console"),
-    *("manifest", "inventory", "toml"),
+    *("manifest", "inventory", "toml", "execution_environment"),
 }
 OURS = ("berth-agent", "berth-controller", "berth-scheduler", "berth-dev", "kubectl berth")
 
