@@ -1,7 +1,8 @@
-"""The first file that Python runs in build/berth-agent.pyz (tools/zipapp.py puts me there as __main__.py).
+"""The first file that Python runs in berth-agent.pyz and berth-scheduler.pyz: __main__.py there (tools/zipapp.py).
 
 A service manager that gives us a cache (CACHE_DIRECTORY, systemd's CacheDirectory=) gets the modules unpacked and
-compiled there, once for each version: that saves a second at each start, and 4 MB for as long as the agent runs.
+compiled there, once for each version: that saves a second at each start, and 4 MB for as long as the daemon runs. The
+scheduler has compiled modules, which Python takes from no archive: without a cache it is unpacked for the one run.
 """
 
 from __future__ import annotations
@@ -13,25 +14,60 @@ ARCHIVE = os.path.dirname(os.path.abspath(__file__))
 
 
 def main() -> None:
-    """Become the agent."""
+    """Become the daemon."""
     if sys.version_info < (3, 9):  # noqa: UP036 - said to those who have an older one
-        sys.exit(f"berth-agent needs Python 3.9 or newer, and this is {sys.version.split()[0]}")
+        sys.exit(f"berth needs Python 3.9 or newer, and this is {sys.version.split()[0]}")
+    packed = os.path.isfile(ARCHIVE)
+    made_for = _made_for() if packed else ""
     # only the pure-Python files of multidict are here
     os.environ.setdefault("MULTIDICT_NO_EXTENSIONS", "1")
     cache = os.environ.get("CACHE_DIRECTORY", "")
-    if cache and os.path.isfile(ARCHIVE) and sys.argv[1:2] == ["run"]:
+    if cache and packed and sys.argv[1:2] == ["run"]:
         try:
             folder = unpacked(cache.split(":")[0])
         except OSError as exc:
-            sys.stderr.write(f"berth-agent: nothing is unpacked in {cache}: {exc}\n")
+            sys.stderr.write(f"{os.path.basename(ARCHIVE)}: nothing is unpacked in {cache}: {exc}\n")
         else:
             os.execv(sys.executable, [sys.executable, "-I", folder, *sys.argv[1:]])  # noqa: S606 - ourselves
-    from berth_agent.__main__ import main as agent
-
-    sys.exit(agent())
+    sys.exit(_unpacked_once() if made_for else _daemon())
 
 
-def unpacked(cache: str) -> str:
+def _daemon() -> int:
+    """The one that is here."""
+    if os.path.isfile(ARCHIVE) or os.path.isdir(os.path.join(ARCHIVE, "berth_agent")):
+        from berth_agent.__main__ import main as agent
+
+        return agent()
+    from berth_scheduler.__main__ import main as scheduler
+
+    return scheduler()
+
+
+def _made_for() -> str:
+    """Of which Python and processor the compiled modules are; empty: there are none. Refuses any other."""
+    from zipimport import zipimporter
+
+    try:
+        wanted = zipimporter(ARCHIVE).get_data("MADE_FOR").decode()
+    except OSError:
+        return ""
+    here = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {os.uname().machine}"
+    if wanted != here:
+        sys.exit(f"{ARCHIVE} is made for {wanted}, and this is {here}: build it for that (tools/zipapp.py)")
+    return wanted
+
+
+def _unpacked_once() -> int:
+    """Run it from a folder that is gone afterwards; its exit status."""
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="berth-") as scratch:
+        command = [sys.executable, "-I", unpacked(scratch, compiled=False), *sys.argv[1:]]
+        return subprocess.run(command, check=False).returncode
+
+
+def unpacked(cache: str, compiled: bool = True) -> str:
     """The folder with this archive's modules, complete: made beside its place and then renamed."""
     import compileall
     import hashlib
@@ -49,7 +85,8 @@ def unpacked(cache: str) -> str:
     scratch = tempfile.mkdtemp(dir=cache)
     with zipfile.ZipFile(ARCHIVE) as archive:
         archive.extractall(scratch)
-    compileall.compile_dir(scratch, quiet=2)
+    if compiled:
+        compileall.compile_dir(scratch, quiet=2)
     os.rename(scratch, folder)
     return folder
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ansible.errors import AnsibleFilterError
-
 from ..module_utils.berth_core.config.static_pod import with_file, without_file
-from ..module_utils.berth_core.errors import InputError
+from ..plugin_utils.filtering import of_mapping
 
 DOCUMENTATION = r"""
 name: kube_scheduler_pod
@@ -66,12 +64,11 @@ _value:
 
 def kube_scheduler_pod(manifest: Any, file: str = "", digest: str = "") -> dict[str, Any]:
     """Raises AnsibleFilterError that says what was expected."""
-    if not isinstance(manifest, Mapping):
-        raise AnsibleFilterError(f"kube_scheduler_pod: expected a mapping, got {type(manifest).__name__}")
-    try:
-        return with_file(manifest, str(file), str(digest)) if file else without_file(manifest)
-    except InputError as exc:
-        raise AnsibleFilterError(f"kube_scheduler_pod: {exc}") from exc
+
+    def make(given: Mapping[str, Any]) -> dict[str, Any]:
+        return with_file(given, str(file), str(digest)) if file else without_file(given)
+
+    return of_mapping("kube_scheduler_pod", manifest, make)
 
 
 class FilterModule:

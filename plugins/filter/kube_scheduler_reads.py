@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Callable
 
-from ansible.errors import AnsibleFilterError
-
 from ..module_utils.berth_core.config.static_pod import reads
-from ..module_utils.berth_core.errors import InputError
+from ..plugin_utils.filtering import of_mapping
 
 DOCUMENTATION = r"""
 name: kube_scheduler_reads
@@ -61,12 +58,7 @@ _value:
 
 def kube_scheduler_reads(manifest: Any) -> dict[str, Any]:
     """Raises AnsibleFilterError that says what was expected."""
-    if not isinstance(manifest, Mapping):
-        raise AnsibleFilterError(f"kube_scheduler_reads: expected a mapping, got {type(manifest).__name__}")
-    try:
-        return asdict(reads(manifest))
-    except InputError as exc:
-        raise AnsibleFilterError(f"kube_scheduler_reads: {exc}") from exc
+    return of_mapping("kube_scheduler_reads", manifest, lambda given: asdict(reads(given)))
 
 
 class FilterModule:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ansible.errors import AnsibleFilterError
-
 from ..module_utils.berth_core.config.stock import MANAGED, ExtenderAddress
 from ..module_utils.berth_core.config.stock import with_extender as render
 from ..module_utils.berth_core.errors import InputError
+from ..plugin_utils.filtering import of_mapping
 
 DOCUMENTATION = r"""
 name: with_extender
@@ -93,13 +92,15 @@ _value:
 
 def with_extender(source: Mapping[str, Any] | None, version: str, url: str, **options: Any) -> dict[str, Any]:
     """Raises AnsibleFilterError that says what was expected."""
-    if source is not None and not isinstance(source, Mapping):
-        raise AnsibleFilterError(f"with_extender: expected a mapping, got {type(source).__name__}")
-    options.setdefault("managed", MANAGED)
-    try:
-        return render(str(version), dict(source) if source else None, ExtenderAddress(str(url), **options))
-    except (InputError, TypeError) as exc:
-        raise AnsibleFilterError(f"with_extender: {exc}") from exc
+
+    def make(given: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            address = ExtenderAddress(str(url), **{"managed": MANAGED, **options})
+        except TypeError as exc:  # an option that there is not
+            raise InputError(str(exc)) from exc
+        return render(str(version), dict(given) or None, address)
+
+    return of_mapping("with_extender", {} if source is None else source, make)
 
 
 class FilterModule:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_agent_token
-short_description: Get the token of one node's agent
+short_description: Get the token of one node's agent, or of a scheduler on its host
 version_added: 0.2.0
 author:
   - The berth authors (@berth-dev)
 description:
   - Asks the API server for a token of the agents' service account that is bound to one Node. With it the agent can
     write that node's objects and no other's. When the Node is deleted, the token is worth nothing.
+  - Of another O(service_account) it is what a scheduler on a host of the cluster shows.
   - Where the current token is still good, nothing is asked for.
   - Register the result with C(no_log).
 options:
@@ -25,6 +26,14 @@ options:
     description:
       - The token that the agent has now. It is replaced when it is another node's, or a third of its life is over.
     type: str
+  service_account:
+    description: Whose token it is.
+    type: str
+    default: berth-agent
+  namespace:
+    description: The namespace of that account.
+    type: str
+    default: berth-system
   life:
     description: How many seconds a new token lives. An agent that is started with C(--renew-token) renews it by itself.
     type: int
@@ -43,6 +52,7 @@ extends_documentation_fragment:
   - berth.stateful.auth
 seealso:
   - module: berth.stateful.node_agent
+  - module: berth.stateful.scheduler
 """
 
 EXAMPLES = r"""

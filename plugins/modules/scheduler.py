@@ -14,7 +14,7 @@ author:
 description:
   - Applies a scheduler as a Deployment, with its account and rights, its configuration and a disruption budget, and
     waits until one of its pods leads; or, with O(mode=extender), the extender of the stock scheduler, and waits until
-    all of its pods answer.
+    all of its pods answer; or, with O(mode=service), what a scheduler on hosts needs in the cluster.
   - Several schedulers of different names are side by side, each with a Lease and rights of its own. The stock scheduler
     goes on with all other pods, and places the pods of this one.
   - What is there under these names and is not that scheduler's is never written over or removed.
@@ -31,8 +31,9 @@ options:
       - V(daemon) places the pods that name it.
       - V(extender) is asked by the stock scheduler about the pods that want local disks.
         P(berth.stateful.with_extender#filter) makes that one's configuration.
+      - V(service) runs on hosts, where P(berth.stateful.scheduler#role) puts it. Here it gets its account and rights.
     type: str
-    choices: [daemon, extender]
+    choices: [daemon, service, extender]
     default: daemon
     version_added: 0.2.0
   name:
@@ -45,7 +46,7 @@ options:
     type: str
     default: berth-system
   image:
-    description: Its image, as C(deploy/Containerfile) makes it. Needed with O(state=present).
+    description: Its image, as C(deploy/Containerfile) makes it. Needed with O(state=present), unless O(mode=service).
     type: str
   replicas:
     description: How many pods; one leads, the others are ready to.
@@ -65,6 +66,14 @@ options:
         itself, which does not start with wrong ones.
     type: list
     elements: str
+  page_port:
+    description:
+      - Port at which each pod serves the page of M(berth.stateful.report), live, on its loopback alone.
+        C(kubectl port-forward) brings it to whoever may do that.
+      - By default it is not served.
+    type: int
+    default: 0
+    version_added: 0.2.0
   tls:
     description:
       - What an extender serves with, and whom it answers, as PEM texts. They become the Secret of its name; another one
@@ -108,6 +117,7 @@ options:
   wait:
     description:
       - Wait until every pod is new and Ready and one of them holds the Lease; an extender's are Ready when they answer.
+      - With O(mode=service) until one of its processes leads, which somebody has to start.
       - With O(state=absent) until the pods are gone.
     type: bool
     default: true
@@ -139,6 +149,7 @@ seealso:
   - module: berth.stateful.crds
   - module: berth.stateful.kube_scheduler_info
   - module: berth.stateful.placement_info
+  - module: berth.stateful.report
 """
 
 EXAMPLES = r"""
@@ -168,6 +179,11 @@ EXAMPLES = r"""
       key: "{{ lookup('ansible.builtin.file', 'extender.key') }}"
       client_ca: "{{ lookup('ansible.builtin.file', 'kube-scheduler-ca.crt') }}"
 
+- name: Account and rights of one that runs on control-plane hosts (the role puts it there)
+  berth.stateful.scheduler:
+    mode: service
+    wait: false
+
 - name: Gone again, unless pods wait for it
   berth.stateful.scheduler:
     name: packing-scheduler
@@ -176,16 +192,20 @@ EXAMPLES = r"""
 
 RETURN = r"""
 leader:
-  description: The pod that leads.
-  returned: with O(state=present), O(mode=daemon) and O(wait=true), not in check mode
+  description: The pod that leads; with O(mode=service) the host, empty where none does.
+  returned: with O(state=present) and O(mode=service); with O(mode=daemon) and O(wait=true), not in check mode
   type: str
   sample: berth-scheduler-6d5f8c7b9d-x2x7k
 scheduler_names:
   description: The names of its profiles, which pods give as their C(schedulerName).
-  returned: with O(state=present) and O(mode=daemon)
+  returned: with O(state=present), unless O(mode=extender)
   type: list
   elements: str
   sample: [berth-scheduler]
+configuration:
+  description: The file that it reads.
+  returned: with O(state=present) and O(mode=service)
+  type: str
 url:
   description:
     - Where the stock scheduler asks an extender, by its cluster IP; in check mode by its name, where it has none yet.

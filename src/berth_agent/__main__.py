@@ -113,10 +113,10 @@ async def run(options: argparse.Namespace) -> None:
     """One agent, from the configuration to the end."""
     from berth_kube import config
     from berth_kube.client import KubeClient
+    from berth_kube.token import renew_token
 
     from .agent import COMPONENT, Agent, utc_now
     from .single import HostLock as Lock
-    from .token import renew_token
 
     configuration = Configuration(options.config or [Path(CONFIG)], options.node_name, options.state_directory, utc_now)
     configuration.start()
@@ -133,7 +133,7 @@ async def run(options: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, agent.reload)
         jobs = [asyncio.ensure_future(agent.run(options.command == "once"))]
         if options.renew_token:
-            jobs.append(asyncio.ensure_future(renew_token(lease_client, agent.node, Path(options.renew_token))))
+            jobs.append(asyncio.ensure_future(renew_token(lease_client, Path(options.renew_token))))
         if options.ready_file:
             agent.when_ready(lambda: Path(options.ready_file).touch())
         await _until_stopped(jobs)

@@ -36,6 +36,7 @@ class Answer(NamedTuple):
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class ServerTls:
@@ -147,8 +148,9 @@ class Server:
             break
         if not isinstance(event, h11.Request):
             return
-        answer = self.answer(event.method.decode("ascii"), event.target.decode("ascii"))
+        answer = await self.respond(event)
         headers = [
+            *answer.headers,
             ("content-type", answer.content_type),
             ("content-length", str(len(answer.body))),
             ("connection", "close"),
@@ -161,6 +163,10 @@ class Server:
         ]
         writer.write(b"".join(part for part in parts if part))
         await writer.drain()
+
+    async def respond(self, request: h11.Request) -> Answer:
+        """What is said to a request, by those who need time for it, or more of it than `answer` does."""
+        return self.answer(request.method.decode("ascii"), request.target.decode("ascii"))
 
     def answer(self, method: str, target: str) -> Answer:
         """What is said to a request."""

@@ -14,7 +14,8 @@ import gc
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from berth_core.config.configuration import SchedulerConfiguration
@@ -26,11 +27,13 @@ from berth_kube.lease import LeaderElection, Periods, identity
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.serve import caches_server
 from berth_kube.stopping import together, until_stopped
+from berth_kube.token import renew_token
 
 from .cluster import Cluster
 from .configuration import NAME, Configurations
 from .extender.command import add_extend, extend_command
 from .metrics import Metrics
+from .page import Page
 from .preemption import Preempting
 from .profiles import Running, queue_rules, run_profile
 from .reports import Reports
@@ -139,7 +142,18 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
         tls = settings.tls_certificate, settings.tls_key
         server = caches_server(settings.port, settings.address, lambda: cluster.synced, *tls)
         working = election.run(work) if election is not None else work()
-        await together(server, working, cluster.run(), recorders.run(), files.watch(take), _settle(cluster))
+        beside = _beside(settings, electing, cluster)
+        await together(server, working, cluster.run(), recorders.run(), files.watch(take), *beside)
+
+
+def _beside(settings: Settings, client: KubeClient, cluster: Cluster) -> list[Coroutine[Any, Any, None]]:
+    """What runs whether it leads or stands by."""
+    found: list[Coroutine[Any, Any, None]] = [_settle(cluster)]
+    if settings.renew_token:
+        found.append(renew_token(client, Path(settings.renew_token)))
+    if settings.page_port:
+        found.append(Page(settings.page_port, cluster).run())
+    return found
 
 
 async def _settle(cluster: Cluster) -> None:

@@ -85,6 +85,8 @@ def _slim_node(node: Obj) -> Obj:
     meta, status = node["metadata"], node.get("status") or {}
     kept = {key: meta[key] for key in ("name", "uid", "resourceVersion", "labels") if key in meta}
     facts = {key: status[key] for key in ("allocatable", "declaredFeatures", "images") if key in status}
+    ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]  # the page tells it
+    facts["conditions"] = [{"type": "Ready", "status": one.get("status")} for one in ready]
     return {"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": node.get("spec") or {}, "status": facts}
 
 
@@ -170,6 +172,11 @@ class Cluster:
         """The object as the watch told it last. Never to be changed."""
         informer = self.nodes if kind == kinds.NODE else self._informers[kind]
         return informer.get(name, namespace)
+
+    def all(self, kind: Resource) -> list[Obj]:
+        """Every object of a kind, as `get` gives it; of pods, what is kept of them."""
+        kept = {kinds.NODE: self.nodes, kinds.POD: self.pods}
+        return (kept.get(kind) or self._informers[kind]).store.all()
 
     def hostname(self, node: str) -> str | None:
         """The label kubernetes.io/hostname of a node, or its name; None for one that is not there."""

@@ -29,6 +29,8 @@ class Settings:
     port: int = 9810
     tls_certificate: str = ""
     tls_key: str = ""
+    renew_token: str = ""
+    page_port: int = 0
     log_format: str = "logfmt"
     log_level: str = "info"
 
@@ -44,6 +46,8 @@ _HELP = {
     "port": "their port; 0: not served",
     "tls_certificate": "PEM file; with tls-key: serve them by TLS",
     "tls_key": "PEM file",
+    "renew_token": "keep the account's token in this file (the kubeconfig's tokenFile) fresh, bound to its Node",
+    "page_port": "port of the cluster's page, on the loopback alone; 0: not served",
     "log_format": "logfmt or json",
     "log_level": "debug, info, warning or error",
 }

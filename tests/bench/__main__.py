@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 def known() -> dict[str, Bench]:
     """All benches by name."""
-    from . import agent, agent_pod, claims, client, decide, openb, requests, scale, tasks
+    from . import agent, agent_pod, claims, client, decide, openb, page, requests, scale, tasks
     from . import sched_extender as extender
     from . import sched_workloads as sched
 
@@ -86,6 +86,7 @@ def known() -> dict[str, Bench]:
         "sched/preempt": sched.under_preempt,
         "sched/latency": sched.latency,
         "sched/extender": extender.extender,
+        "report/page": page.page,
         "cluster/up": scale.cluster_up,
     }
 

@@ -1,10 +1,12 @@
-"""The agent as one file: the same bytes from the same sources, for every Python that is supported and is here."""
+"""Agent and scheduler as one file: the same bytes from the same sources, for every Python that is supported."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,44 @@ def test_with_a_cache_it_is_unpacked_once_and_older_versions_go(agent: Path, tmp
     missing = run(sys.executable, agent, "run", "--help", CACHE_DIRECTORY=str(tmp_path / "none"))
     assert "--kubeconfig" in missing.stdout  # it runs all the same, and says why not from there
     assert "nothing is unpacked" in missing.stderr
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For this Python and processor."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    target = tmp_path_factory.mktemp("scheduler") / "berth-scheduler.pyz"
+    return zipapp.build(target, zipapp.TARGET.parent, zipapp.scheduler(python, os.uname().machine))
+
+
+def test_the_scheduler_brings_what_is_compiled_and_unpacks_itself(scheduler: Path, tmp_path: Path) -> None:
+    # Without a cache it leaves nothing behind.
+    shown = run(sys.executable, scheduler, "run", "--help", TMPDIR=str(tmp_path))
+    assert (shown.returncode, "--renew-token" in shown.stdout, list(tmp_path.iterdir())) == (0, True, [])
+    wrong = run(sys.executable, scheduler, "run", "--port", "x", CACHE_DIRECTORY=str(tmp_path))
+    assert (wrong.returncode, "--port (or BERTH_SCHEDULER_PORT)" in wrong.stderr) == (2, True)
+    (folder,) = tmp_path.iterdir()
+    # From there alone: nothing of this environment is seen.
+    told = "import sys; sys.path[:0] = sys.argv[1:]; import numpy, uvloop, httptools, msgspec; print(numpy.__file__)"
+    command = [sys.executable, "-I", "-S", "-c", told, str(folder)]
+    loaded = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert loaded.stdout.startswith(str(folder)), loaded.stderr
+
+
+def test_a_scheduler_for_another_python_says_so(scheduler: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.pyz"
+    with zipfile.ZipFile(scheduler) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    zipapp.write(other, {**entries, "MADE_FOR": b"Python 3.99 on s390x"})
+    refused = run(sys.executable, other, "run", "--help")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "is made for Python 3.99 on s390x, and this is Python 3." in refused.stderr
+
+
+def test_what_no_wheel_is_pinned_for_is_not_built(tmp_path: Path) -> None:
+    asked = ["--scheduler", "3.9,s390x", str(tmp_path / "s.pyz"), str(tmp_path)]
+    command = [sys.executable, str(zipapp.ROOT / "tools/zipapp.py"), *asked]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, "Traceback" in done.stderr, list(tmp_path.iterdir())) == (1, False, [])
+    assert "the scheduler is not built: pip could not fetch" in done.stderr
+    assert "for Python 3.9 on s390x" in done.stderr

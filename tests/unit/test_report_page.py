@@ -6,8 +6,6 @@ Screenshots are kept under build/report.
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,19 +15,10 @@ from berth_core.app.history import history
 from berth_core.app.html_report import render
 from berth_core.app.overview import overview
 from tests.core.app.report_world import cluster
+from tests.support.chromium import chromium
 
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "report"
 HOSTILE = "</script><script>document.title='broken in'</script>"
-
-
-def chromium(*args: str, profile: Path) -> subprocess.CompletedProcess[str]:
-    """Run it without a window, a network or a sandbox of its own (root has none)."""
-    program = shutil.which("chromium")
-    assert program, "Chromium is not there: make deps (as root) installs the Debian package chromium"
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-pings")
-    more = ("--disable-component-update", "--disable-background-networking", "--enable-logging=stderr", "--v=0")
-    command = [program, *flags, *more, f"--user-data-dir={profile}", "--window-size=1200,900", *args]
-    return subprocess.run(command, text=True, capture_output=True, timeout=300, check=False)
 
 
 @pytest.mark.slow

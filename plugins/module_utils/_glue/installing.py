@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A Deployment of ours and what belongs to it: what differs from what is there, writing it, removing it, waiting.
 
-Called by scheduler.py and extender.py, whose objects they are. What is whose is decided in berth_core/app/shipped.py.
+Called by scheduler.py, scheduler_service.py and extender.py, whose objects they are. What is whose is decided in
+berth_core/app/shipped.py.
 """
 
 from __future__ import annotations
@@ -82,15 +83,25 @@ def write(context: Context, found: list[Change], shown: Callable[[Object], Objec
 def refuse_what_cannot_run(context: Context) -> None:
     """What would leave its pods waiting for ever. In a check mode the play's earlier tasks have made nothing yet."""
     given = context.params["priority_class"]
-    problem = ""
     if context.client.find(kinds.PRIORITY_CLASS, given) is None:
-        problem = f"scheduler: PriorityClass {given} does not exist, and no pod is admitted without it"
-    elif context.client.find(kinds.CRD, f"{kinds.LOCAL_DISK.plural}.{kinds.LOCAL_DISK.group}") is None:
-        problem = "scheduler: the cluster does not know LocalDisks, which it watches: install them with the module crds"
-    if problem and not context.check_mode:
+        _refuse(context, f"scheduler: PriorityClass {given} does not exist, and no pod is admitted without it")
+    else:
+        refuse_without_resources(context)
+
+
+def refuse_without_resources(context: Context) -> None:
+    """It would wait for ever until it has listed them."""
+    if context.client.find(kinds.CRD, f"{kinds.LOCAL_DISK.plural}.{kinds.LOCAL_DISK.group}") is None:
+        _refuse(
+            context,
+            "scheduler: the cluster does not know LocalDisks, which it watches: install them with the module crds",
+        )
+
+
+def _refuse(context: Context, problem: str) -> None:
+    if not context.check_mode:
         raise StateError(f"{problem}; nothing was written")
-    if problem:
-        context.warn(problem)
+    context.warn(problem)
 
 
 def pods(context: Context, origin: str) -> list[Object]:

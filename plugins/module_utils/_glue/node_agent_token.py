@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module node_agent_token: the token of the agent of one node, bound to that Node, and where to use it.
+"""The module node_agent_token: the token of a daemon on the host of one node, bound to that Node, and where to use it.
 
 Called by plugins/modules/node_agent_token.py and plugins/action/node_agent_token.py. A token that is still good is not
 handed back: Ansible censors in a result whatever an option with no_log was given. I write no file.
@@ -21,20 +21,22 @@ from .base import Context, Operation
 
 def run(context: Context) -> dict[str, Any]:
     params, node = context.params, context.params["node_name"]
-    account = context.client.find(SERVICE_ACCOUNT, ACCOUNT, NAMESPACE)
+    name, namespace = params["service_account"], params["namespace"]
+    account = context.client.find(SERVICE_ACCOUNT, name, namespace)
     current = str(params["current"] or "").strip()
     if account is None and context.check_mode:
         return {"changed": True, "token": "", **_place(context)}
     if account is None:
         raise StateError(
-            f"ServiceAccount {NAMESPACE}/{ACCOUNT} is not there; install what the agents need first (module node_agent)"
+            f"ServiceAccount {namespace}/{name} is not there; install what it needs first (module "
+            f"{'node_agent' if name == ACCOUNT else 'scheduler with mode: service'})"
         )
     try:
         uid = context.client.get(NODE, node)["metadata"]["uid"]
     except NotFoundError as exc:
         raise StateError(
-            f"Node {node} is not in the cluster, and an agent's token is bound to its Node: set berth_node_name of the "
-            "host to the name that kubectl get nodes shows"
+            f"Node {node} is not in the cluster, and a token is bound to its Node: set berth_node_name of the host to "
+            "the name that kubectl get nodes shows"
         ) from exc
     if token_is_good(current, node, uid, account["metadata"]["uid"], time.time()):
         return {"changed": False, "token": "", **_place(context)}
@@ -42,7 +44,7 @@ def run(context: Context) -> dict[str, Any]:
         return {"changed": True, "token": "", **_place(context)}
     bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
     body = {
-        "metadata": {"name": ACCOUNT, "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {"expirationSeconds": params["life"], "boundObjectRef": bound},
     }
     answer = context.client.create(SERVICE_ACCOUNT, body, subresource="token")
@@ -60,6 +62,8 @@ OPERATION = Operation(
     options={
         "node_name": {"type": "str", "required": True},
         "current": {"type": "str", "no_log": True},
+        "service_account": {"type": "str", "default": ACCOUNT},
+        "namespace": {"type": "str", "default": NAMESPACE},
         "life": {"type": "int", "default": 7 * 86400},
     },
     run=run,

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The module scheduler: a scheduler in the cluster, with its rights, configuration, pods and disruption budget.
 
-With mode: extender what stands behind the stock one instead (extender.py).
+With mode: extender what stands behind the stock one instead (extender.py), with mode: service the rights of one that
+runs on hosts (scheduler_service.py).
 
 Called by plugins/modules/scheduler.py and plugins/action/scheduler.py. The manifests are the collection's own
 (deploy/scheduler, deploy/extender), what is made of them is decided in berth_core/app/scheduler_install.py. Everything
@@ -15,17 +16,36 @@ from __future__ import annotations
 from typing import Any
 
 from ..berth_core.app import scheduler_install as install
+from ..berth_core.app import service_install
 from ..berth_core.app.extender_install import SHIPPED as EXTENDER
 from ..berth_core.app.shipped import SHIPPED_NAMESPACE
 from ..berth_core.errors import InputError
 from ..berth_core.model import resources as kinds
-from . import extender, installing
+from . import extender, installing, scheduler_service
 from .base import Context, Operation
 from .crds import bring
 from .installing import Object
 
 #: mode -> folder of deploy/, and the name of its objects there.
-_MODES = {"daemon": ("scheduler", install.SHIPPED), "extender": ("extender", EXTENDER)}
+_MODES = {
+    "daemon": ("scheduler", install.SHIPPED),
+    "service": ("scheduler", install.SHIPPED),
+    "extender": ("extender", EXTENDER),
+}
+#: What the names of its profiles stand on.
+_NOTED = (kinds.DEPLOYMENT, kinds.ROLE)
+#: option -> the modes that it says something of; of what is not here, all.
+_OF = {
+    "tls": ("extender",),
+    "cluster_ip": ("extender",),
+    "config": ("daemon", "service"),
+    "outside_plugins": ("daemon", "service"),
+    "image": ("daemon", "extender"),
+    "page_port": ("daemon",),
+    "resources": ("daemon", "extender"),
+    "node_selector": ("daemon", "extender"),
+    "tolerations": ("daemon", "extender"),
+}
 
 
 def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -41,24 +61,29 @@ def run(context: Context) -> dict[str, Any]:
         raise InputError("scheduler: there are no manifests; run it as a task (its action plugin brings them)")
     shipped = installing.in_order(shipped)
     absent = context.params["state"] == "absent"
-    _refuse_what_is_of_the_other_mode(context)
+    _refuse_what_is_of_another_mode(context)
     if context.params["mode"] == "extender":
         return extender.absent(context, shipped) if absent else extender.present(context, shipped)
-    return _absent(context, shipped) if absent else _present(context, shipped)
+    if absent:
+        return _absent(context, shipped)
+    service = context.params["mode"] == "service"
+    return scheduler_service.present(context, shipped) if service else _present(context, shipped)
 
 
-def _refuse_what_is_of_the_other_mode(context: Context) -> None:
-    mode = context.params["mode"]
-    other = ("tls", "cluster_ip") if mode == "daemon" else ("config", "outside_plugins")
-    given = [option for option in other if context.params[option]]
+def _refuse_what_is_of_another_mode(context: Context) -> None:
+    params, mode = context.params, context.params["mode"]
+    given = [option for option, modes in _OF.items() if params[option] and mode not in modes]
     if given:
-        raise InputError(f"scheduler: {given[0]} is nothing of mode: {mode}; leave it out, or choose the other mode")
+        raise InputError(f"scheduler: {given[0]} is nothing of mode: {mode}; leave it out, or choose another mode")
+    if params["state"] == "present" and mode != "service" and not params["image"]:
+        raise InputError(f"scheduler: image is missing, which mode: {mode} runs")
 
 
 def _present(context: Context, shipped: list[Object]) -> dict[str, Any]:
     params = context.params
     taken = ("name", "namespace", "image", "replicas", "config", "priority_class", "resources", "node_selector")
-    more = {"tolerations": params["tolerations"], "outside_plugins": params["outside_plugins"] or ()}
+    more = {key: params[key] for key in ("tolerations", "page_port")}
+    more["outside_plugins"] = params["outside_plugins"] or ()
     asked = install.Wanted(**{key: params[key] for key in taken}, **more)
     found = installing.changes(context, install.SHIPPED, install.objects(shipped, asked))
     installing.refuse_what_cannot_run(context)
@@ -80,14 +105,21 @@ def _missing(context: Context) -> str:
 
 
 def _absent(context: Context, shipped: list[Object]) -> dict[str, Any]:
-    install.check_name(context.params["name"])
-    found = installing.found_of(context, install.SHIPPED, shipped)
-    deployment = next((each.live for each in found if each.kind is kinds.DEPLOYMENT), None)
-    names = install.profiles_of(deployment, context.params["name"])
-    waiting = install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName=") if found else (), names)
+    """Two modes of one name are one scheduler: account, rights and Lease stay until the last of them goes."""
+    params = context.params
+    install.check_name(params["name"])
+    token = service_install.token_rights(params["name"], params["namespace"])
+    found = installing.found_of(context, install.SHIPPED, installing.in_order([*shipped, *token]))
+    modes = [service_install.mode_of(each.live or {}, params["name"]) for each in found]
+    goes_on = any(mode not in ("", params["mode"]) for mode in modes)
+    going = [each for each, mode in zip(found, modes) if mode == params["mode"]] if goes_on else found
+    noted = next((one.live for one, mode in zip(found, modes) if mode and one.kind in _NOTED), None)
+    names = install.profiles_of(noted, params["name"])
+    last = bool(going) and not goes_on
+    waiting = install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName=") if last else (), names)
     installing.refuse_while(context, waiting)
-    diff = installing.remove(context, install.SHIPPED, found)
-    diff += _remove_lease(context) if found else []
+    diff = installing.remove(context, install.SHIPPED, going)
+    diff += _remove_lease(context) if last else []
     return {"changed": bool(diff), "diff": diff, "waiting": waiting}
 
 
@@ -111,6 +143,7 @@ OPERATION = Operation(
         "replicas": {"type": "int", "default": 2},
         "config": {"type": "dict"},
         "outside_plugins": {"type": "list", "elements": "str"},
+        "page_port": {"type": "int", "default": 0},
         "tls": {
             "type": "dict",
             "options": {
@@ -130,6 +163,5 @@ OPERATION = Operation(
         "manifests": {"type": "list", "elements": "dict"},
     },
     run=run,
-    required_if=(("state", "present", ("image",)),),
     prepare=prepare,
 )

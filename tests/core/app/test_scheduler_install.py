@@ -73,6 +73,16 @@ def test_the_shipped_configuration_is_the_one_of_the_module():
     assert ours.leader_election.resource_name == theirs.leader_election.resource_name
 
 
+def test_the_page_is_served_where_a_port_is_asked_for():
+    def ports(**more):
+        (container,) = made(**more)["Deployment"]["spec"]["template"]["spec"]["containers"]
+        return [one["value"] for one in container["env"] if one["name"] == "BERTH_SCHEDULER_PAGE_PORT"]
+
+    assert (ports(), ports(page_port=9812)) == ([], ["9812"])
+    with pytest.raises(InputError, match="page_port is 70000"):
+        made(page_port=70000)
+
+
 def test_options_are_filled_in_and_what_is_not_asked_for_is_shipped():
     plain = made()["Deployment"]["spec"]["template"]["spec"]
     assert plain["priorityClassName"] == "system-cluster-critical"

@@ -20,10 +20,10 @@ from berth_agent.config import InForce
 from berth_agent.notify import Notifier
 from berth_agent.report import Report
 from berth_agent.single import HostLock
-from berth_agent.token import claims_of, renew_at, renew_token
 from berth_core.errors import StateError
 from berth_kube import config
 from berth_kube.client import KubeClient
+from berth_kube.token import claims_of, renew_at, renew_token
 from tests.dev.hosts_help import eventually
 
 
@@ -114,7 +114,7 @@ def test_a_token_is_renewed_in_its_file_and_stays_bound_to_its_node(control_plan
     async def renew() -> None:
         access = config.load(kubeconfig_file(tmp_path, kubeconfig(control_plane, control_plane.api_url, str(path))))
         async with KubeClient(access) as client:
-            task = asyncio.ensure_future(renew_token(client, node, path, now=lambda: time.time() + 300))
+            task = asyncio.ensure_future(renew_token(client, path, now=lambda: time.time() + 300))
             for _each in range(600):
                 if path.read_text() != old or task.done():
                     break

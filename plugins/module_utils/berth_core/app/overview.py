@@ -42,12 +42,17 @@ def overview(lists: Lists, whole: bool = True) -> dict[str, Any]:
         berths=lists[BERTH.kind],
     )
     only = None if whole else {str(node["metadata"]["name"]) for node in nodes}
-    found = resource_list(snapshot, only)
+    berths = [record for record in lists[BERTH.kind] if only is None or record["spec"].get("nodeName") in only]
+    return shown(resource_list(snapshot, only), nodes, berths)
+
+
+def shown(found: dict[str, Any], nodes: Sequence[Object], berths: Iterable[Object]) -> dict[str, Any]:
+    """The same of a resource list that is there already, which is filled in."""
     named = {str(node["metadata"]["name"]): node for node in nodes}
     for entry in found["nodes"]:
         status = named.get(entry["name"], {}).get("status") or {}
         entry.update(ready=_ready(status), addresses=_addresses(status))
-    rows = [berth_row(record) for record in lists[BERTH.kind] if only is None or record["spec"].get("nodeName") in only]
+    rows = map(berth_row, berths)
     return {**found, "berths": sorted(rows, key=lambda row: (row["namespace"], row["app"], row["ordinal"]))}
 
 

@@ -43,7 +43,8 @@ meter { width: 100%; height: .6rem; }
 .disks .kept { border-color: var(--kept); } .disks .bad { border-color: var(--bad); }
 .word { font-weight: 600; } .free .word { color: var(--free); } .held .word { color: var(--held); }
 .kept .word { color: var(--kept); } .bad .word, .alarm { color: var(--bad); }
-.wide { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; }
+.wide { content-visibility: auto; contain-intrinsic-size: auto 30rem; overflow-x: auto; background: var(--card);
+  border: 1px solid var(--line); border-radius: .6rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .35rem .7rem; vertical-align: top;
   border-bottom: 1px solid var(--line); overflow-wrap: break-word; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; } td { max-width: 40rem; }
@@ -86,6 +87,7 @@ SCRIPT = """
     root.dataset.theme = dark ? "light" : "dark";
   });
   show();
+  void document.body.offsetHeight;  // once it is laid out it can be used
   root.dataset.ready = String(Math.round(performance.now()));
 })();
 """

@@ -40,10 +40,12 @@ class Wanted(Pods):
     """One scheduler. ``name``: its Lease, its objects and one of its profiles. None: as it is shipped.
 
     ``outside_plugins``: those that its image brings; what their arguments are is known there alone.
+    ``page_port``: that of the page on each pod's loopback; 0: none.
     """
 
     config: Mapping[str, Any] | None = None
     outside_plugins: Sequence[str] = ()
+    page_port: int = 0
 
 
 def check_name(name: str) -> None:
@@ -101,7 +103,7 @@ def _for_a_deployment(found: SchedulerConfiguration, wanted: Wanted) -> None:
         raise InputError(f"leaderElection: expected the Lease {wanted.namespace}/{wanted.name}, its own, got {got}")
     if found.kubeconfig:
         raise InputError(
-            f"clientConnection.kubeconfig: expected none in a pod, which has its account; got {found.kubeconfig}"
+            f"clientConnection.kubeconfig: expected none, it is given its own account; got {found.kubeconfig}"
         )
     names = [profile.scheduler_name for profile in found.profiles]
     if wanted.name not in names:
@@ -122,8 +124,17 @@ def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[Object
         if body["kind"] == "ConfigMap":
             body["data"] = {FILE: text}
         elif body["kind"] == "Deployment":
+            _serve_page(body, wanted.page_port)
             fill_in(body, wanted, digest(text), {PROFILES: ",".join(profiles)})
     return made
+
+
+def _serve_page(deployment: Object, port: int) -> None:
+    if not 0 <= port <= 65535:
+        raise InputError(f"page_port is {port}: expected 1 to 65535, or 0 for none")
+    if port:
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            container.setdefault("env", []).append({"name": "BERTH_SCHEDULER_PAGE_PORT", "value": str(port)})
 
 
 def profiles_of(deployment: Mapping[str, Any] | None, name: str) -> list[str]:

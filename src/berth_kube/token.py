@@ -1,7 +1,7 @@
-"""Keeps the token of an agent on a host fresh: a TokenRequest for its own service account, bound to its own node.
+"""Keeps the token of a daemon on a host fresh: a TokenRequest for its own service account, bound to its own node.
 
-`__main__` starts me for --renew-token. In a pod the kubelet does this. The token is written beside its file and then
-renamed, with mode 0600; the API client reads the file again when it changes.
+Agent and scheduler start me for --renew-token. In a pod the kubelet does this. The token is written beside its file and
+then renamed, with mode 0600; the API client reads the file again when it changes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Callable
 
 from berth_core.errors import BerthError, StateError
-from berth_core.model.resources import NODE, SERVICE_ACCOUNT
-from berth_kube.client import KubeClient
+from berth_core.model.resources import SERVICE_ACCOUNT
 
-LOG = logging.getLogger("berth_agent.token")
+from .client import KubeClient
+
+LOG = logging.getLogger(__name__)
 #: What is asked for; a token is renewed when a third of its life is over, so that a day without API server is survived.
 LIFE = 7 * 86400
 _SHARE = 1 / 3
@@ -46,13 +47,13 @@ def renew_at(claims: Mapping[str, Any]) -> float:
     return issued + (ends - issued) * _SHARE
 
 
-async def renew_token(client: KubeClient, node: str, path: Path, now: Callable[[], float] = time.time) -> None:
+async def renew_token(client: KubeClient, path: Path, now: Callable[[], float] = time.time) -> None:
     """Until cancelled. A failure is told and tried again; the token in the file stays until then."""
     while True:
         try:
             wait = renew_at(claims_of(path.read_text(encoding="utf-8"))) - now()
             if wait <= 0:
-                await _renew(client, node, path)
+                await _renew(client, path)
                 wait = _RETRY
         except (BerthError, OSError) as exc:
             LOG.warning("the token in %s is not renewed: %s", path, exc)
@@ -60,14 +61,17 @@ async def renew_token(client: KubeClient, node: str, path: Path, now: Callable[[
         await asyncio.sleep(min(wait, _LONGEST))
 
 
-async def _renew(client: KubeClient, node: str, path: Path) -> None:
+async def _renew(client: KubeClient, path: Path) -> None:
     claims = claims_of(path.read_text(encoding="utf-8"))
     _system, _kind, namespace, name = str(claims.get("sub") or ":::").split(":", 3)
-    uid = (await client.get(NODE, node))["metadata"]["uid"]
+    # A token of a Node that was deleted is worth nothing: the one that it names is the one that is there.
+    node = (claims.get("kubernetes.io") or {}).get("node") or {}
+    if not node.get("uid"):
+        raise StateError("it is bound to no Node: expected one of the module node_agent_token")
     spec = {
         "audiences": claims.get("aud") or [],
         "expirationSeconds": LIFE,
-        "boundObjectRef": {"kind": "Node", "apiVersion": "v1", "name": node, "uid": uid},
+        "boundObjectRef": {"kind": "Node", "apiVersion": "v1", "name": node["name"], "uid": node["uid"]},
     }
     answer = await client.create(SERVICE_ACCOUNT, {"spec": spec}, name=name, namespace=namespace, subresource="token")
     _write(path, answer["status"]["token"])
