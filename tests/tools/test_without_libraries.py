@@ -22,7 +22,7 @@ TASKS = {
     "crds": None,
     "local_disk_info": None,
     "resource_list_info": None,
-    "report": {"dest": "/nowhere/report.html"},
+    "report": {"dest": "/report.html"},
     "scheduler": {"image": "registry.example.com/berth:1"},
     "stateful_app_info": {"name": "db"},
     "storage_class": {"name": "local"},

@@ -28,6 +28,8 @@ REGISTER = Path("/run/berth-dev")
 FIRST_OCTET, LAST_OCTET = 77, 249
 SHARED_SYSCTLS = {"fs/inotify/max_user_instances": 8192}
 """Limits of the whole machine that several kubelets and containerds use up (128 inotify instances by default)."""
+KUBELETS_SYSCTLS = {"vm/overcommit_memory": 1, "kernel/panic": 10, "kernel/panic_on_oops": 1}
+"""What a kubelet sets: a host of ours keeps it to itself (`inside/rootfs.sh`), a node of kind writes it on the machine."""
 
 
 @contextlib.contextmanager
@@ -65,6 +67,7 @@ def reserve(owner: Path, hosts: int, register: Path = REGISTER) -> Slot:
             text = json.dumps({"owner": str(owner), **asdict(mine)})
             write_atomically(folder / f"{mine.octet}.json", text)
         _raise_sysctls(folder)
+        _note_sysctls(folder)
         return mine
 
 
@@ -146,19 +149,36 @@ def _slots(folder: Path) -> list[tuple[Path, Slot]]:
 def _raise_sysctls(folder: Path) -> None:
     """Raise what is too low, the old value written down first."""
     for key, wanted in SHARED_SYSCTLS.items():
-        target, note = Path("/proc/sys", key), folder / f"sysctl-{key.replace('/', '.')}"
-        old = int(target.read_text())
-        if old < wanted:
-            if not note.exists():
-                write_atomically(note, str(old))
-            target.write_text(str(wanted))
+        if (old := _sysctl(key)) < wanted:
+            _note_sysctl(folder, key, old)
+            Path("/proc/sys", key).write_text(str(wanted))
+
+
+def _note_sysctls(folder: Path) -> None:
+    """Write down what kubelets will change."""
+    for key, wanted in KUBELETS_SYSCTLS.items():
+        if (old := _sysctl(key)) != wanted:
+            _note_sysctl(folder, key, old)
 
 
 def _restore_sysctls(folder: Path) -> None:
-    """Put back what we raised, unless somebody else has changed it since."""
-    for key, wanted in SHARED_SYSCTLS.items():
-        target, note = Path("/proc/sys", key), folder / f"sysctl-{key.replace('/', '.')}"
+    """Put back what we or kubelets changed, unless somebody else has changed it since."""
+    for key, wanted in {**SHARED_SYSCTLS, **KUBELETS_SYSCTLS}.items():
+        note = _noted(folder, key)
         if note.exists():
-            if int(target.read_text()) == wanted:
-                target.write_text(note.read_text())
+            if _sysctl(key) == wanted:
+                Path("/proc/sys", key).write_text(note.read_text())
             note.unlink()
+
+
+def _note_sysctl(folder: Path, key: str, old: int) -> None:
+    if not (note := _noted(folder, key)).exists():
+        write_atomically(note, str(old))
+
+
+def _noted(folder: Path, key: str) -> Path:
+    return folder / f"sysctl-{key.replace('/', '.')}"
+
+
+def _sysctl(key: str) -> int:
+    return int(Path("/proc/sys", key).read_text())
