@@ -137,17 +137,29 @@ class KubeClient(Reading):
         return await self._send(call, timeout, read)
 
     async def create_all(
-        self, resource: Resource, bodies: Sequence[Mapping[str, Any]], *, look_after: float = 0.0
+        self,
+        resource: Resource,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        subresource: str | None = None,
+        look_after: float = 0.0,
     ) -> Sequence[ApiError | None]:
         """Create these, sent in one piece where the framing can; for each None, or why it was not created.
 
         Each has a name of its own: a create whose answer is lost is sent again, and one that is there already
-        (ConflictError) may be the first try's. Answers are not read, and not looked at before ``look_after`` seconds.
+        (ConflictError) may be the first try's. With ``subresource`` each is a POST to that of the object of its name,
+        which is not sent again: UnavailableError says that nobody knows. Answers are not read, and not looked at before
+        ``look_after`` seconds.
         """
         calls = [
-            self._call(_creation(resource, body), body=body, collection=True)._replace(idempotent=True)
+            self._call(_creation(resource, body, subresource), body=body, collection=not subresource)._replace(
+                idempotent=not subresource
+            )
             for body in bodies
         ]
+        return await self._send_all(calls, look_after)
+
+    async def _send_all(self, calls: Sequence[Call], look_after: float) -> Sequence[ApiError | None]:
         if len(calls) == 1:
             return [await self._refusal(calls[0])]
         answers = await self._sender.answers(calls, look_after)
@@ -248,6 +260,6 @@ class KubeClient(Reading):
         return True
 
 
-def _creation(resource: Resource, body: Mapping[str, Any]) -> Request:
+def _creation(resource: Resource, body: Mapping[str, Any], subresource: str | None) -> Request:
     meta = body["metadata"]
-    return Request("create", resource, meta["name"], meta.get("namespace"))
+    return Request("create", resource, meta["name"], meta.get("namespace"), subresource)

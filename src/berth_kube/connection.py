@@ -77,8 +77,8 @@ class Connection(asyncio.Protocol):
     async def exchange(self, asks: Sequence[Ask], look_after: float = 0.0) -> list[Outcome]:
         """Send the requests in one piece, or one after the other where the framing knows no better.
 
-        For each its answer, or why it has none. ``look_after``: nothing is read before so many seconds are over, and
-        then all that has come; who waits is woken once, whatever their number.
+        For each its answer, or why it has none. ``look_after``: what has come is read so many seconds later, and again
+        after as many until all are answered; who waits is woken once, whatever their number.
         """
         if len(asks) > 1 and not self._framing.pipelines:
             return await self._one_by_one(asks)
@@ -88,8 +88,8 @@ class Connection(asyncio.Protocol):
             self._asked = len(sent)
             self._transport.write(b"".join(self._out))
             if look_after:
-                self._pause()
-                self._loop.call_later(look_after, self._look)
+                self._look_after = look_after
+                self._pause_a_while()
             while not (self._ended or self._broken):
                 await self._wait()
         self._out.clear()
@@ -224,6 +224,8 @@ class Connection(asyncio.Protocol):
             slower = self._held > READ_BYTES or (self._look_after and self._parts)
             if slower and not self._paused and not self._ended:  # the reader is slower, or wants to be
                 self._pause()
+        elif self._look_after and not self._paused:
+            self._pause_a_while()
 
     def _answered(self) -> None:
         """An answer is whole."""
@@ -237,6 +239,10 @@ class Connection(asyncio.Protocol):
     def _pause(self) -> None:
         self._paused = True
         self._transport.pause_reading()
+
+    def _pause_a_while(self) -> None:
+        self._pause()
+        self._loop.call_later(self._look_after, self._look)
 
     def _look(self) -> None:
         if self._paused and not self._closing:

@@ -42,11 +42,11 @@ def framing() -> Callable[[], Framed]:
 class PlainHead(Head):
     """Headers that are taken apart when somebody asks for one that is there: of a write's answer hardly ever."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_lines", "_lower")
 
-    def __init__(self, status: int, lines: bytes) -> None:
+    def __init__(self, status: int, lines: bytes, lower: bytes) -> None:
         super().__init__(status)
-        self._lines = lines
+        self._lines, self._lower = lines, lower
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -58,7 +58,7 @@ class PlainHead(Head):
 
     def all(self, name: str) -> list[str]:
         """Every header of that (lower case) name."""
-        if self._lines and f"\n{name}:".encode() not in self._lines.lower():
+        if self._lines and _mark(name) not in self._lower:
             return []
         return super().all(name)
 
@@ -138,7 +138,7 @@ class FastFraming:
             end = body + int(lengths[0])
             if end > len(data):
                 break
-            self._parts += (PlainHead(int(match[1]), lines), data[body:end], END)
+            self._parts += (PlainHead(int(match[1]), lines, head), data[body:end], END)
             self._owed -= 1
             start = end
         return start
@@ -200,6 +200,11 @@ class FastFraming:
         """The answer is complete, unless only its announcement (1xx) is."""
         if self._in_body and not self._more:
             self._finish(self._parser.should_keep_alive())
+
+
+@lru_cache(maxsize=64)
+def _mark(name: str) -> bytes:
+    return f"\n{name}:".encode()
 
 
 @lru_cache(maxsize=256)

@@ -11,10 +11,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from berth_core.errors import BerthError, NotFoundError, UnavailableError
-from berth_core.framework.binding import Bind, Binding, Hold, PostBind, PreBind
+from berth_core.framework.binding import Bind, Binding, Hold, PostBind, PreBind, PreFlight
 from berth_core.framework.contract import SUCCESS, Code, Status, Waiting
 from berth_core.framework.queue import QueuedPod
 from berth_core.model.resources import POD
@@ -27,16 +27,16 @@ ASK_AGAIN = 1.0
 LONGEST_WAIT = 900.0
 
 
-@dataclass
+@dataclass(slots=True)
 class Flight:
-    """A pod on its way. ``verdict`` is set when Permit has decided; ``status`` None: it was allowed to go on."""
+    """A pod on its way, and who acts for it. ``verdict`` is there while it waits at Permit."""
 
     queued: QueuedPod
     binding: Binding
+    actors: Actors
     began: float
     waits_for: dict[str, float] = field(default_factory=dict)
     verdict: asyncio.Future[tuple[str, Status]] | None = None
-    queue_done: bool = False
 
     @property
     def node(self) -> str:
@@ -52,12 +52,17 @@ class Failed(NamedTuple):
 
 
 class Actors(NamedTuple):
-    """The acting plugins of one profile, in order."""
+    """The acting plugins of one profile, in order.
+
+    ``pre_flights``: those that can say beforehand whether a pod concerns them; None where one of them cannot, or where
+    the API's own bind is not the first.
+    """
 
     holds: Sequence[tuple[str, Hold]]
     pre_binds: Sequence[tuple[str, PreBind]]
     binds: Sequence[tuple[str, Bind]]
     post_binds: Sequence[tuple[str, PostBind]]
+    pre_flights: Sequence[tuple[str, PreFlight]] | None = None
 
 
 class DefaultBinder:
@@ -67,35 +72,40 @@ class DefaultBinder:
 
     async def bind(self, binding: Binding) -> Status:
         """Raises ApiError's children."""
-        meta = binding.pod["metadata"]
-        names = {key: meta[key] for key in ("name", "namespace", "uid")}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": names,
-            "target": {"kind": "Node", "name": binding.placement.node},
-        }
+        body = binding_of(binding)
+        named = {key: body["metadata"][key] for key in ("name", "namespace")}
         try:
-            named = {"name": meta["name"], "namespace": meta["namespace"]}
             await binding.api.create(POD, body, **named, subresource="binding", read=False)
         except UnavailableError:
-            if not await self._is_bound(binding):
+            if not await is_bound(binding):
                 raise
         return SUCCESS
 
-    async def _is_bound(self, binding: Binding) -> bool:
-        """Whether the write whose answer was lost was carried out. Asks until somebody knows."""
-        meta = binding.pod["metadata"]
-        while True:
-            try:
-                found = await binding.api.get(POD, meta["name"], meta["namespace"])
-            except NotFoundError:
-                return False
-            except UnavailableError:
-                await asyncio.sleep(ASK_AGAIN)
-                continue
-            same = found["metadata"]["uid"] == meta["uid"]
-            return bool(same and found["spec"].get("nodeName") == binding.placement.node)
+
+def binding_of(binding: Binding) -> dict[str, Any]:
+    """The object by which a pod is bound; the pod's uid is the precondition."""
+    meta = binding.pod["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
+        "target": {"kind": "Node", "name": binding.placement.node},
+    }
+
+
+async def is_bound(binding: Binding) -> bool:
+    """Whether the bind whose answer was lost was carried out. Asks until somebody knows."""
+    meta = binding.pod["metadata"]
+    while True:
+        try:
+            found = await binding.api.get(POD, meta["name"], meta["namespace"])
+        except NotFoundError:
+            return False
+        except UnavailableError:
+            await asyncio.sleep(ASK_AGAIN)
+            continue
+        same = found["metadata"]["uid"] == meta["uid"]
+        return bool(same and found["spec"].get("nodeName") == binding.placement.node)
 
 
 class WaitingRoom:
@@ -150,9 +160,24 @@ class WaitingRoom:
             flight.verdict.set_result((plugin, status))
 
 
-async def carry_out(actors: Actors, flight: Flight) -> Failed | None:
+def nothing_before(flight: Flight) -> bool:
+    """True where no plugin takes or prepares anything for the pod, and the API's own bind is all that is left."""
+    pre_flights = flight.actors.pre_flights
+    if pre_flights is None:
+        return False
+    for name, plugin in pre_flights:
+        try:
+            if plugin.pre_flight(flight.binding).code != Code.SKIP:
+                return False
+        except Exception:  # noqa: BLE001 - plugins from outside: then it is asked to act, as if it had said nothing
+            _log.exception("pod %s: plugin %s could not say whether it is concerned", flight.binding.key, name)
+            return False
+    return True
+
+
+async def carry_out(flight: Flight) -> Failed | None:
     """Hold, PreBind and Bind. None: the pod is bound. A plugin's fault is told with its name."""
-    binding = flight.binding
+    actors, binding = flight.actors, flight.binding
     for name, holder in actors.holds:
         failed = await _asked(name, holder.hold, binding)
         if isinstance(failed, Failed):
@@ -170,22 +195,29 @@ async def carry_out(actors: Actors, flight: Flight) -> Failed | None:
     return Failed("no Bind plugin has bound the pod")
 
 
-async def give_back(actors: Actors, binding: Binding) -> None:
+async def bundled(flight: Flight, error: BerthError) -> Failed | None:
+    """What `carry_out` says, of a pod that went with others and came to nothing. None: it was bound all the same."""
+    if isinstance(error, UnavailableError) and await is_bound(flight.binding):
+        return None
+    return Failed(f"{DefaultBinder.name}: {error.message}")
+
+
+async def give_back(flight: Flight) -> None:
     """Every Hold plugin, in reverse order; one that fails does not keep the others."""
-    for name, plugin in reversed(actors.holds):
+    for name, plugin in reversed(flight.actors.holds):
         try:
-            await plugin.release(binding)
+            await plugin.release(flight.binding)
         except Exception:  # noqa: BLE001 - plugins from outside
-            _log.exception("pod %s: plugin %s could not give back what it held", binding.key, name)
+            _log.exception("pod %s: plugin %s could not give back what it held", flight.binding.key, name)
 
 
-async def tell_bound(actors: Actors, binding: Binding) -> None:
+async def tell_bound(flight: Flight) -> None:
     """PostBind: nothing that goes wrong there changes anything."""
-    for name, plugin in actors.post_binds:
+    for name, plugin in flight.actors.post_binds:
         try:
-            await plugin.post_bind(binding)
+            await plugin.post_bind(flight.binding)
         except Exception:  # noqa: BLE001 - plugins from outside
-            _log.exception("pod %s: plugin %s failed after the pod was bound", binding.key, name)
+            _log.exception("pod %s: plugin %s failed after the pod was bound", flight.binding.key, name)
 
 
 async def _asked(name: str, ask: Callable[[Binding], Awaitable[Status]], binding: Binding) -> Status | Failed:

@@ -16,7 +16,7 @@ from typing import Any
 
 from berth_core.errors import BerthError, ConflictError, LockError
 from berth_core.framework.binding import Binding
-from berth_core.framework.contract import SUCCESS, Status
+from berth_core.framework.contract import SKIPPED, SUCCESS, Status
 from berth_core.model.pod import PodInfo
 from berth_core.model.resource_claim import FINALIZER
 from berth_core.model.resources import RESOURCE_CLAIM
@@ -50,6 +50,10 @@ class ResourceClaims:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+
+    def pre_flight(self, binding: Binding) -> Status:
+        """No ResourceClaim: most pods."""
+        return SUCCESS if binding.request.pod.resource_claims else SKIPPED
 
     async def hold(self, binding: Binding) -> Status:  # noqa: ARG002 - there is nothing to take
         """Nothing is taken before PreBind; `release` gives back what that has written."""

@@ -21,7 +21,7 @@ from berth_core.app.manifests import volume_name
 from berth_core.app.observed import recorded
 from berth_core.errors import BerthError, ConflictError, LockError, NotFoundError
 from berth_core.framework.binding import Binding
-from berth_core.framework.contract import SUCCESS, Status
+from berth_core.framework.contract import SKIPPED, SUCCESS, Status
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, STORAGE_CLASS
 
 from .cluster import Cluster
@@ -57,6 +57,10 @@ class LocalDisks:
         """Note down which claims are to be filled."""
         node, disks = binding.placement.node, binding.placement.disks
         binding.data["LocalDiskFit/claims"] = [_Claim(one, node, disks[volume]) for volume, one in asked.items()]
+
+    def pre_flight(self, binding: Binding) -> Status:
+        """No claim that a local disk fills: most pods."""
+        return SUCCESS if self._claims(binding) else SKIPPED
 
     async def hold(self, binding: Binding) -> Status:
         """Take every lock. Raises LockError where somebody else was faster."""

@@ -13,7 +13,7 @@ from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from berth_core.cluster.snapshot import Snapshot
 from berth_core.config.configuration import ProfileConfiguration, SchedulerConfiguration
 from berth_core.config.names import EXTENDS
-from berth_core.framework.binding import Bind, Hold, PostBind, PreBind
+from berth_core.framework.binding import Bind, Hold, PostBind, PreBind, PreFlight
 from berth_core.framework.contract import Permit, Plugin, PreEnqueue, QueueSort, Status
 from berth_core.framework.events import Wishes
 from berth_core.framework.profile import Profile
@@ -95,16 +95,23 @@ def run_profile(
     for one in (volumes, disks, claims, DefaultBinder()):
         acting[one.name] = one
     at = {point: [(name, acting[name]) for name in listed if name in acting] for point, listed in points.items()}
-    actors = Actors(
-        tuple((name, one) for name, one in at["reserve"] if isinstance(one, Hold)),
-        tuple((name, one) for name, one in at["preBind"] if isinstance(one, PreBind)),
-        tuple((name, one) for name, one in at["bind"] if isinstance(one, Bind)),
-        tuple((name, one) for name, one in at["postBind"] if isinstance(one, PostBind)),
-    )
+    actors = _actors(at)
     permits = tuple((name, plugins[name]) for name in points["permit"] if isinstance(plugins.get(name), Permit))
     gates = tuple(_gates(plugins, points["preEnqueue"], cluster, preempting))
     wishes = wishes_of(profile.plugins)
     return Running(profile, permits, actors, gates, wishes, volumes, disks, claims, share)  # type: ignore[arg-type]
+
+
+def _actors(at: Mapping[str, list[tuple[str, Any]]]) -> Actors:
+    """``at``: who stands at which point."""
+    holds = tuple((name, one) for name, one in at["reserve"] if isinstance(one, Hold))
+    pre_binds = tuple((name, one) for name, one in at["preBind"] if isinstance(one, PreBind))
+    binds = tuple((name, one) for name, one in at["bind"] if isinstance(one, Bind))
+    post_binds = tuple((name, one) for name, one in at["postBind"] if isinstance(one, PostBind))
+    before: dict[str, object] = dict((*holds, *pre_binds))
+    able = {name: one for name, one in before.items() if isinstance(one, PreFlight)}
+    whole = len(able) == len(before) and bool(binds) and isinstance(binds[0][1], DefaultBinder)
+    return Actors(holds, pre_binds, binds, post_binds, tuple(able.items()) if whole else None)
 
 
 def _gates(

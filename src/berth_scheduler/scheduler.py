@@ -33,7 +33,8 @@ from berth_core.plugins.dynamic_resources import out_of_reach
 from berth_kube.client import KubeClient
 from berth_kube.stopping import together
 
-from .binding import Failed, Flight, WaitingRoom, carry_out, give_back, tell_bound
+from .binding import Failed, Flight, WaitingRoom, bundled, carry_out, give_back, nothing_before, tell_bound
+from .bundles import Bundles
 from .cluster import Cluster
 from .groups import HeldBack
 from .metrics import ERROR, SCHEDULED, Metrics
@@ -80,6 +81,7 @@ class Scheduler:
         self._preemptions = Preemptions(client, cluster, reports, preempting, self.nominations, self._try_again)
         self._loop = asyncio.get_running_loop()
         self._wake, self._slot = asyncio.Event(), asyncio.Semaphore(BINDING)
+        self._bundles = Bundles(client, self._bundled)
         self._assumed: dict[str, Flight] = {}
         self._held_back = HeldBack()
         self._start = 0
@@ -92,7 +94,7 @@ class Scheduler:
     async def run(self) -> None:
         """Place pods until cancelled. What is under way then is left as it stands: the next leader goes on from it."""
         try:
-            await together(None, self._place_all(), self._tick())
+            await together(None, self._place_all(), self._bundles.run(), self._tick())
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -122,6 +124,7 @@ class Scheduler:
                 await asyncio.sleep(0)
                 async with self._slot:  # waits while too many are being bound
                     pass
+                await self._bundles.room()
                 if self._client.line > LINE:
                     await self._client.turn()
 
@@ -302,14 +305,27 @@ class Scheduler:
     ) -> None:
         """Count the choice from now on; ask Permit; carry it out beside the next decisions."""
         binding = Binding(pod, asked.request, placement, self._client)
-        flight = Flight(queued, binding, began)
+        flight = Flight(queued, binding, running.actors, began)
         self._cluster.snapshot.assume(asked.request, placement)
         running.volumes.assume(binding)
         running.disks.begin(binding, asked.claims)
         self._assumed[queued.pod.uid] = flight
         self.nominations.remove(queued.pod.uid)
         refused = self._permit(running, flight)
-        self._beside(self._carry(running, flight, refused))
+        if refused is None and flight.verdict is None and nothing_before(flight):
+            self.queue.done(queued.pod.uid)
+            self._bundles.put(flight)
+        else:
+            self._beside(self._carry(flight, refused))
+
+    def _bundled(self, flight: Flight, error: BerthError | None) -> None:
+        """What became of a bind that went with others."""
+        if error is not None:
+            self._beside(self._end(flight, bundled(flight, error)))
+            return
+        self._bound(flight)
+        if flight.actors.post_binds:
+            self._beside(tell_bound(flight))
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
@@ -354,20 +370,27 @@ class Scheduler:
         self.queue.activate([uid for uid in uids if uid not in self._assumed])
         self._wake.set()
 
-    async def _carry(self, running: Running, flight: Flight, failed: Failed | None) -> None:
-        """Permit's wait and all that follows; whatever comes out of it, the pod is somewhere afterwards."""
+    async def _carry(self, flight: Flight, failed: Failed | None) -> None:
+        """Permit's wait and all that follows."""
         if failed is None and flight.verdict is not None:
             failed = await self._wait(flight)
-        uid = flight.queued.pod.uid
-        if failed is None:
-            self.queue.done(uid)
-            async with self._slot:
-                failed = await carry_out(running.actors, flight)
+        await self._end(flight, self._act(flight, failed))
+
+    async def _act(self, flight: Flight, failed: Failed | None) -> Failed | None:
+        if failed is not None:
+            return failed
+        self.queue.done(flight.queued.pod.uid)
+        async with self._slot:
+            return await carry_out(flight)
+
+    async def _end(self, flight: Flight, outcome: Coroutine[Any, Any, Failed | None]) -> None:
+        """Whatever comes out of it, the pod is somewhere afterwards."""
+        failed = await outcome
         if failed is None:
             self._bound(flight)
-            await tell_bound(running.actors, flight.binding)
+            await tell_bound(flight)
             return
-        await give_back(running.actors, flight.binding)
+        await give_back(flight)
         self._take_back(flight, failed)
 
     async def _wait(self, flight: Flight) -> Failed | None:

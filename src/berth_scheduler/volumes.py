@@ -14,7 +14,7 @@ from typing import Any
 from berth_core.app.claims import SELECTED_NODE
 from berth_core.errors import ConflictError, LockError, NotFoundError
 from berth_core.framework.binding import Binding
-from berth_core.framework.contract import SUCCESS, Status
+from berth_core.framework.contract import SKIPPED, SUCCESS, Status
 from berth_core.model.resources import PV, PVC
 from berth_core.model.volume import ClaimInfo
 from berth_core.plugins.claims import claim_volumes
@@ -57,6 +57,10 @@ class Volumes:
                 yield claim
 
     # -- PreBind -----------------------------------------------------------------------------------------------------
+
+    def pre_flight(self, binding: Binding) -> Status:
+        """Nothing to tie and nothing to wait for: most pods."""
+        return SUCCESS if binding.data.get("VolumeBinding/claims") else SKIPPED
 
     async def pre_bind(self, binding: Binding) -> Status:
         """Write, then wait until all are bound. Raises LockError where a volume was taken by another claim."""

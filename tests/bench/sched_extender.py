@@ -53,8 +53,8 @@ def _asking(number: int) -> Obj:
     return found
 
 
-PLAIN = Workload("extender-plain", 1000, 2000, pod)
-DISKS = Workload("extender-disks", 1000, 500, with_claim, before=_disks, check=sched_disks.check)
+PLAIN = Workload("extender-plain", 1000, 2000, pod, lively=True)
+DISKS = Workload("extender-disks", 1000, 500, with_claim, before=_disks, check=sched_disks.check, lively=True)
 
 
 def extender(_ground: Ground) -> list[Figure]:

@@ -2,7 +2,9 @@
 
 Everything is there before the scheduler starts (but for pods that arrive later), and it has read everything before it
 may lead. So what it takes until the last bind is its work on the pods; its start is a figure of its own. API server,
-etcd, kwok and the bench run on the same cores; what the first two took meanwhile is told.
+etcd and the bench run on the same cores; what the first two took meanwhile is told. The controller manager, and kwok
+that would say of each pod that it runs, rest meanwhile, but for workloads that need them: they would take a third of
+the cores, and measure how fast they are.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berth_core.model.resources import EVENT, POD
+from berth_dev.cluster import Cluster
 from berth_dev.kwok import Shape
 from berth_kube import config, json_fast
 from berth_kube.client import KubeClient
@@ -29,6 +32,7 @@ from .sched_site import Binds, Obj, Site, at_rate
 SIZES = {"nodes": "BERTH_SCHED_NODES", "pods": "BERTH_SCHED_PODS"}
 #: How long a scheduler leads before the first pod arrives.
 SETTLE_SECONDS = 2.0
+OTHERS = ("kwok", "kube-controller-manager")
 
 
 async def _nothing(_site: Site, _work: Workload) -> None:
@@ -46,7 +50,8 @@ class Workload:
 
     ``pod(number)`` is a pod without its scheduler; ``before`` makes what it needs; ``check`` is given all pods of the
     namespace at the end, raises AssertionError for a wrong result, and returns what is worth saying of a right one.
-    ``rate``: pods arrive so many a second, when the scheduler leads already.
+    ``rate``: pods arrive so many a second, when the scheduler leads already. ``lively``: the controller manager binds
+    volumes, and kwok runs pods and ends them.
     """
 
     name: str
@@ -57,6 +62,7 @@ class Workload:
     before: Callable[[Site, Workload], Awaitable[None]] = _nothing
     check: Callable[[Site, Sequence[Obj], Workload], Awaitable[str]] = _no_more
     rate: float = 0.0
+    lively: bool = False
 
     def sized(self) -> Workload:
         """With the sizes that the environment names."""
@@ -120,17 +126,30 @@ async def _measure(ground: Ground, work: Workload, contender: Contender, label: 
         say(f"sched/{work.name}: {work.pods} pods on {work.nodes} nodes for {label}")
         await site.make()
         await work.before(site, work)
-        pods = [_for(site, work.pod(number)) for number in range(work.pods)]
+        pods = [of_site(site, work.pod(number)) for number in range(work.pods)]
         if not work.rate:
             await site.create(POD, pods)
         await hold(client, contender.lease)
-        run = await _scheduled(site, work, contender, pods)
+        with resting(ground.cluster, () if work.lively else OTHERS):
+            run = await _scheduled(site, work, contender, pods)
         say(f"{run.pods / run.wall:.0f} pods/s, {run.milliseconds:.3f} ms of CPU a pod")
         await site.clear()
         return run
 
 
-def _for(site: Site, pod: Obj) -> Obj:
+@contextmanager
+def resting(cluster: Cluster, names: Sequence[str]) -> Iterator[None]:
+    """Those parts of the cluster are away meanwhile."""
+    for name in names:
+        cluster.stop_component(name)
+    try:
+        yield
+    finally:
+        for name in names:
+            cluster.start_component(name)
+
+
+def of_site(site: Site, pod: Obj) -> Obj:
     """The pod in the run's namespace, for its scheduler."""
     meta = {**pod["metadata"], "namespace": site.namespace}
     return {**pod, "metadata": meta, "spec": {"schedulerName": site.scheduler, **pod["spec"]}}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from berth_core.errors import ConflictError, ForbiddenError, UnavailableError
-from berth_core.model.resources import CONFIG_MAP, EVENT
+from berth_core.model.resources import CONFIG_MAP, EVENT, POD
 from berth_kube import http1_fast
 from berth_kube.client import KubeClient
 from berth_kube.connection import Connection
@@ -125,6 +125,19 @@ def test_what_was_not_answered_is_sent_again_and_nothing_else(run: Run, end: byt
     )
 
 
+def test_what_is_posted_to_a_subresource_is_not_sent_again(run: Run) -> None:
+    """Whether a bind was carried out is asked by who wanted it. What certainly was not sent is sent."""
+    script = Script(CREATED, answer(409, {"reason": "Conflict"}), b"", CREATED)
+    pods = [{"metadata": {"name": f"p{number}", "namespace": "n"}} for number in range(4)]
+    found = play(run, script, lambda client: client.create_all(POD, pods, subresource="binding"))
+    fast = Script.framing is http1_fast.FastFraming
+    unknown = UnavailableError if fast else type(None)
+    assert [type(one) for one in found] == [type(None), ConflictError, UnavailableError, unknown]
+    assert [line.split()[1].split("?")[0] for line, _body in script.requests] == [
+        f"/api/v1/namespaces/n/pods/p{number}/binding" for number in range(3 if fast else 4)
+    ]
+
+
 def test_later_is_said_to_one_alone(run: Run) -> None:
     script = Script(CREATED, answer(429, retry_after="0"), CREATED, CREATED)
     assert list(play(run, script, lambda client: client.create_all(CONFIG_MAP, maps(3)))) == [None] * 3
@@ -144,6 +157,18 @@ def test_none_is_sent_by_who_may_not_write(run: Run) -> None:
         assert (script.requests, client.written) == ([], 0)
 
     play(run, script, story)
+
+
+def test_what_comes_after_a_look_is_not_missed(run: Run) -> None:
+    """The answers come one after the other, over several looks."""
+
+    class Slow(Script):
+        async def answers_one(self) -> None:
+            await asyncio.sleep(0.02)
+
+    script = Slow(*[CREATED] * 20)
+    found = play(run, script, lambda client: client.create_all(CONFIG_MAP, maps(20), look_after=0.05))
+    assert list(found) == [None] * 20
 
 
 def test_a_server_that_says_nothing_is_left_at_the_deadline(run: Run) -> None:

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from berth_scheduler.__main__ import CONNECTIONS
-from berth_scheduler.scheduler import LINE, STREAK
+from berth_scheduler.bundles import IN_FLIGHT, MOST
+from berth_scheduler.scheduler import STREAK
 from tests.daemons.controller.world import until
 from tests.daemons.scheduler.naughty import LABEL
 from tests.daemons.scheduler.test_outside import installed
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.promise]
 LEASE = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "12s", "retryPeriod": "1s"}
 EVENTS = 10_000
 HERD = 16
-BACKLOG = 200
+BACKLOG = 300
 _WEBHOOKS = kinds.Resource(
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False
 )
@@ -204,12 +204,12 @@ def test_a_backlog_behind_an_api_server_that_is_slow(world, start):
     world.api.create(_WEBHOOKS, hook)
     try:
         scheduler = start("--port", str(port))
-        until(lambda: _assumed(port) > LINE, "nothing is decided")
+        until(lambda: _assumed(port) > MOST, "nothing is decided")
         most = 0
         for _look in range(20):
             time.sleep(0.1)
             most = max(most, _assumed(port))
-        assert most <= CONNECTIONS + LINE + STREAK
+        assert most <= IN_FLIGHT + MOST + STREAK
     finally:
         world.api.delete(_WEBHOOKS, world.name, None)
         deaf.close()

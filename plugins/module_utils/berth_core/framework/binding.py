@@ -5,6 +5,7 @@
 
 The daemon calls them for one pod in this order, beside the scheduling of other pods:
 
+    PreFlight   say whether the pod concerns the plugin at all: SKIP spares it Hold and PreBind
     Hold        take in the cluster what Reserve has chosen: the locks. Its counterpart is `release`
     PreBind     whatever must be there before the pod is bound
     Bind        bind it; the first plugin that does not skip has done it
@@ -41,6 +42,14 @@ class Binding:
     def key(self) -> str:
         """Return namespace/name of the pod."""
         return f"{self.request.pod.namespace}/{self.request.pod.name}"
+
+
+@runtime_checkable
+class PreFlight(Protocol):
+    """Beside Hold or PreBind, and asked before both. Pods that concern none of their plugins are bound many at once."""
+
+    def pre_flight(self, binding: Binding) -> Status:
+        """SKIP: neither `hold` nor `pre_bind` would do anything for this pod. Must not wait; SUCCESS: ask them."""
 
 
 @runtime_checkable
