@@ -62,6 +62,14 @@ def test_the_register_is_kept_per_cluster_and_removed_with_the_last(tmp_path: Pa
     assert not register.exists()
 
 
+def test_a_cluster_that_goes_while_another_looks(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(slots, "SHARED_SYSCTLS", {})
+    register = tmp_path / "register"
+    mine = slots.reserve(tmp_path / "mine", 2, register)
+    (register / "80.json").symlink_to(register / "gone")  # listed, and no file any more when it is read
+    assert slots.held(tmp_path / "mine", register) == mine
+
+
 def test_names_and_addresses_of_a_host() -> None:
     assert (HOST.address, HOST.pod_subnet, HOST.veth) == ("10.77.0.12", "10.77.130.0/24", "berth77h2")
     assert HOST.loops == range(96, 128)

@@ -141,7 +141,10 @@ def loops_in_use(sysfs: Path = Path("/sys/block")) -> list[int]:
 def _slots(folder: Path) -> list[tuple[Path, Slot]]:
     found = []
     for file in sorted(folder.glob("[0-9]*.json")):
-        facts = json.loads(file.read_text())
+        try:
+            facts = json.loads(file.read_text())
+        except FileNotFoundError:  # who looks without the lock may see a cluster go
+            continue
         found.append((Path(facts.pop("owner")), Slot(**facts)))
     return found
 
