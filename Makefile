@@ -123,7 +123,7 @@ oracle: venv ## the engine beside kube-scheduler's own code
 dev: venv ## tests of the development cluster itself, its virtual machine left out
 	$(PYTEST) $(AGAIN) --ignore=tests/dev/test_vm.py tests/dev
 
-apiserver: venv ## tests against the real control plane
+apiserver: venv venv-bench ## tests against the real control plane, beside kubernetes.core too
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/apiserver
 
 daemons: venv ## tests of the agent, the controller and the scheduler, on the real control plane and on real hosts (as root)
