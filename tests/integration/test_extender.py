@@ -12,29 +12,24 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.config.stock import MANAGED
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from berth_dev.pytest_plugin import say
 from tests.core.config.test_static_pod import KUBEADM
-from tests.daemons.agent.disk_ground import Ground
-from tests.daemons.controller.world import Process, World, install, kubeconfig
+from tests.daemons.controller.world import Process, kubeconfig
 from tests.dev.hosts_help import eventually, out, ssh
-from tests.integration.test_scheduler import asks, ready
-from tests.support.agent import install_rights
+from tests.integration import stage as ground
+from tests.integration.stage import IMAGE, NAMESPACE, ON, asks, changed, ready
 from tests.support.certificates import authority, pem
 from tests.support.hosts import run_plays
-from tests.support.kube import client_for
 from tests.support.playbook import Run
 
-NAMESPACE, NAME = "berth-system", "berth-scheduler-extender"
-LABEL = f"app.kubernetes.io/instance={NAME}"
+NAME = "berth-scheduler-extender"
 STOCK = "static-scheduler"  # the name of the profile
-MASTER, ON = "h1", "h3"  # the control-plane host; where the disk is
+MASTER = "h1"  # the control-plane host
 ADDRESS = "10.250.0.211"
 MANIFEST, FOLDER = "/etc/kubernetes/manifests/kube-scheduler.yaml", "/etc/kubernetes/berth"
 CONFIG, WHO = "/etc/kubernetes/scheduler-config.yaml", "/etc/kubernetes/scheduler.conf"
@@ -42,14 +37,11 @@ SECONDS = 240.0
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
 
 
-class Stage:
-    """A namespace of the test's own, a host with a disk and its agent, a static kube-scheduler, and the controller."""
+class Stage(ground.Stage):
+    """The extender's pods, a static kube-scheduler that asks them, and the controller."""
 
     def __init__(self, cluster: Any, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
-        self.api = client_for(cluster.kubeconfig, warn=lambda _text: None)
-        self.world = World(self.api, f"s{uuid4().hex[:8]}")
-        self.ground = Ground(cluster, ON)
+        super().__init__(cluster, folder, f"app.kubernetes.io/instance={NAME}", SECONDS)
         who = kubeconfig(cluster, self.api, folder / "controller")
         self.controller = Process(who, folder / "controller.log")
         server, client = authority(ADDRESS), authority()
@@ -69,7 +61,7 @@ class Stage:
     def play(self, *args: str, **more: Any) -> Run:
         values = {
             "scheduler_mode": "extender",
-            "scheduler_image": "berth.local/berth-scheduler:dev",
+            "scheduler_image": IMAGE,
             "scheduler_extender_cluster_ip": ADDRESS,
             "scheduler_kube_scheduler": True,
             "scheduler_kubeconfig": str(self.cluster.kubeconfig),
@@ -128,44 +120,17 @@ class Stage:
     def mirror(self) -> dict[str, Any]:
         return self.api.get(kinds.POD, f"kube-scheduler-{MASTER}", "kube-system")
 
-    # -- what it places --------------------------------------------------------------------------------------------
-
-    def create(self, resource: Any, name: str, spec: dict[str, Any]) -> None:
-        self.api.create(resource, {"metadata": {"name": name, "namespace": self.world.name}, "spec": spec})
-
-    def runs(self, name: str) -> str:
-        """Wait until the pod runs; its node."""
-
-        def look() -> str:
-            pod = self.api.find(kinds.POD, name, self.world.name) or {}
-            return str(pod["spec"]["nodeName"]) if (pod.get("status") or {}).get("phase") == "Running" else ""
-
-        try:
-            return str(eventually(look, SECONDS, f"pod {name} runs"))
-        except AssertionError as exc:
-            raise AssertionError(f"{exc}\n{self.world.events(name)}\n{self.logs()}\n{self.controller.text()}") from None
-
-    def logs(self) -> str:
-        return str(self.cluster.kubectl("-n", NAMESPACE, "logs", "-l", LABEL, "--prefix", "--tail", "-1"))
-
-
-def changed(run: Run) -> list[str]:
-    return [task.name.rpartition(" : ")[2] for task in run.tasks if task.result.get("changed")]
+    def told(self) -> str:
+        return f"{super().told()}\n{self.controller.text()}"
 
 
 @pytest.fixture
 def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
-    install_rights(dev_cluster)
-    install(dev_cluster)
-    dev_cluster.hosts.load_image("scheduler", say)
     it = Stage(dev_cluster, tmp_path)
     try:
         yield it
     finally:
-        for one in it.api.list(kinds.POD, it.world.name):
-            it.world.delete(kinds.POD, one["metadata"]["name"])
-        eventually(lambda: not it.api.list(kinds.POD, it.world.name), SECONDS, "the pods go")
-        it.world.clear()
+        it.clear()
         it.controller.stop()
         it.play(scheduler_state="absent", scheduler_force=True, scheduler_kube_scheduler=False)
         ssh(dev_cluster, MASTER, f"rm -rf {MANIFEST} {FOLDER} {CONFIG} {WHO}")
@@ -173,10 +138,7 @@ def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_a_static_kube_scheduler_asks_the_extender_s_pods(stage: Stage) -> None:
-    disk = stage.ground.plug()
-    stage.world.storage_class(waits=True)
-    stage.ground.declare(**{disk: {"storage_class": stage.world.name}})
-    stage.ground.agent.start()
+    disk = stage.ready_disk()
     text = stage.static_scheduler()
 
     planned = stage.play("--check", "--diff").ok()
@@ -188,8 +150,8 @@ def test_a_static_kube_scheduler_asks_the_extender_s_pods(stage: Stage) -> None:
 
     uid = stage.mirror()["metadata"]["uid"]
     stage.play("--diff").ok()
-    assert len(stage.api.list(kinds.POD, NAMESPACE, labels=LABEL)) == 2
-    assert all(ready(pod) for pod in stage.api.list(kinds.POD, NAMESPACE, labels=LABEL))
+    assert len(stage.api.list(kinds.POD, NAMESPACE, labels=stage.label)) == 2
+    assert all(ready(pod) for pod in stage.api.list(kinds.POD, NAMESPACE, labels=stage.label))
     assert stage.mirror()["metadata"]["uid"] != uid, "the kubelet has started it anew"
     made = yaml.safe_load(stage.read(f"{FOLDER}/kube-scheduler.yaml"))
     assert [one["urlPrefix"] for one in made["extenders"]] == [f"https://{ADDRESS}:9811"]
@@ -199,9 +161,7 @@ def test_a_static_kube_scheduler_asks_the_extender_s_pods(stage: Stage) -> None:
 
     # It is asked about a pod with a disk, and about no other.
     stage.ground.wait_phase(disk, "Available")
-    size = {"requests": {"storage": "32Mi"}}
-    claim = {"storageClassName": stage.world.name, "accessModes": ["ReadWriteOnce"], "resources": size}
-    stage.create(kinds.PVC, "data", claim)
+    stage.create(kinds.PVC, "data", stage.claim())
     stage.create(kinds.POD, "plain", asks("true", STOCK))
     resources = {"requests": {MANAGED: "1"}, "limits": {MANAGED: "1"}}
     wants = asks(

@@ -8,37 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from berth_dev.pytest_plugin import say
-from tests.daemons.agent.disk_ground import Ground
-from tests.daemons.controller.world import World, install
-from tests.dev.hosts_help import eventually, out, ssh
-from tests.support.agent import install_rights
+from tests.dev.hosts_help import out, ssh
+from tests.integration import stage as ground
+from tests.integration.stage import IMAGE, NAMESPACE, ON, asks, ready
 from tests.support.hosts import run_plays
-from tests.support.kube import client_for
 from tests.support.playbook import Run
 
-NAMESPACE, NAME = "berth-system", "berth-scheduler"
-OTHER = "other-scheduler"
-IMAGE = "berth.local/berth-scheduler:dev"
-LABEL = f"app.kubernetes.io/instance={NAME}"
-ON = "h3"  # where the disk is
+NAME, OTHER = "berth-scheduler", "other-scheduler"
 SECONDS = 180.0
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
 
 
-class Stage:
-    """A namespace of the test's own, a host with a disk and its agent, and the scheduler's pods."""
+class Stage(ground.Stage):
+    """The scheduler's pods, and whom they place."""
 
     def __init__(self, cluster: Any, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
-        self.api = client_for(cluster.kubeconfig, warn=lambda _text: None)
-        self.world = World(self.api, f"s{uuid4().hex[:8]}")
-        self.ground = Ground(cluster, ON)
+        super().__init__(cluster, folder, f"app.kubernetes.io/instance={NAME}", SECONDS)
 
     def schedulers(self, *asked: dict[str, Any]) -> list[dict[str, Any]]:
         """The role, in one play for each that is asked for; what its last task said each time."""
@@ -59,7 +48,7 @@ class Stage:
 
     def pods(self) -> dict[str, str]:
         """name -> node of those that are Ready."""
-        found = self.api.list(kinds.POD, NAMESPACE, labels=LABEL)
+        found = self.api.list(kinds.POD, NAMESPACE, labels=self.label)
         return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in found if ready(one)}
 
     def leader(self) -> str:
@@ -77,75 +66,29 @@ class Stage:
         ssh(self.cluster, host, f"{each}; do if {its}; then kill -9 $p && exit 0; fi; done; exit 1")
         return first
 
-    def wait(self, test: Any, what: str) -> Any:
-        """Until it is so; else what the scheduler's pods say."""
-        try:
-            return eventually(test, SECONDS, what)
-        except AssertionError as exc:
-            told = self.cluster.kubectl("-n", NAMESPACE, "describe", "pods", "-l", LABEL)[-5000:]
-            logs = self.cluster.kubectl("-n", NAMESPACE, "logs", "-l", LABEL, "--prefix", "--tail", "60")[-6000:]
-            raise AssertionError(f"{exc}\n{told}\n{logs}") from None
-
     def said_scheduled(self) -> set[str]:
         """Who has told of the test's pods that they are placed."""
         events = self.api.list(kinds.EVENT, self.world.name)
         return {str(one["reportingController"]) for one in events if one["reason"] == "Scheduled"}
-
-    # -- what it places --------------------------------------------------------------------------------------------
-
-    def create(self, resource: Any, name: str, spec: dict[str, Any]) -> None:
-        self.api.create(resource, {"metadata": {"name": name, "namespace": self.world.name}, "spec": spec})
-
-    def runs(self, name: str) -> str:
-        """Wait until the pod runs; its node."""
-
-        def look() -> str:
-            pod = self.api.find(kinds.POD, name, self.world.name) or {}
-            return str(pod["spec"]["nodeName"]) if (pod.get("status") or {}).get("phase") == "Running" else ""
-
-        return str(self.wait(look, f"pod {name} runs: {self.world.events(name)}"))
 
 
 def pod_of(holder: str) -> str:
     return holder.rpartition("_")[0]
 
 
-def ready(pod: dict[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    alive = not pod["metadata"].get("deletionTimestamp")
-    return alive and any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def asks(script: str, scheduler: str = NAME, **container: Any) -> dict[str, Any]:
-    """The spec of a pod that names our scheduler."""
-    main = {"name": "main", "image": "berth.local/busybox:1", "imagePullPolicy": "Never", **container}
-    command = {"command": ["sh", "-ec", f"{script}; exec sleep 1000000"]}
-    return {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0, "containers": [{**main, **command}]}
-
-
 @pytest.fixture
 def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
-    install_rights(dev_cluster)
-    install(dev_cluster)
-    dev_cluster.hosts.load_image("scheduler", say)
     it = Stage(dev_cluster, tmp_path)
     try:
         yield it
     finally:
-        for kind in (kinds.STATEFUL_SET, kinds.POD):
-            for one in it.api.list(kind, it.world.name):
-                it.world.delete(kind, one["metadata"]["name"])
-        eventually(lambda: not it.api.list(kinds.POD, it.world.name), SECONDS, "the pods go")
-        it.world.clear()
+        it.clear()
         it.schedulers(*({"name": name, "state": "absent", "force": True} for name in (NAME, OTHER)))
         it.ground.clean()
 
 
 def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> None:
-    disk = stage.ground.plug()
-    stage.world.storage_class(waits=True)
-    stage.ground.declare(**{disk: {"storage_class": stage.world.name}})
-    stage.ground.agent.start()
+    disk = stage.ready_disk()
     # Another one beside it has its own pods, Lease and rights; who is there is left as it is.
     installed, beside, again = stage.schedulers({}, {"name": OTHER, "replicas": 1}, {})
     stage.wait(lambda: len(stage.pods()) == 2 and installed["leader"] in stage.pods(), "both are Ready")
@@ -154,13 +97,11 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     # Pods run, and one of a StatefulSet writes to the disk that was locked for it.
     stage.ground.wait_phase(disk, "Available")
     for number in range(3):
-        stage.create(kinds.POD, f"plain-{number}", asks("true"))
+        stage.create(kinds.POD, f"plain-{number}", asks("true", NAME))
     template = {
         "metadata": {"labels": {"app": "db"}},
-        "spec": asks("echo kept > /data/file; sync", volumeMounts=[{"name": "data", "mountPath": "/data"}]),
+        "spec": asks("echo kept > /data/file; sync", NAME, volumeMounts=[{"name": "data", "mountPath": "/data"}]),
     }
-    size = {"requests": {"storage": "32Mi"}}
-    claim = {"storageClassName": stage.world.name, "accessModes": ["ReadWriteOnce"], "resources": size}
     stage.create(
         kinds.STATEFUL_SET,
         "db",
@@ -168,7 +109,7 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
             "serviceName": "db",
             "selector": {"matchLabels": {"app": "db"}},
             "template": template,
-            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": stage.claim()}],
         },
     )
     stage.create(kinds.POD, "others", asks("true", OTHER))
@@ -193,6 +134,6 @@ def test_it_runs_in_the_cluster_places_pods_and_is_replaced(stage: Stage) -> Non
     # The leader is killed without a word: another takes the Lease when it has run out, and goes on.
     first = stage.kill_leader()
     stage.wait(lambda: stage.leader() not in ("", first), f"another than {first} leads")
-    stage.create(kinds.POD, "late", asks("true"))
+    stage.create(kinds.POD, "late", asks("true", NAME))
     stage.runs("late")
     stage.wait(lambda: len(stage.pods()) == 2, "it is two again")
