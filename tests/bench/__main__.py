@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 def known() -> dict[str, Bench]:
     """All benches by name."""
-    from . import agent, agent_pod, claims, client, decide, openb, page, requests, scale, tasks
+    from . import agent, agent_pod, claims, client, decide, openb, page, publishing, requests, scale, tasks
     from . import sched_extender as extender
     from . import sched_workloads as sched
 
@@ -87,6 +87,8 @@ def known() -> dict[str, Bench]:
         "sched/latency": sched.latency,
         "sched/extender": extender.extender,
         "report/page": page.page,
+        "sanity/ignores": publishing.ignores,
+        "docs/examples": publishing.examples,
         "cluster/up": scale.cluster_up,
     }
 

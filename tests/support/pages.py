@@ -22,6 +22,11 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("role
 PLUGINS = sorted(path for path in ROOT.glob("plugins/*/*.py") if "\nEXAMPLES = " in path.read_text(encoding="utf-8"))
 #: Languages of what is shown and not run: what a program printed, a diagram.
 SHOWN = ("text", "mermaid")
+#: Kinds that a test knows what to do with.
+CHECKED = {
+    *("playbook", "tasks", "module_defaults", "host_vars", "agent", "devices", "scheduler", "prometheus", "console"),
+    *("manifest", "inventory", "toml", "execution_environment"),
+}
 
 
 class Example(NamedTuple):

@@ -32,11 +32,6 @@ from tests.support.pages import Example
 
 ROOT = pages.ROOT
 BIN = Path(sys.executable).parent
-#: What this file and its neighbours check (manifests and inventories with an API server); another kind has no test.
-KINDS = {
-    *("playbook", "tasks", "module_defaults", "host_vars", "agent", "devices", "scheduler", "prometheus", "console"),
-    *("manifest", "inventory", "toml", "execution_environment"),
-}
 OURS = ("berth-agent", "berth-controller", "berth-scheduler", "berth-dev", "kubectl berth")
 
 
@@ -46,7 +41,7 @@ def ids(kind: str) -> Any:
 
 def test_each_example_is_of_a_kind_that_is_checked() -> None:
     counted = pages.counted()
-    assert counted.keys() <= KINDS, "a block has no language, or one that nobody checks"
+    assert counted.keys() <= pages.CHECKED, "a block has no language, or one that nobody checks"
     assert counted["playbook"] > 10
     plugins = [path for folder in ("modules", "filter", "lookup") for path in ROOT.glob(f"plugins/{folder}/[a-z]*.py")]
     assert [path for path in plugins if not list(pages.shown_by(path))] == []
