@@ -9,6 +9,8 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
+from .sums import Series, Sums
+
 _SECONDS = tuple(0.001 * 2**power for power in range(15))
 _SLI_SECONDS = tuple(0.01 * 2**power for power in range(20))
 _ATTEMPTS = (1, 2, 4, 8, 16)
@@ -25,24 +27,24 @@ class Metrics:
         make: dict[str, Any] = {"registry": registry}
         labels = ["result", "profile"]
         self._attempts = Counter("scheduler_schedule_attempts", "Attempts to place a pod", labels, **make)
-        self._attempt_seconds = Histogram(
+        self._attempt_seconds = Sums(
             "scheduler_scheduling_attempt_duration_seconds",
             "Decision and binding of one attempt",
             labels,
-            buckets=_SECONDS,
-            **make,
+            _SECONDS,
+            registry,
         )
-        self.algorithm = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "Decision alone", buckets=_SECONDS, **make
-        )
-        self._sli = Histogram(
+        self.algorithm = Sums(
+            "scheduler_scheduling_algorithm_duration_seconds", "Decision alone", (), _SECONDS, registry
+        ).of()
+        self._sli = Sums(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "From the first attempt to bound, gates left out",
             ["attempts"],
-            buckets=_SLI_SECONDS,
-            **make,
+            _SLI_SECONDS,
+            registry,
         )
-        self._needed = Histogram("scheduler_pod_scheduling_attempts", "Attempts until bound", buckets=_ATTEMPTS, **make)
+        self._needed = Sums("scheduler_pod_scheduling_attempts", "Attempts until bound", (), _ATTEMPTS, registry).of()
         self._permit = Histogram(
             "scheduler_permit_wait_duration_seconds", "Waiting at Permit", ["result"], buckets=_SECONDS, **make
         )
@@ -61,10 +63,9 @@ class Metrics:
         self._preemptions = Counter("scheduler_preemption_attempts", "Attempts to preempt", **make)
         # A label's child is looked up under a lock: once for each, not for each pod.
         self._of_attempt = lru_cache(maxsize=256)(self._children_of_attempt)
-        self._sli_of = lru_cache(maxsize=32)(self._sli.labels)
 
-    def _children_of_attempt(self, result: str, profile: str) -> tuple[Counter, Histogram]:
-        return self._attempts.labels(result, profile), self._attempt_seconds.labels(result, profile)
+    def _children_of_attempt(self, result: str, profile: str) -> tuple[Counter, Series]:
+        return self._attempts.labels(result, profile), self._attempt_seconds.of(result, profile)
 
     def attempt(self, result: str, profile: str, seconds: float) -> None:
         """One attempt has ended."""
@@ -75,7 +76,7 @@ class Metrics:
     def bound(self, attempts: int, seconds: float) -> None:
         """A pod was bound, so long after its first attempt."""
         self._needed.observe(attempts)
-        self._sli_of(str(attempts) if attempts < 16 else "16+").observe(seconds)
+        self._sli.of(str(attempts) if attempts < 16 else "16+").observe(seconds)
 
     def refused(self, plugins: frozenset[str], profile: str) -> None:
         """These plugins refused a pod."""
