@@ -55,6 +55,8 @@ class LocalDisks:
 
     def begin(self, binding: Binding, asked: Mapping[str, Asked]) -> None:
         """Note down which claims are to be filled."""
+        if not asked:
+            return
         node, disks = binding.placement.node, binding.placement.disks
         binding.data["LocalDiskFit/claims"] = [_Claim(one, node, disks[volume]) for volume, one in asked.items()]
 
@@ -64,7 +66,10 @@ class LocalDisks:
 
     async def hold(self, binding: Binding) -> Status:
         """Take every lock. Raises LockError where somebody else was faster."""
-        for claim in self._claims(binding):
+        claims = self._claims(binding)
+        if not claims:
+            return SUCCESS
+        for claim in claims:
             claim.begun = True
             await select_node(binding.api, self._cluster, claim.asked.claim, claim.node)
             claim.asked = replace(claim.asked, claim=replace(claim.asked.claim, selected_node=claim.node))

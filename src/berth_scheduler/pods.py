@@ -170,34 +170,50 @@ def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[tuple[object, ...], tuple
     """
     if not meta.get("generation"):
         return None
-    resized = [
+    conditions = status.get("conditions")
+    told = _conditions(conditions) if conditions else []
+    labels = meta.get("labels")  # a bind brings some of the node's; only constraints take values from them
+    shape = (
+        meta["uid"],
+        meta["generation"],
+        labels if "topologySpreadConstraints" in spec else None,
+        status.get("resourceClaimStatuses"),
+        _resized(status),
+        status.get("resources"),
+        status.get("allocatedResources"),
+        not status,
+        [one for one in told if one[0].startswith("PodResize")] if told else told,
+    )
+    life = (
+        spec.get("nodeName"),
+        meta.get("deletionTimestamp"),
+        status.get("phase"),
+        status.get("nominatedNodeName"),
+        status.get("startTime"),
+        meta.get("ownerReferences"),
+        labels,
+        [one for one in told if one[0] == "DisruptionTarget"] if told else told,
+    )
+    return shape, life
+
+
+def _conditions(listed: list[Obj]) -> list[tuple[str, object, object]]:
+    """Type, status and reason of the conditions that anybody reads."""
+    return [
+        (str(one.get("type")), one.get("status"), one.get("reason"))
+        for one in listed
+        if one.get("type") not in _UNREAD_CONDITIONS
+    ]
+
+
+def _resized(status: Obj) -> list[tuple[object, str, str]]:
+    """What the containers have been given, where that is told."""
+    return [
         (one.get("name"), str(one.get("allocatedResources")), str(one.get("resources")))
         for kind in ("initContainerStatuses", "containerStatuses")
         for one in status.get(kind) or ()
         if one.get("allocatedResources") or one.get("resources")
     ]
-    told = [
-        (str(one.get("type")), one.get("status"), one.get("reason"))
-        for one in status.get("conditions") or ()
-        if one.get("type") not in _UNREAD_CONDITIONS
-    ]
-    labels = meta.get("labels")  # a bind brings some of the node's; only constraints take values from them
-    shape = (
-        *(meta["uid"], meta["generation"], labels if "topologySpreadConstraints" in spec else None),
-        *(status.get("resourceClaimStatuses"), resized),
-        *(status.get("resources"), status.get("allocatedResources"), not status),
-        [one for one in told if one[0].startswith("PodResize")],
-    )
-    life = (
-        *(spec.get("nodeName"), meta.get("deletionTimestamp"), status.get("phase"), status.get("nominatedNodeName")),
-        *(
-            status.get("startTime"),
-            meta.get("ownerReferences"),
-            labels,
-            [one for one in told if one[0] == "DisruptionTarget"],
-        ),
-    )
-    return shape, life
 
 
 def _told(status: Obj) -> tuple[str, str, str]:

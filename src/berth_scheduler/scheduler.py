@@ -57,6 +57,8 @@ BINDING = 5000
 #: in line is late for a pod that is more urgent, and is lost with the Lease.
 LINE = 64
 TICK = 1.0
+POD_ASSIGNED = ClusterEvent(ASSIGNED_POD, Action.ADD)
+NO_NOMINATION = Nomination("")
 NO_NODES = "no nodes available to schedule pods"
 
 
@@ -195,8 +197,9 @@ class Scheduler:
                 for change in pod_changes(before, info):
                     self._changed(change)
         elif info.node_name:
-            self.queue.remove(info.uid)
-            self.nominations.remove(info.uid)
+            if info.uid not in self._assumed:  # who is assumed has left both
+                self.queue.remove(info.uid)
+                self.nominations.remove(info.uid)
             self._assigned(info)
         elif info.uid in self._assumed:
             if info.terminating and not before.terminating:
@@ -229,7 +232,7 @@ class Scheduler:
         flight = self._assumed.get(info.uid)
         if flight is not None:
             self._forget(flight)
-        self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.ADD), None, info))
+        self._changed(Change(POD_ASSIGNED, None, info))
 
     # -- one pod ---------------------------------------------------------------------------------------------------
 
@@ -246,7 +249,7 @@ class Scheduler:
         try:
             asked = ask(self._cluster, queued.pod)
             problem = pod["problem"] or asked.problem
-            outcome, nomination = (None, Nomination("")) if problem else self._decide(running, asked)
+            outcome, nomination = (None, NO_NOMINATION) if problem else self._decide(running, asked)
         except Exception as exc:  # noqa: BLE001 - plugins from outside: their fault costs this pod an attempt, no more
             self._error(queued, pod, exc, began)
             return
@@ -280,7 +283,7 @@ class Scheduler:
         self._start = (self._start + outcome.looked_at) % max(1, len(snapshot.nodes))
         diagnosis = outcome.diagnosis
         if outcome.placement is not None or not diagnosis.total or not profile.post_filters:
-            return outcome, Nomination("")
+            return outcome, NO_NOMINATION
         offset = random.randrange(diagnosis.total)  # noqa: S311 - not always the first nodes are disturbed
         found = post_filter(profile, snapshot, asked.request, diagnosis, offset, nominated)
         self._metrics.preempted(len(found.victims))

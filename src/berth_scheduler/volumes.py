@@ -38,6 +38,8 @@ class Volumes:
 
     def assume(self, binding: Binding) -> None:
         """Count the chosen volumes and nodes as taken."""
+        if not binding.request.pod.volumes:
+            return
         for claim in self._waiting(binding):
             volume = binding.placement.volumes.get(claim.name)
             if volume is not None:

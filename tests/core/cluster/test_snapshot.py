@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,9 @@ from berth_core.cluster.snapshot import Snapshot
 from berth_core.errors import InputError
 from berth_core.framework.cycle import place
 from berth_core.model.labels import LabelSelector, Requirement
-from berth_core.model.placement import Placement
+from berth_core.model.node import NodeInfo
+from berth_core.model.placement import Placement, PlacementRequest
+from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import DEFAULT_PROFILE
 from tests.core.cluster.objects import GI, MI, berth, container, disk, node, pod, request
 from tests.core.cluster.strategies import Cluster, changes, wanted
@@ -30,6 +34,28 @@ def test_rows_stand_by_name_whatever_the_order_of_arrival():
     assert list(snapshot.nodes.allocatable["cpu"]) == [4000, 2000, 4000]
     snapshot.remove_node("h1")
     assert list(snapshot.nodes.allocatable["cpu"]) == [2000, 4000]
+
+
+def test_nodes_taken_at_once_are_nodes_taken_one_by_one():
+    """What runs on them was known before; verdicts that are kept meanwhile are those of no node at all."""
+    many, one_by_one = Snapshot(), Snapshot()
+    infos = [NodeInfo.from_object(node(name, labels={"zone": name[-1]})) for name in ("h3", "h1", "h2")]
+    for snapshot in (many, one_by_one):
+        snapshot.upsert_pod(pod("a", [container("1", "1Gi")], node_name="h2", labels={"app": "a"}))
+        assert place(DEFAULT_PROFILE, snapshot, request()).placement is None
+    many.fill_nodes(infos)
+    for info in infos:
+        one_by_one.put_node(info)
+    for snapshot in (many, one_by_one):
+        assert snapshot.nodes.names == ["h1", "h2", "h3"]
+        assert used(snapshot, "h2") == {"cpu": 1000, "memory": GI, "pods": 1}
+        assert list(snapshot.nodes.described) == list(snapshot.nodes.generation)
+        assert snapshot.nodes.generation.min() > 0
+        found = place(DEFAULT_PROFILE, snapshot, request())
+        assert found.placement == Placement("h1")
+        assert list(found.totals) == list(place(DEFAULT_PROFILE, snapshot, request(), explain=True).totals)
+    many.put_node(replace(infos[1], unschedulable=True))
+    assert place(DEFAULT_PROFILE, many, request()).placement == Placement("h3")
 
 
 def test_pods_count_while_they_run_and_also_while_they_end():
@@ -88,6 +114,37 @@ def test_an_assumption_counts_and_is_taken_back():
     snapshot.forget(asked)
     assert used(snapshot) == {"cpu": 1000, "pods": 1}
     assert place(DEFAULT_PROFILE, snapshot, request(disks=[("data", GI)], ordinal=1)).placement is not None
+
+
+def test_the_watch_word_of_a_bind_changes_nothing_that_was_assumed():
+    """Since v1.35 a bind brings a pod the zone of its node: known from the first bind on, and unlearned as well."""
+    zone = {"topology.kubernetes.io/zone": "z1"}
+    snapshot = Snapshot.from_objects(nodes=[node("h1", labels=zone)])
+
+    def bound(name, brought):
+        asked = PlacementRequest(PodInfo.from_manifest(pod(name, [container("1")], labels={"app": "a"})))
+        snapshot.assume(asked, Placement("h1"))
+        before = snapshot.generation
+        snapshot.upsert_pod(pod(name, [container("1")], node_name="h1", labels={"app": "a", **brought}))
+        snapshot.forget(asked)
+        in_zone = LabelSelector((Requirement("topology.kubernetes.io/zone", "In", ("z1",)),))
+        return snapshot.generation - before, int(snapshot.count_pods("default", in_zone).column.sum())
+
+    assert bound("a", zone) == (2, 1)
+    assert bound("b", zone) == (0, 2)
+    assert bound("c", zone) == (0, 3)
+    assert bound("d", {}) == (2, 3)
+    assert bound("e", {}) == (0, 3)
+    assert used(snapshot) == {"cpu": 5000, "pods": 5}
+
+
+def test_locks_of_a_pod_without_disks_stamp_no_row():
+    snapshot = Snapshot.from_objects(nodes=[node("h1")])
+    asked = request(pod("a", [container("1")]))
+    snapshot.assume(asked, Placement("h1"))
+    before = snapshot.generation
+    snapshot.locked(asked)
+    assert snapshot.generation == before
 
 
 def test_what_runs_on_a_node_is_known_before_the_node_is():

@@ -204,6 +204,22 @@ def test_shape_leaves_out_the_name_and_nothing_that_matters():
     hash(base)
 
 
+def test_twins_share_the_long_part_of_their_shape():
+    first = PodInfo.from_manifest(pod("a", labels={"k": "v"}))
+    twin, alone = first.twin(pod("b", labels={"k": "v"})), PodInfo.from_manifest(pod("b", labels={"k": "v"}))
+    assert twin.shape[-1] is first.shape[-1]
+    assert twin.shape == alone.shape
+    assert hash(twin.shape) == hash(alone.shape)
+    assert twin.shape[-1] is not alone.shape[-1]
+    assert first.twin(pod("b", labels={"k": "w"})).shape != twin.shape
+
+
+def test_a_twin_that_cannot_be_read_is_named():
+    wrong = pod("b", labels={"k": 1})
+    with pytest.raises(InputError, match=r"pod b: metadata\.labels"):
+        PodInfo.from_manifest(pod("a")).twin(wrong)
+
+
 @pytest.mark.parametrize(
     ("manifest", "error", "words"),
     [

@@ -26,6 +26,10 @@ class LabelColumns:
         self._ids: dict[str, dict[str, int]] = {}
         self._domains: dict[str, IntColumn] = {}
 
+    def of(self, row: int) -> Mapping[str, str]:
+        """Return the labels of a row."""
+        return self._rows[row]
+
     def reset(self, rows: Sequence[Mapping[str, str]]) -> None:
         """Take new rows; columns are built again when they are asked for."""
         self._rows = list(rows)

@@ -10,7 +10,7 @@ never not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..model.attachable import InlineVolume
@@ -34,7 +34,7 @@ class Occupant(NamedTuple):
 
     namespace: str
     node_name: str
-    labels: Mapping[str, str]
+    labels: dict[str, str]
     requests: Amounts
     nonzero: Amounts
     host_ports: tuple[HostPort, ...]
@@ -51,7 +51,7 @@ def of_pod(pod: PodInfo, node_name: str = "") -> Occupant | None:
         return None
     return Occupant(
         pod.namespace, where, dict(pod.labels), pod.requests, pod.nonzero, pod.host_ports,
-        spreads=not pod.terminating, affinity=pod.affinity, volumes=pod.volumes, inline=pod.inline,
+        not pod.terminating, pod.affinity, pod.volumes, pod.inline,
     )  # fmt: skip
 
 
@@ -77,18 +77,24 @@ class Occupants:
         self._labelled: dict[tuple[str, str], dict[Key, Occupant]] = {}
 
     def put(self, key: Key, source: int, occupant: Occupant | None) -> tuple[Occupant | None, Occupant | None]:
-        """Set or clear one source of a replica. Return what counted before and what counts now."""
-        sources = self._sources.setdefault(key, [None, None, None])
-        before = _strongest(sources)
+        """Set or clear one source of a replica.
+
+        Return what counted before and what counts now: the same object twice where that takes the same.
+        """
+        sources = self._sources.get(key)
+        if sources is None:
+            sources = self._sources[key] = [None, None, None]
+        before = sources[POD] or sources[BERTH] or sources[ASSUMED]
         sources[source] = occupant
-        after = _strongest(sources)
-        if before != after:
-            if before is not None:
-                self.hide(key, before.node_name)
-            if after is not None:
-                self.show(key, after)
-        if not any(sources):
-            del self._sources[key]
+        after = sources[POD] or sources[BERTH] or sources[ASSUMED]
+        if after is None:
+            del self._sources[key]  # none of them is left
+        if before is after or before == after:
+            return before, before
+        if before is not None:
+            self.hide(key, before.node_name)
+        if after is not None:
+            self.show(key, after)
         return before, after
 
     def get(self, key: Key, source: int) -> Occupant | None:

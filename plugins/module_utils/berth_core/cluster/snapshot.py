@@ -28,6 +28,7 @@ from ..model.preemption import DisruptionBudget, VictimFacts
 from ..model.resource_claim import DeviceClassInfo, ResourceClaimInfo
 from ..model.resource_slice import SliceInfo
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
+from .brought import Brought
 from .columns import IntColumn, np, require_numpy
 from .counts import Counts
 from .devices import DeviceTable
@@ -107,8 +108,9 @@ class Snapshot:
         self._occupants = Occupants()
         self._tally = Tally(self.nodes)
         self._berth_pods: dict[Key, Key] = {}
-        self._victims: dict[Key, VictimFacts] = {}
+        self._pods: dict[Key, PodInfo] = {}
         self._assumed: dict[Holder, tuple[Key, Placement]] = {}
+        self._brought = Brought()
 
     @classmethod
     def from_objects(
@@ -191,6 +193,16 @@ class Snapshot:
         self.node_generation = self.generation
         self.nodes.described[row] = self.generation
 
+    def fill_nodes(self, infos: Iterable[NodeInfo]) -> None:
+        """Take all nodes at once that were read already. There are none yet."""
+        self.nodes.fill(infos)
+        self._moved()
+        for name in self.nodes.names:
+            for occupant in self._occupants.on_node(name):
+                self._tally.add(occupant, 1)
+        self.node_generation = self.generation
+        self.nodes.generation[:] = self.nodes.described[:] = self.generation
+
     def remove_node(self, name: str) -> None:
         """Take a node out. What runs on it is remembered, in case the node comes back."""
         if name not in self.nodes.row_of:
@@ -235,15 +247,16 @@ class Snapshot:
 
     def put_pod(self, info: PodInfo) -> None:
         """Add a pod that was read already, or write its new facts."""
-        key, facts = (info.namespace, info.name), info.victim_facts
-        if self._victims.get(key) != facts:
-            self._victims[key] = facts
+        key = (info.namespace, info.name)
+        old = self._pods.get(key)
+        self._pods[key] = info
+        if old is None or old.victim_facts != info.victim_facts:
             self.victim_changes[info.node_name] += 1
         self._put(key, POD, of_pod(info))
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """Take a pod out."""
-        self._victims.pop((namespace, name), None)
+        self._pods.pop((namespace, name), None)
         self._put((namespace, name), POD, None)
 
     def upsert_berth(self, berth: Object) -> None:
@@ -264,15 +277,22 @@ class Snapshot:
 
     def _put(self, key: Key, source: int, occupant: Occupant | None) -> None:
         before, after = self._occupants.put(key, source, occupant)
-        if before == after:
+        if before is after:
             if after is not None:  # perhaps another source: who has a berth is no victim
                 self.victim_changes[after.node_name] += 1
             return
+        if source == POD and before is not None and after is not None and before.node_name == after.node_name:
+            self._brought.learn(before, after, self._labels_of(after.node_name))
+        rows = self.nodes.row_of
         for one, sign in ((before, -1), (after, 1)):
-            if one is not None and one.node_name in self.nodes.row_of:
+            if one is not None and one.node_name in rows:
                 self._tally.add(one, sign)
-                self._dirty(one.node_name)
+                self._dirty_row(rows[one.node_name])
         self.topology_generation += 1
+
+    def _labels_of(self, node_name: str) -> Mapping[str, str]:
+        row = self.nodes.row_of.get(node_name)
+        return {} if row is None else self.labels.of(row)
 
     def upsert_budget(self, budget: Object) -> None:
         """Add a PodDisruptionBudget, or write its new facts."""
@@ -446,7 +466,10 @@ class Snapshot:
             for device, share in shares:
                 self.devices.assume(device, (holder, claim, share))
         self.dynamic.assume(placement.allocations)
-        self._put(key, ASSUMED, of_pod(request.pod, placement.node))
+        occupant = of_pod(request.pod, placement.node)
+        if occupant is not None:
+            self._brought.add(occupant, self._labels_of(placement.node))
+        self._put(key, ASSUMED, occupant)
         if not placement.chose_nothing:
             self._dirty(placement.node)
 
@@ -457,7 +480,7 @@ class Snapshot:
     def locked(self, request: PlacementRequest) -> None:
         """The locks of an assumed placement are in the objects now, perhaps on other disks: believe these alone."""
         _key, placement = self._assumed.get(request.owner, (None, None))
-        if placement is not None:
+        if placement is not None and placement.disks:  # else nothing on the row is another than it was
             for disk in placement.disks.values():
                 self.disks.assume(disk, None)
             self._dirty(placement.node)
@@ -512,8 +535,8 @@ class Snapshot:
 
         A placement that is not written yet has no pod to end: it is not among them.
         """
-        found = (self._victims.get(key) for key in self._occupants.keys_on(node_name) if not self._held(key))
-        return [one for one in found if one is not None]
+        found = (self._pods.get(key) for key in self._occupants.keys_on(node_name) if not self._held(key))
+        return [one.victim_facts for one in found if one is not None]
 
     def _held(self, key: Key) -> bool:
         return self._occupants.get(key, BERTH) is not None or self._occupants.get(key, POD) is None

@@ -17,7 +17,7 @@ from typing import Callable, NamedTuple
 from ..model.labels import LabelSelector
 from ..model.pod import HostPort
 from ..model.pod_affinity import PodMatch
-from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, is_scalar
+from ..model.requests import PODS, is_scalar
 from .columns import ints
 from .counts import ByLabel, Counts
 from .nodes import NodeTable
@@ -67,15 +67,17 @@ class Tally:
     def add(self, occupant: Occupant, sign: int) -> None:
         """Add (sign 1) or take off (sign -1) one occupant of a known node."""
         row = self._nodes.row_of[occupant.node_name]
-        requested = self._nodes.requested
+        requested, nonzero = self._nodes.requested, self._nodes.nonzero
         requested[PODS][row] += sign
         for name, value in occupant.requests:
-            if name in (CPU, MEMORY, EPHEMERAL) or is_scalar(name):
+            if name in requested or is_scalar(name):
                 self._nodes.column(requested, name)[row] += sign * value
         for name, value in occupant.nonzero:
-            self._nodes.nonzero[name][row] += sign * value
-        self._add_ports(occupant, sign)
-        self._add_counts(occupant, row, sign)
+            nonzero[name][row] += sign * value
+        if occupant.host_ports:
+            self._add_ports(occupant, sign)
+        if self._questions:
+            self._add_counts(occupant, row, sign)
         if occupant.affinity:
             self.terms.add(occupant.affinity, occupant.node_name, sign)
         if occupant.volumes or occupant.inline:

@@ -76,7 +76,7 @@ class Status:
     @property
     def ok(self) -> bool:
         """Tell whether the answer lets the request go on."""
-        return self.code in (Code.SUCCESS, Code.SKIP)
+        return self.code is Code.SUCCESS or self.code is Code.SKIP
 
 
 SUCCESS = Status()
@@ -373,6 +373,10 @@ class Permission:
     status: Status = SUCCESS
     timeout: float = 0.0
     allow: frozenset[str] = frozenset()
+
+
+GO_ON = Permission()
+"""The answer that nearly every pod gets, made once."""
 
 
 @runtime_checkable

@@ -143,7 +143,7 @@ class _Flights:
         self.pods.pop(uid, None)
         if self.since.pop(uid, None) is None:
             return
-        oldest = min(self.since.values(), default=self.number)
+        oldest = next(iter(self.since.values()), self.number)  # numbers only grow: who left first stands first
         while self.changes and self.changes[0][0] < oldest:
             self.changes.popleft()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from .device import WHOLE
@@ -20,9 +20,11 @@ from .pod import PodInfo
 from .quantity import format_bytes
 
 
-@dataclass(frozen=True)
-class Holder:
-    """The replica on whose behalf is asked. Its own data and its own locks are no obstacle to it."""
+class Holder(NamedTuple):
+    """The replica on whose behalf is asked. Its own data and its own locks are no obstacle to it.
+
+    A tuple: one is made, and looked up, several times for each pod.
+    """
 
     namespace: str
     app: str
@@ -108,6 +110,8 @@ class PlacementRequest:
 
     def __post_init__(self) -> None:
         """Refuse two claims of one name: the answer is keyed by it."""
+        if not self.disks and not self.devices:
+            return
         names = [claim.name for claim in self.disks] + [claim.name for claim in self.devices]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -31,6 +31,21 @@ Cpu in thousandths of a core, memory and storage in bytes, the rest counted.
 """
 
 
+class HashedOnce:
+    """A tuple that many share as a part of their keys: its hash is worked out once, and it is itself at first sight."""
+
+    __slots__ = ("_hash", "_what")
+
+    def __init__(self, what: tuple[Hashable, ...]) -> None:
+        self._what, self._hash = what, hash(what)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, HashedOnce) and self._what == other._what)
+
+
 @dataclass(frozen=True)
 class HostPort:
     """A port of the host that a pod takes. `ip` 0.0.0.0 is every address."""
@@ -142,35 +157,49 @@ class PodInfo:
     @property
     def shape(self) -> Hashable:
         """Return everything that decides where a pod may go, without its name."""
-        return (
-            *(self.namespace, self.node_name, self.labels, self.requests, self.score_requests, self.host_ports),
-            *(self.tolerations, self.node_selector, self.required_affinity, self.preferred_affinity),
-            *(self.spread, self.volumes, self.priority, self.affinity),
-            *(self.inline, self.images, self.containers, self.controller, self.resource_claims, self.features),
-        )
+        return (self.namespace, self.node_name, self.labels, self.controller, self._of_all_twins())
+
+    def _of_all_twins(self) -> Hashable:
+        """Return the part of the shape that twins have in common: one object for all of them, hashed once."""
+        found: Hashable = self.__dict__.get("_twins")
+        if found is None:
+            found = self.__dict__["_twins"] = HashedOnce(
+                (
+                    *(self.requests, self.score_requests, self.host_ports, self.tolerations, self.node_selector),
+                    *(self.required_affinity, self.preferred_affinity, self.spread, self.volumes, self.priority),
+                    *(self.affinity, self.inline, self.images, self.containers, self.resource_claims, self.features),
+                )
+            )
+        return found
 
     def twin(self, pod: Object) -> PodInfo:
         """Return a pod whose manifest says the same as this one's did, but for its identity, node, labels and life.
 
         That is the caller's word: what else the two share is not read again, and is shared.
         """
-        meta, spec = mapping(pod, "metadata", "pod.metadata"), mapping(pod, "spec", "pod.spec")
-        status = mapping(pod, "status", "pod.status")
-        name, terminating = string(meta, "name", "pod.metadata.name"), meta.get("deletionTimestamp") is not None
-        where = f"pod {name}"
+        try:
+            return self._twin(pod)
+        except InputError:
+            # Names of pod and field are put together for each value: that is for the one pod where one is wrong.
+            return PodInfo.from_manifest(pod)
+
+    def _twin(self, pod: Object) -> PodInfo:
+        meta, spec, status = mapping(pod, "metadata"), mapping(pod, "spec"), mapping(pod, "status")
+        terminating = meta.get("deletionTimestamp") is not None
+        self._of_all_twins()
         found = object.__new__(PodInfo)
         # dataclasses.replace goes through a frozen class field by field: ten times as long.
         found.__dict__.update(
             self.__dict__,
-            namespace=string(meta, "namespace", "pod.metadata.namespace") or "default",
-            name=name,
-            uid=string(meta, "uid", "pod.metadata.uid"),
-            node_name=string(spec, "nodeName", f"{where}: spec.nodeName"),
-            labels=tuple(sorted(string_map(meta, "labels", f"{where}: metadata.labels").items())),
+            namespace=string(meta, "namespace") or "default",
+            name=string(meta, "name"),
+            uid=string(meta, "uid"),
+            node_name=string(spec, "nodeName"),
+            labels=tuple(sorted(string_map(meta, "labels").items())),
             terminating=terminating,
-            phase=string(status, "phase", f"{where}: status.phase"),
-            controller=_controller(meta, f"{where}: metadata.ownerReferences"),
-            preemption=read_facts(spec, status, terminating, where),
+            phase=string(status, "phase"),
+            controller=_controller(meta, "ownerReferences"),
+            preemption=read_facts(spec, status, terminating, "pod"),
         )
         return found
 

@@ -38,14 +38,12 @@ NO_FACTS = PreemptionFacts()
 
 def read_facts(spec: Object, status: Object, terminating: bool, where: str) -> PreemptionFacts:
     """Read the facts of a pod. Raises InputError that names the field."""
-    found = PreemptionFacts(
-        never=string(spec, "preemptionPolicy", f"{where}: spec.preemptionPolicy") == "Never",
-        nominated=string(status, "nominatedNodeName", f"{where}: status.nominatedNodeName"),
-        started=string(status, "startTime", f"{where}: status.startTime") or NOT_STARTED,
-        preempted=terminating and _preempted(status, where),
-    )
-    # Nearly all waiting pods are alike here: they share one object.
-    return NO_FACTS if found == NO_FACTS else found
+    never = string(spec, "preemptionPolicy", f"{where}: spec.preemptionPolicy") == "Never"
+    nominated = string(status, "nominatedNodeName", f"{where}: status.nominatedNodeName")
+    started = string(status, "startTime", f"{where}: status.startTime") or NOT_STARTED
+    if not (never or nominated or terminating) and started == NOT_STARTED:
+        return NO_FACTS  # nearly all waiting pods are alike here: they share one object
+    return PreemptionFacts(never, nominated, started, terminating and _preempted(status, where))
 
 
 def _preempted(status: Object, where: str) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..framework.contract import Code, Permission, Status, Waiting, unresolvable, unschedulable
+from ..framework.contract import GO_ON, SUCCESS, Code, Permission, Status, Waiting, unresolvable, unschedulable
 from ..framework.events import UNSCHEDULED_POD, Action, Change, ClusterEvent, Wish
 from ..framework.state import Cycle
 from ..model.fields import integer
@@ -31,8 +31,10 @@ WAIT_SECONDS = 60
 
 def group_of(pod: PodInfo) -> tuple[str, str] | None:
     """Return (namespace, group) of a pod; None for one that stands alone."""
-    name = dict(pod.labels).get(GROUP)
-    return (pod.namespace, name) if name else None
+    for key, name in pod.labels:
+        if key == GROUP:
+            return (pod.namespace, name) if name else None
+    return None
 
 
 def minimum_of(pod: PodInfo) -> int:
@@ -65,7 +67,7 @@ class Coscheduling:
         pod: PodInfo = cycle.pod
         group = group_of(pod)
         if group is None:
-            return Permission()
+            return GO_ON
         try:
             needed = minimum_of(pod)
         except InputError as exc:
@@ -91,7 +93,7 @@ class Coscheduling:
         """Say whether a member may be tried: not before there are enough of them. `known`: members that there are."""
         group = group_of(pod)
         if group is None:
-            return Status()
+            return SUCCESS
         try:
             needed = minimum_of(pod)
         except InputError as exc:
