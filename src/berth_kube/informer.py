@@ -42,6 +42,7 @@ class Handler(NamedTuple):
     add: Callable[[Obj], None] | None
     update: Callable[[Obj, Obj], None] | None
     delete: Callable[[Obj], None] | None
+    fill: Callable[[list[Obj]], None] | None = None
 
 
 def pause(failures: int, chance: float) -> float:
@@ -96,9 +97,13 @@ class Informer:
         add: Callable[[Obj], None] | None = None,
         update: Callable[[Obj, Obj], None] | None = None,
         delete: Callable[[Obj], None] | None = None,
+        fill: Callable[[list[Obj]], None] | None = None,
     ) -> None:
-        """Call these from now on; what is in the cache already is told as additions."""
-        self._handlers.append(Handler(add, update, delete))
+        """Call these from now on; what is in the cache already is told as additions.
+
+        ``fill``: takes what an empty cache is filled with at once, in the place of as many additions.
+        """
+        self._handlers.append(Handler(add, update, delete, fill))
         if add is not None:
             for item in self.store.all():
                 self._guard(add, item)
@@ -206,8 +211,30 @@ class Informer:
     def _replace(self, seen: dict[Key, Obj]) -> None:
         for key in sorted(self.store.keys() - seen.keys()):
             self._forget(key)
+        if not len(self.store) and any(handler.fill is not None for handler in self._handlers):
+            self._fill(seen)
+            return
         for key, item in seen.items():
             self._put(key, item)
+
+    def _fill(self, seen: dict[Key, Obj]) -> None:
+        """Keep the first list, and tell it as a whole to whoever takes it so."""
+        items = list(seen.values())
+        for key, item in seen.items():
+            self.store.put(key, item)
+        for handler in self._handlers:
+            if handler.fill is None or not self._filled(handler.fill, items):
+                for item in items:
+                    self._guard(handler.add, item)
+
+    def _filled(self, fill: Callable[[list[Obj]], None], items: list[Obj]) -> bool:
+        """False: it failed, and gets them one by one, so that one object does not hide all others."""
+        try:
+            fill(items)
+        except Exception:  # noqa: BLE001 - a handler's fault is its own
+            _log.exception("a handler of %s failed on a list; it is told of each", self.resource.plural)
+            return False
+        return True
 
     async def _watch(self) -> None:
         seconds = self._watch_seconds * (1.0 + self._chance())

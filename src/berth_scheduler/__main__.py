@@ -31,15 +31,12 @@ from berth_kube.token import renew_token
 
 from .cluster import Cluster
 from .configuration import NAME, Configurations
-from .extender.command import add_extend, extend_command
 from .metrics import Metrics
-from .page import Page
 from .preemption import Preempting
 from .profiles import Running, queue_rules, run_profile
 from .reports import Reports
 from .scheduler import Scheduler
 from .settings import Settings, add_run, read
-from .simulate import add_simulate, simulate_command
 
 _log = logging.getLogger(__name__)
 
@@ -59,17 +56,15 @@ CONNECTIONS = 32
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused us; 2 wrong settings."""
+    given = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog=NAME, description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_run(commands)
-    add_simulate(commands)
-    add_extend(commands)
-    arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    others = {} if given[:1] == ["run"] else _other_commands(commands)
+    arguments = parser.parse_args(given)
     try:
-        if arguments.command == "simulate":
-            return simulate_command(arguments)
-        if arguments.command == "extend":
-            return extend_command(arguments)
+        if arguments.command in others:
+            return others[arguments.command](arguments)
         settings = read(arguments)
         logs.setup(settings.log_format, settings.log_level)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -77,6 +72,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as exc:
         print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
         return 2
+
+
+def _other_commands(commands: Any) -> dict[str, Callable[[argparse.Namespace], int]]:
+    """All but `run`, which starts often and has no need of what they import."""
+    from .extender.command import add_extend, extend_command
+    from .simulate import add_simulate, simulate_command
+
+    add_simulate(commands)
+    add_extend(commands)
+    return {"simulate": simulate_command, "extend": extend_command}
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -152,6 +157,8 @@ def _beside(settings: Settings, client: KubeClient, cluster: Cluster) -> list[Co
     if settings.renew_token:
         found.append(renew_token(client, Path(settings.renew_token)))
     if settings.page_port:
+        from .page import Page  # the report is much to read for who does not serve it
+
         found.append(Page(settings.page_port, cluster).run())
     return found
 

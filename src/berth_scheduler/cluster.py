@@ -128,7 +128,7 @@ class Cluster:
         self._waiters: dict[tuple[Resource, Key], set[asyncio.Event]] = {}
         for kind, informer in self._informers.items():
             self._listen(kind, informer)
-        self.nodes.on(lambda node: self._node(None, node), self._node, self._gone)
+        self.nodes.on(lambda node: self._node(None, node), self._node, self._gone, self._fill)
 
     def _listen(self, kind: Resource, informer: Informer) -> None:
         informer.on(
@@ -290,6 +290,18 @@ class Cluster:
             return
         for change in node_changes(before, info):
             self.tell(change)
+
+    def _fill(self, nodes: list[Obj]) -> None:
+        """The first list of nodes: the rows of one that is inserted alone move all that stand behind it."""
+        infos = []
+        for node in nodes:
+            try:
+                infos.append(NodeInfo.from_object(node))
+            except BerthError as exc:
+                _log.warning("left out: %s", exc.message)
+        self.snapshot.fill_nodes(infos)
+        for info in infos:
+            self.tell(Change(ClusterEvent("Node", Action.ADD), None, info))
 
     def _gone(self, node: Obj) -> None:
         self.snapshot.remove_node(node["metadata"]["name"])

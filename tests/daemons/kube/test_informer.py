@@ -368,6 +368,37 @@ def test_a_handler_s_fault_is_its_own(run: Run, connect: Connect, namespace: str
     run(story())
 
 
+@pytest.mark.parametrize("faulty", [False, True])
+def test_an_empty_cache_is_filled_at_once(run: Run, connect: Connect, namespace: str, faulty: bool) -> None:
+    """Who takes a list as a whole is told so, and of each only where it fails; what comes later is an addition."""
+
+    async def story() -> None:
+        async with connect() as client:
+            for name in ("a", "b"):
+                await client.create(CONFIG_MAP, config_map(namespace, name, x="1"))
+            informer = Informer(client, CONFIG_MAP, namespace, limit=1)
+            lists: list[list[str]] = []
+            added: list[str] = []
+
+            def fill(items: list[dict[str, Any]]) -> None:
+                lists.append([item["metadata"]["name"] for item in items])
+                if faulty:
+                    raise ValueError("not as a whole")
+
+            informer.on(add=lambda item: added.append(item["metadata"]["name"]), fill=fill)
+            told = Told(informer)
+            async with running(informer):
+                await informer.wait_synced()
+                assert len(lists) == 1
+                assert sorted(lists[0]) == sorted([*names(informer), "kube-root-ca.crt"])
+                assert sorted(added) == (sorted(lists[0]) if faulty else [])
+                await client.create(CONFIG_MAP, config_map(namespace, "c", x="1"))
+                await until(lambda: "c" in added)
+            assert sorted(told.lines) == ["add a 1", "add b 1", "add c 1"]
+
+    run(story())
+
+
 def test_pauses_grow() -> None:
     assert [pause(failures, 0.0) for failures in (1, 2, 3, 7, 1000)] == [0.8, 1.6, 3.2, 30.0, 30.0]
     assert pause(1, 0.5) == 1.2000000000000002
