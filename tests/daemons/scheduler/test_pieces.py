@@ -41,7 +41,7 @@ def test_a_crowd_is_bound_in_few_pieces_and_a_pod_that_comes_alone_alone(world, 
     on_their_nodes(world, names)
     pieces = [int(count) for count in re.findall(r"piece of (\d+) binds", scheduler.text())]
     assert sum(pieces) > len(names) // 2
-    assert len(pieces) <= sum(pieces) // MANY
+    assert len(pieces) <= -(-sum(pieces) // MANY)  # all may be decided before the first answer; the last takes the rest
     assert max(pieces) <= MOST
     until(lambda: all(len(told_once(world, name)) == 1 for name in names), "an event is missing")
     world.node("more")
