@@ -178,6 +178,18 @@ demo-play: venv
 demo-down: venv ## remove the demo's cluster and everything that it put on the machine
 	$(BIN)/ansible-playbook playbooks/quickstart_down.yml
 
+.PHONY: demo-kind demo-kind-play demo-kind-down
+demo-kind: ## from nothing to a kind cluster of real and fake nodes (as root): agents, scheduler, an app on real disks, the page
+	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
+	@python3 tools/stages.py deps venv cluster demo-kind-play
+
+demo-kind-play: venv
+	ANSIBLE_CALLBACK_PLUGINS=tools/callback_plugins ANSIBLE_CALLBACKS_ENABLED=play_times \
+		$(BIN)/ansible-playbook playbooks/kind_demo.yml
+
+demo-kind-down: venv ## remove that cluster and everything that it put on the machine
+	$(BIN)/ansible-playbook playbooks/kind_demo_down.yml
+
 .PHONY: clean
-clean: ## remove what make made (not the development cluster: make demo-down)
+clean: ## remove what make made (not the clusters: make demo-down, demo-kind-down)
 	rm -rf build .venv .venv-lint .venv-bench .venv-matrix .ansible .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -59,9 +59,14 @@ class Context:
     settings: Settings
 
     def argv(self, program: str, flags: Mapping[str, object]) -> list[str]:
-        """`program --flag=value …`; True and False are spelled as Go's flags want them."""
-        words = [f"--{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in flags.items() if v is not None]
-        return [str(self.bin / program), *words]
+        """The program's command line."""
+        return words(self.bin / program, flags)
+
+
+def words(program: Path, flags: Mapping[str, object]) -> list[str]:
+    """`program --flag=value …`; True and False are spelled as Go's flags want them."""
+    given = [f"--{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in flags.items() if v is not None]
+    return [str(program), *given]
 
 
 def etcd(at: Context) -> list[str]:
@@ -158,16 +163,21 @@ def kube_scheduler(at: Context) -> list[str]:
 
 def kwok(at: Context) -> list[str]:
     """kwok for the nodes with label type=kwok; its stages are in `data/kwok.yaml` (see `kwok.prepare`)."""
-    flags = {
-        "kubeconfig": at.pki.kubeconfig("kwok", [], at.settings.api_url),
-        "config": at.data / "kwok.yaml",
+    kubeconfig = at.pki.kubeconfig("kwok", [], at.settings.api_url)
+    return at.argv("kwok", kwok_flags(kubeconfig, at.data, at.settings.ports["kwok"]))
+
+
+def kwok_flags(kubeconfig: Path, data: Path, port: int) -> dict[str, object]:
+    """How kwok runs, in any cluster."""
+    return {
+        "kubeconfig": kubeconfig,
+        "config": data / "kwok.yaml",
         "v": "WARN",  # INFO is a line for every pod
         "manage-all-nodes": False,
         "manage-nodes-with-label-selector": "type=kwok",
         "node-lease-duration-seconds": 40,
-        "server-address": f"{LOOPBACK}:{at.settings.ports['kwok']}",
+        "server-address": f"{LOOPBACK}:{port}",
     }
-    return at.argv("kwok", flags)
 
 
 COMPONENTS: dict[str, Callable[[Context], list[str]]] = {

@@ -21,6 +21,7 @@ EXAMPLES = """\
 examples:
   berth-dev kind image                        make the node image (minutes the first time) and print its archive
   berth-dev --name try kind up                a control plane and two workers with disks
+  berth-dev --name try kind up --fake-nodes 50    and fifty nodes of kwok beside them
   berth-dev --name try kind load berth        an image of this project for every node
   berth-dev --name try kind stop try-worker   and start: a node goes down, and comes back with its disks
   berth-dev --name try kind down              removes everything
@@ -47,6 +48,9 @@ def add_commands(commands: Any, clock: Clock) -> None:
     up.add_argument("--kubernetes", default="", metavar="VERSION", help="refuse an image of another minor or release")
     up.add_argument("--api-port", type=int, default=0, help="the API server's port here (default: a free one)")
     up.add_argument("--port", action="append", default=[], metavar="MACHINE:NODE", help="of the control plane's node")
+    up.add_argument(
+        "--fake-nodes", type=int, default=0, help="at least so many fake nodes beside (default: %(default)s)"
+    )
     up.add_argument("--check", action="store_true", help="only print what would be made, a line each")
     _add(actions, "down", lambda kind, _arguments: kind.down(), "remove it and everything that it put on the machine")
     status = _add(actions, "status", _status, "what is there and what runs")
@@ -79,10 +83,10 @@ def _up(kind: KindCluster, arguments: argparse.Namespace, clock: Clock) -> None:
     ports = tuple(Port.parse(text) for text in arguments.port)
     wish = Wish(kind.name, arguments.workers, arguments.image, arguments.kubernetes, arguments.api_port, ports)
     if arguments.check:
-        for line in kind.lacks(wish):
+        for line in kind.lacks(wish, arguments.fake_nodes):
             print(line)
         return
-    kind.up(wish, clock())
+    kind.up(wish, clock(), arguments.fake_nodes)
 
 
 def _status(kind: KindCluster, arguments: argparse.Namespace) -> None:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fake nodes: Node objects that kwok keeps Ready and whose pods it reports as running. `cluster` calls me.
+"""Fake nodes: Node objects that kwok keeps Ready and whose pods it reports as running. `cluster` and `kind.fakes` call
+me.
 
 They carry the label and the taint-free shape of real nodes, and `type: kwok`, by which kwok (and nobody else) cares
 for them. I never touch a node without that label.
@@ -18,14 +19,14 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
-from .control_plane import ControlPlane
-from .errors import KubeError
+from .errors import ComponentError, KubeError
 from .gomod import KWOK
-from .state import write_atomically
+from .kubeapi import KubeApi
+from .state import ClusterDir, write_atomically
 
 SELECTOR = "type%3Dkwok"
 _NODES = "/api/v1/nodes"
@@ -38,6 +39,8 @@ CONFIGURATION = {
     "kind": "KwokConfiguration",
     "options": {"nodePlayStageParallelism": 16, "nodeLeaseParallelism": 16, "podPlayStageParallelism": 16},
 }
+# kwok's own convention: what is to run on real nodes only never comes to a fake one.
+TAINT = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
 # As kwok itself reports a node that it has brought up.
 NODE_INFO = {
     **dict.fromkeys(("machineID", "systemUUID", "bootID", "osImage"), ""),
@@ -53,7 +56,8 @@ _QUANTITY = re.compile(r"^\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
 
 @dataclass(frozen=True)
 class Shape:
-    """What a fake node has. Quantities as Kubernetes writes them; `zones` above 0: spread over so many zones."""
+    """What a fake node has. Quantities as Kubernetes writes them; `zones` above 0: spread over so many zones;
+    `tainted`: only for pods that tolerate it, where there are real nodes too."""
 
     cpu: str = "32"
     memory: str = "256Gi"
@@ -61,6 +65,7 @@ class Shape:
     prefix: str = "fake-"
     labels: Mapping[str, str] = field(default_factory=dict)
     zones: int = 0
+    tainted: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("cpu", self.cpu), ("memory", self.memory)):
@@ -68,6 +73,23 @@ class Shape:
                 raise KubeError(f"{name} {value!r}: expected a quantity like 4, 500m or 16Gi")
         if self.pods < 1:
             raise KubeError(f"pods {self.pods}: expected at least 1")
+
+
+class Home(Protocol):
+    """The cluster that the nodes are in, and where kwok runs for it: a ControlPlane, or a kind cluster's."""
+
+    @property
+    def folder(self) -> ClusterDir:
+        """Of the cluster: its processes and their logs."""
+
+    def api(self, timeout: float = 30.0) -> KubeApi:
+        """A client of the API server as the cluster's administrator."""
+
+    def ensure(self, name: str) -> bool:
+        """Start that program if it does not run. False when it did."""
+
+    def failure(self, name: str, what: str) -> ComponentError:
+        """The error for a program, with the end of its log."""
 
 
 def checked_count(count: int) -> int:
@@ -100,6 +122,7 @@ def node(shape: Shape, index: int, now: str) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        **({"spec": {"taints": [TAINT]}} if shape.tainted else {}),
         # Ready from the start: kwok then has no more to do than to renew its lease, and 1,000 nodes come faster.
         "status": {
             "capacity": resources,
@@ -140,7 +163,7 @@ def role_binding() -> dict[str, Any]:
     }
 
 
-def ensure_running(plane: ControlPlane, bin_dir: Path) -> bool:
+def ensure_running(plane: Home, bin_dir: Path) -> bool:
     """Start kwok if it does not run. False when it did."""
     config = plane.folder.path / "data" / "kwok.yaml"
     if not config.exists():
@@ -153,7 +176,7 @@ def ensure_running(plane: ControlPlane, bin_dir: Path) -> bool:
     return plane.ensure("kwok")
 
 
-def add(plane: ControlPlane, count: int, shape: Shape) -> int:
+def add(plane: Home, count: int, shape: Shape) -> int:
     """Make fake nodes until there are `count` more of that prefix than now. Returns how many were made."""
     checked_count(count)
     taken = {name for name in names(plane) if name.startswith(shape.prefix)}
@@ -164,20 +187,20 @@ def add(plane: ControlPlane, count: int, shape: Shape) -> int:
     return len(wanted)
 
 
-def remove(plane: ControlPlane, prefix: str = "") -> int:
+def remove(plane: Home, prefix: str = "") -> int:
     """Delete the fake nodes whose names begin with `prefix`, and nobody else's. Returns how many."""
     gone = [name for name in names(plane) if name.startswith(prefix)]
     _spread(plane, "DELETE", ((f"{_NODES}/{name}", None) for name in gone))
     return len(gone)
 
 
-def names(plane: ControlPlane) -> list[str]:
+def names(plane: Home) -> list[str]:
     """The names of all fake nodes."""
     with plane.api() as api:
         return [item["metadata"]["name"] for item in _list(api)]
 
 
-def wait_ready(plane: ControlPlane, timeout: float = 120.0) -> None:
+def wait_ready(plane: Home, timeout: float = 120.0) -> None:
     """Until every fake node is Ready and without the taint that says it is not. KubeError when that takes too long."""
     until = time.monotonic() + timeout
     with plane.api() as api:
@@ -209,7 +232,7 @@ def _ready(item: Mapping[str, Any]) -> bool:
     return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
 
 
-def _spread(plane: ControlPlane, method: str, requests: Iterable[tuple[str, Any]]) -> None:
+def _spread(plane: Home, method: str, requests: Iterable[tuple[str, Any]]) -> None:
     """Send requests from a few threads, each with a connection of its own."""
     work = list(requests)
 

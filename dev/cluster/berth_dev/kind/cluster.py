@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .. import build, images
+from .. import build, images, kwok
 from ..cluster import run_kubectl
 from ..errors import KindError
 from ..hosts import commands, inventory, loops, slots, ssh
@@ -28,7 +28,7 @@ from ..hosts.disks import Drawer
 from ..hosts.model import Slot
 from ..state import ClusterDir, default_folder, write_atomically
 from . import docker as dockers
-from . import image, nodes, programs
+from . import fakes, image, nodes, programs
 from .docker import Docker
 from .model import Node, Wish, configuration, node_names, nodes_of
 
@@ -55,15 +55,16 @@ class KindCluster:
         except FileNotFoundError:
             return None
 
-    def lacks(self, wish: Wish) -> list[str]:
+    def lacks(self, wish: Wish, fake_nodes: int = 0) -> list[str]:
         """What `up` would make, a line each; nothing: it is there. KindError for what it would refuse."""
         wish.check()
-        known = self.wish()
+        known, more = self.wish(), [f"{fake_nodes} fake nodes"] if kwok.checked_count(fake_nodes) else []
         if known is None:
             if self.folder.exists():
                 raise KindError(f"kind cluster {self.name}: is half-made, its making was cut short; {self._mend}")
             self._check_machine(wish)
-            return [f"kind cluster {wish.name}: 1 control plane, {wish.workers} workers", *self._lacks_image(wish)]
+            made = f"kind cluster {wish.name}: 1 control plane, {wish.workers} workers"
+            return [made, *more, *self._lacks_image(wish)]
         if known != wish:
             raise KindError(
                 f"kind cluster {self.name}: is there with {_said(known)}, and was asked for with {_said(wish)}; "
@@ -71,9 +72,10 @@ class KindCluster:
             )
         docker = self._docker()
         if docker is None:
-            return [f"Docker of kind cluster {self.name}"]
+            return [f"Docker of kind cluster {self.name}", *more]
         self._check_whole(docker, known)
-        return [f"node {name}" for name, state in docker.nodes(self.name).items() if state != "running"]
+        down = [f"node {name}" for name, state in docker.nodes(self.name).items() if state != "running"]
+        return [*down, *(more if down else self._fakes(docker).lacks(fake_nodes))]
 
     def status(self) -> dict[str, Any]:
         """Whether it exists, its nodes with their states, disks and addresses, its kubeconfig."""
@@ -113,10 +115,10 @@ class KindCluster:
 
     # -- changing --------------------------------------------------------------------------------------------------
 
-    def up(self, wish: Wish, progress: build.Progress = build.quiet) -> None:
-        """Make it, or start what is not running of it. Returns when all nodes are Ready."""
+    def up(self, wish: Wish, progress: build.Progress = build.quiet, fake_nodes: int = 0) -> None:
+        """Make it, or start what is not running of it, with at least so many fake nodes. All nodes are Ready then."""
         with self.folder.lock():
-            if not self.lacks(wish):
+            if not self.lacks(wish, fake_nodes):
                 return
             commands.check_machine()
             self.folder.create()
@@ -132,6 +134,9 @@ class KindCluster:
                 if state != "running":
                     self.start_node(name)
             self._wait_ready(wish, progress)
+            if fake_nodes:
+                self._fakes(docker).fill(fake_nodes)
+                progress(f"{fake_nodes} fake nodes are Ready")
 
     def down(self) -> None:
         """Remove it with its disks, its data and everything that it put on the machine. Twice is fine."""
@@ -139,6 +144,7 @@ class KindCluster:
             if not self.folder.exists():
                 self.folder.remove()
                 return
+            fakes.stop(self.folder)
             slot = slots.held(self.folder.path)
             docker = self._docker()
             if docker is None and slot is not None and self.folder.recorded("docker"):
@@ -289,6 +295,9 @@ class KindCluster:
         if name not in names:
             raise KindError(f"node {name}: expected one of {', '.join(names)}")
         return name
+
+    def _fakes(self, docker: Docker) -> fakes.Fakes:
+        return fakes.Fakes(self.folder, docker, f"{self.name}-control-plane")
 
     def _keys(self) -> ssh.Keys:
         return ssh.Keys(self.folder.path / "ssh")
