@@ -143,9 +143,10 @@ molecule: venv venv-lint ## molecule's default scenario on the development clust
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
 
 .PHONY: kind test-kind
-test-kind: venv venv-lint ## molecule's scenario kind (as root): Docker, the node image unless it is cached (minutes), and all of it away
+test-kind: venv venv-lint ## tests/kind, molecule's scenario kind (as root): Docker, the node image (minutes once), all of it away
 	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
 	$(BIN)/berth-dev kind image
+	$(PYTEST) $(AGAIN) tests/kind
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind
 
 kind: venv ## test-kind where the node image is cached; else one line

@@ -1,4 +1,4 @@
-"""Kind clusters without Docker: what is refused before anything is made, and what kind is told. See tests/kind, too."""
+"""Kind clusters without Docker: what is refused before anything is made, what kind is told. tests/kind has others."""
 
 from __future__ import annotations
 

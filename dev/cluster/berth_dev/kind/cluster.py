@@ -150,8 +150,7 @@ class KindCluster:
             if docker is None and slot is not None and self.folder.recorded("docker"):
                 docker = dockers.start(self.folder, slot.octet, self._runtime(build.quiet))
             if docker is not None:
-                for name in docker.nodes(self.name):
-                    docker("rm", "--force", "--volumes", name)
+                docker.remove_nodes(self.name)
                 if docker("network", "ls", "--quiet", "--filter", f"name=^{self._network}$").strip():
                     docker("network", "rm", self._network)
             dockers.stop(self.folder)

@@ -29,6 +29,8 @@ from ..state import ClusterDir, mounts_under
 RUN = Path("/run/berth-dev.docker")
 PROCESS = "dockerd"
 CAP_SYS_RESOURCE = 24
+#: Seconds that the daemon may take to create a node's container (it copies the image's /var).
+CREATING = 10.0
 LABEL = "io.x-k8s.kind.cluster"
 
 
@@ -66,6 +68,21 @@ class Docker:
         """State of every container of a kind cluster by name: running, exited, ..."""
         rows = self("ps", "--all", "--filter", f"label={LABEL}={cluster}", "--format", "{{.Names}} {{.State}}")
         return dict(row.split(" ", 1) for row in rows.splitlines())
+
+    def remove_nodes(self, cluster: str) -> None:
+        """Remove every container of a kind cluster.
+
+        The daemon ends what it has begun to create also when its client was killed, and then brings back what was
+        removed meanwhile: where one was never started, they are removed until they stay away.
+        """
+        until = 0.0
+        while (found := self.nodes(cluster)) or time.monotonic() < until:
+            if "created" in found.values():
+                until = time.monotonic() + CREATING
+            for name in found:
+                self("rm", "--force", "--volumes", name)
+            if until:
+                time.sleep(0.5)
 
     def inspect(self, name: str, template: str) -> str:
         """A fact of a container."""
