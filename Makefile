@@ -143,11 +143,12 @@ molecule: venv venv-lint ## molecule's default scenario on the development clust
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
 
 .PHONY: kind test-kind
-test-kind: venv venv-lint ## tests/kind, molecule's scenario kind (as root): Docker, the node image (minutes once), all of it away
+test-kind: venv venv-lint ## tests/kind, molecule's kind and kind_upgrade (as root): Docker, the node image (minutes once), all of it away
 	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
 	$(BIN)/berth-dev kind image
 	$(PYTEST) $(AGAIN) tests/kind
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind_upgrade
 
 kind: venv ## test-kind where the node image is cached; else one line
 	@if $(BIN)/berth-dev kind image --cached; then $(MAKE) test-kind; \

@@ -1,6 +1,9 @@
 """The collection as Galaxy would deliver it: built from the files of a commit, installed into an empty path.
 
 For the tests that prove what a user has who never sees the source tree.
+
+`python -m tests.support.tarball FOLDER NAME` installs an older release by the name that it has below, and prints the
+collections path: for playbooks.
 """
 
 from __future__ import annotations
@@ -14,6 +17,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+#: Commits that stand for the tarballs of older releases.
+OLDER = {
+    # Its LocalDisk has no wipe and no health, its StatefulSet app is what it is today.
+    "FIRST": "53dd990",
+    # The first one whose roles install agents and a scheduler.
+    "WITH_DAEMONS": "f24b037",
+}
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -77,3 +87,8 @@ def _install(folder: Path, source: Path) -> Path:
     target = folder / "collections"
     command(folder, BIN / "ansible-galaxy", "collection", "install", tarball, "-p", target, "--offline")
     return target
+
+
+if __name__ == "__main__":
+    where, release = sys.argv[1:]
+    print(install_commit(Path(where), OLDER[release]))

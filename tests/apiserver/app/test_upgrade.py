@@ -9,10 +9,8 @@ import pytest
 
 from tests.apiserver.app.world import local_disk, params
 from tests.support.playbook import run_playbook
-from tests.support.tarball import install, install_commit
+from tests.support.tarball import OLDER, install, install_commit
 
-#: Its LocalDisk has no wipe and no health, its StatefulSet app is what it is today.
-BEFORE = "53dd990"
 CRDS = {"berth.stateful.crds": None}
 
 
@@ -20,7 +18,7 @@ CRDS = {"berth.stateful.crds": None}
 def releases(tmp_path_factory):
     """Collections paths: the earlier one's and this one's."""
     return (
-        install_commit(tmp_path_factory.mktemp("before"), BEFORE),
+        install_commit(tmp_path_factory.mktemp("before"), OLDER["FIRST"]),
         install(tmp_path_factory.mktemp("now")),
     )
 
