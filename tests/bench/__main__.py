@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 def known() -> dict[str, Bench]:
     """All benches by name."""
-    from . import agent, agent_pod, claims, client, decide, openb, page, publishing, requests, scale, tasks
+    from . import agent, agent_pod, claims, client, decide, kind, openb, page, publishing, requests, scale, tasks
     from . import sched_extender as extender
     from . import sched_workloads as sched
 
@@ -90,6 +90,8 @@ def known() -> dict[str, Bench]:
         "sanity/ignores": publishing.ignores,
         "docs/examples": publishing.examples,
         "cluster/up": scale.cluster_up,
+        "kind/up": kind.up,
+        "kind/converge": kind.converge,
     }
 
 
