@@ -55,8 +55,9 @@ class Informer:
 
     ``transform`` sees each object before it is kept: it may drop fields, return another object, or None to leave it
     out. ``optional``: an API server that does not serve the kind has none of it, and is asked again from time to time.
-    ``decode`` reads the watch's events (json_fast.py's may leave out what the transform drops); ``look_after`` is that
-    of `KubeClient.watch`. ``chance`` gives numbers in [0, 1). managedFields are never kept.
+    ``decode`` reads the watch's events and ``decode_list`` pages of lists (json_fast.py's may leave out what the
+    transform drops); ``look_after`` is that of `KubeClient.watch`. ``chance`` gives numbers in [0, 1). managedFields
+    are never kept.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Informer:
         watch_seconds: float = WATCH_SECONDS,
         optional: bool = False,
         decode: Decode | None = None,
+        decode_list: Decode | None = None,
         look_after: float = 0.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -81,6 +83,7 @@ class Informer:
         self._transform, self._watch_seconds, self._chance = transform, watch_seconds, chance
         self._optional = optional
         self._reading: dict[str, Any] = {"decode": decode, "look_after": look_after}
+        self._listing: dict[str, Any] = {**self._select, "decode": decode_list}
         self._loop = asyncio.get_running_loop()
         self._synced = asyncio.Event()
         self._handlers: list[Handler] = []
@@ -185,15 +188,15 @@ class Informer:
     async def _list(self) -> None:
         """Read everything; tell what differs from the cache."""
         seen: dict[Key, Obj] = {}
-        page = await self._client.page(self.resource, limit=self._limit, **self._select)
+        page = await self._client.page(self.resource, limit=self._limit, **self._listing)
         version = page.version
         self._keep(page.items, seen)
         while page.token:
             try:
-                page = await self._client.page(self.resource, limit=self._limit, token=page.token, **self._select)
+                page = await self._client.page(self.resource, limit=self._limit, token=page.token, **self._listing)
             except GoneError:  # took longer than the server remembers: once more, in one go
                 seen = {}
-                page = await self._client.page(self.resource, limit=0, **self._select)
+                page = await self._client.page(self.resource, limit=0, **self._listing)
                 version = page.version
             self._keep(page.items, seen)
         self.lists += 1

@@ -64,15 +64,18 @@ class Reading:
         token: str = "",
         version: str | None = None,
         timeout: float | None = None,
+        decode: Decode | None = None,
     ) -> Listing:
         """One page of a list (``limit`` 0: all at once). ``version`` "0": whatever the server has in its cache.
 
-        Raises GoneError when the token is too old.
+        ``decode``: who reads it, for one that wants a part of each object. Raises GoneError when the token is too old.
         """
         asked = {"labelSelector": labels, "fieldSelector": fields, "limit": str(limit) if limit else None}
         asked.update({"continue": token} if token else {"resourceVersion": version})
         query = {key: value for key, value in asked.items() if value}
-        answer = await self._do(Request("list", resource, None, namespace), timeout, query=query)
+        answer = await self._send(
+            self._call(Request("list", resource, None, namespace), query=query), timeout, decode=decode
+        )
         meta, items = answer.get("metadata") or {}, answer.get("items") or []
         for item in items:  # a list's items carry neither; everything downstream wants whole objects
             item.setdefault("apiVersion", resource.api_version)
@@ -145,13 +148,13 @@ class Reading:
     async def _do(self, asked: Request, timeout: float | None, **options: Any) -> Obj:
         return await self._send(self._call(asked, **options), timeout)
 
-    async def _send(self, call: Call, timeout: float | None, read: bool = True) -> Obj:
+    async def _send(self, call: Call, timeout: float | None, read: bool = True, decode: Decode | None = None) -> Obj:
         answer = await self._sender.answer(call, timeout)
         self.written += call.writes
         if not read:
             return {}
         try:
-            body = self._decode(answer.body) if answer.body else {}
+            body = (decode or self._decode)(answer.body) if answer.body else {}
         except ValueError as exc:
             what = call.asked.resource.describe(call.asked.name, call.asked.namespace)
             raise ApiError(f"cannot {call.asked.verb} {what}: the answer is not JSON", answer.head.status) from exc

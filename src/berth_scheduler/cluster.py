@@ -119,6 +119,7 @@ class Cluster:
             fields=pods.ALIVE,
             transform=pods.reducer(self._known_pod),
             decode=json_fast.decoder(pods.PodEvent),
+            decode_list=json_fast.decoder(pods.PodList),
             look_after=LOOK_SECONDS,
             indexers={"group": pods.group_index},
         )

@@ -82,6 +82,13 @@ class PodEvent(TypedDict):
     object: _Pod
 
 
+class PodList(TypedDict, total=False):
+    """The same of a page of a list."""
+
+    metadata: Any
+    items: list[_Pod] | None
+
+
 def reducer(known: Callable[[str, str], Obj | None]) -> Callable[[Obj], Obj]:
     """Return the transform of the cache. ``known`` gives what was kept of the pod before."""
     read = Reader().read

@@ -21,7 +21,7 @@ from berth_kube.json_fast import decoder
 from berth_kube.watch import Event
 from berth_scheduler import pods
 from berth_scheduler.cluster import Cluster
-from berth_scheduler.pods import PodEvent, Reader, alike, reducer
+from berth_scheduler.pods import PodEvent, PodList, Reader, alike, reducer
 from tests.oracle.clusters import case
 from tests.oracle.crowded import crowded
 
@@ -155,8 +155,8 @@ def test_the_echo_of_a_bind_is_not_read_as_a_new_pod(monkeypatch):
 
 
 def test_what_the_watch_reads_of_a_pod_is_all_that_is_kept_of_it():
-    """The decoder of the watch leaves out most of an event; the reducer makes the same of what is left."""
-    read = decoder(PodEvent)
+    """The decoders of watch and lists leave out most of a pod; the reducer makes the same of what is left."""
+    read, read_list = decoder(PodEvent), decoder(PodList)
     whole, rng, shorter = json.loads, Random(3), 0
     for seed in range(SEEDS):
         for one in life(rng, crowded(seed)["pod"]):
@@ -173,6 +173,14 @@ def test_what_the_watch_reads_of_a_pod_is_all_that_is_kept_of_it():
             shorter += len(json.dumps(part)) < len(line)
             reduce = reducer(lambda _name, _namespace: None)
             assert reduce(part["object"]) == reduce(every["object"]), f"seed {seed}"
+            page = {
+                "kind": "PodList",
+                "metadata": {"continue": "c", "resourceVersion": "7"},
+                "items": [every["object"]],
+            }
+            listed = read_list(json.dumps(page).encode())
+            assert listed["metadata"] == page["metadata"]
+            assert listed["items"] == [part["object"]]
     assert shorter > SEEDS
 
 
