@@ -29,7 +29,8 @@ FIRST_OCTET, LAST_OCTET = 77, 249
 SHARED_SYSCTLS = {"fs/inotify/max_user_instances": 8192}
 """Limits of the whole machine that several kubelets and containerds use up (128 inotify instances by default)."""
 KUBELETS_SYSCTLS = {"vm/overcommit_memory": 1, "kernel/panic": 10, "kernel/panic_on_oops": 1}
-"""What a kubelet sets: a host of ours keeps it to itself (`inside/rootfs.sh`), a node of kind writes it on the machine."""
+"""What a kubelet sets: a host of ours keeps it to itself (`inside/rootfs.sh`), a node of kind writes it on the
+machine."""
 
 
 @contextlib.contextmanager
