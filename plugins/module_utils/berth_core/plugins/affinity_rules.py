@@ -148,8 +148,8 @@ class Rules:
         """Return the rows on which all holds."""
         versions = [one.domains.version for one in self._terms]
         if versions != self._versions:
-            out = _any(self._nodes, [*self._avoid, *self._apart])
-            self._passes = ~out if self._near is None else self._near.passes() & ~out
+            clear = np.logical_not(_any(self._nodes, [*self._avoid, *self._apart]))
+            self._passes = clear if self._near is None else self._near.passes() & clear
             self._versions = versions
         return self._passes
 
