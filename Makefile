@@ -139,8 +139,9 @@ chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then
 integration: venv ## tests on real hosts with real disks (as root)
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/integration
 
-molecule: venv venv-lint ## molecule's default scenario on the development cluster
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test
+molecule: venv venv-lint ## molecule: every role, what it refuses too, on one development cluster (as root); ONLY=report runs one scenario
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule destroy
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test $(if $(ONLY),--scenario-name $(ONLY),--all --exclude kind)
 
 .PHONY: kind test-kind
 test-kind: venv venv-lint ## tests/kind, molecule's kind and kind_upgrade (as root): Docker, the node image (minutes once), all of it away
