@@ -24,8 +24,8 @@ def around_send(do: Callable[[Call, Send], Awaitable[Any]]) -> None:
     """
     real = KubeClient._send
 
-    async def _send(self: KubeClient, call: Call, *more: Any) -> Any:
-        return await do(call, lambda: real(self, call, *more))
+    async def _send(self: KubeClient, call: Call, *more: Any, **options: Any) -> Any:
+        return await do(call, lambda: real(self, call, *more, **options))
 
     KubeClient._send = _send  # type: ignore[method-assign]
 
@@ -34,10 +34,10 @@ def around_pieces(do: Callable[[Sequence[Call], Send], Awaitable[Any]]) -> None:
     """Have ``do(calls, send)`` called instead of each piece of several requests; ``send()`` sends it."""
     real = KubeClient._send_all
 
-    async def _send_all(self: KubeClient, calls: Sequence[Call], *more: Any) -> Any:
+    async def _send_all(self: KubeClient, calls: Sequence[Call], *more: Any, **options: Any) -> Any:
         if len(calls) == 1:  # goes alone
-            return await real(self, calls, *more)
-        return await do(calls, lambda: real(self, calls, *more))
+            return await real(self, calls, *more, **options)
+        return await do(calls, lambda: real(self, calls, *more, **options))
 
     KubeClient._send_all = _send_all  # type: ignore[method-assign]
 

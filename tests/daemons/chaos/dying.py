@@ -20,13 +20,13 @@ from berth_kube.client import KubeClient
 _written = 0
 
 
-async def _send(self: KubeClient, call: Any, *more: Any) -> Any:
+async def _send(self: KubeClient, call: Any, *more: Any, **options: Any) -> Any:
     global _written
     if not call.writes or call.asked.name != os.environ["DISK"]:
-        return await _real(self, call, *more)
+        return await _real(self, call, *more, **options)
     _written += 1
     try:
-        return await _real(self, call, *more)
+        return await _real(self, call, *more, **options)
     finally:
         if _written == int(os.environ["DIE_AT"]):
             os.kill(os.getpid(), signal.SIGKILL)
