@@ -90,6 +90,26 @@ def test_what_the_host_reports_goes_to_the_status_alone(disk: Run, api: ApiClien
     assert disk(**declared(node, observed=device()))["local_disks"][0]["status"]["phase"] == "Available"
 
 
+def test_what_an_agent_keeps_in_the_status_stays(disk: Run, api: ApiClient, node: str) -> None:
+    """What it has begun on the disk: the same declaration changes nothing, another takes none of it away."""
+    disk(**declared(node, observed=device()))
+    name = f"{node}-sdb"
+    theirs = {"journal": {"step": "Mounting", "lockUID": "u-1"}}
+    prepared = {
+        "type": "Prepared",
+        "status": "False",
+        "reason": "Mounting",
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }
+    seen = api.get(LOCAL_DISK, name)["status"]["conditions"]
+    api.patch(LOCAL_DISK, name, None, {"status": {**theirs, "conditions": [prepared, *seen]}}, subresource="status")
+    assert not disk(**declared(node, observed=device()))["changed"]
+    assert disk(**declared(node, observed={}))["actions"] == {name: "observed"}
+    status = api.get(LOCAL_DISK, name)["status"]
+    assert (status["phase"], status["journal"]) == ("Missing", theirs["journal"])
+    assert prepared in status["conditions"]
+
+
 def test_check_mode_shows_the_same_and_writes_nothing(disk: Run, api: ApiClient, node: str) -> None:
     planned = disk(check=True, **declared(node, observed=device()))
     assert planned["requests"] == {"list": 1}

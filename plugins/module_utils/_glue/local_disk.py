@@ -23,7 +23,7 @@ from ..berth_core.app.disk_change import (
     new_disk,
     wanted_name,
 )
-from ..berth_core.app.disk_status import disk_status
+from ..berth_core.app.disk_status import beside_others, disk_status
 from ..berth_core.errors import BerthError, ConflictError, InputError, NotFoundError
 from ..berth_core.model.resources import BERTH, LOCAL_DISK
 from .base import Context, Operation
@@ -143,7 +143,8 @@ def _decide_present(
     after = new_disk({**item, "name": name}, where) if there is None else changed_disk(there, item, where)
     after = cordoned_disk(after, cordon)
     if item.get("observed") is not None:
-        after["status"] = disk_status(after, item["observed"], now)
+        made = disk_status(after, item["observed"], now)
+        after["status"] = beside_others(after.get("status") or {}, made)
     return Step(name, there, after)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth_core.app.disk_status import best_link, disk_status, foreign_signature, observed_of
+from berth_core.app.disk_status import beside_others, best_link, disk_status, foreign_signature, observed_of
 from berth_core.app.fsid import filesystem_uuid
 from berth_core.app.phase import PHASES, disk_phase
 from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
@@ -65,6 +65,17 @@ def test_only_the_conditions_that_changed_get_a_new_time():
     times = {each["type"]: each["lastTransitionTime"] for each in after["conditions"]}
     assert times == {"Matched": NOW, "Healthy": LATER, "Ready": LATER}
     assert after["phase"] == "Faulted"
+
+
+def test_what_others_have_written_stays_where_it_is():
+    wiped = {"type": "Wiped", "status": "True", "reason": "Wiped", "lastTransitionTime": NOW}
+    journal = {"step": "Mounted", "lockUID": "u"}
+    made = disk_status(local_disk(), device(), NOW)
+    before = {**made, "journal": journal, "conditions": [wiped, *made["conditions"]]}
+    assert beside_others(before, made) == before
+    lost = beside_others(before, disk_status({**local_disk(), "status": before}, None, LATER))
+    assert (lost["phase"], lost["journal"], lost["conditions"][0]) == ("Missing", journal, wiped)
+    assert beside_others({}, made) == made
 
 
 def test_a_disk_that_is_gone_is_remembered_by_its_identity_and_its_last_slot():

@@ -84,7 +84,7 @@ def foreign_signature(name: str, spec: Mapping[str, Any], observed: Mapping[str,
 def disk_status(
     disk: Mapping[str, Any], device: Mapping[str, Any] | None, now: str, ambiguous: str = "", swapped: str = ""
 ) -> dict[str, Any]:
-    """The whole status of a LocalDisk (an object of the API) after a look at its node.
+    """The status of a LocalDisk (an object of the API) after a look at its node, and nothing that others wrote there.
 
     ``now`` (RFC 3339) becomes the lastTransitionTime of the conditions that changed, and of no other. ``ambiguous``:
     why the identity names no single device although some carry it; ``swapped``: which other disk is there in its stead
@@ -104,6 +104,16 @@ def disk_status(
         ),
     }
     return {**status, "capacity": format_bytes(size)} if size else status
+
+
+def beside_others(before: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+    """``made`` (by `disk_status`) in a status in which others have written too: their fields and conditions stay.
+
+    An agent keeps there what it has begun on the disk: whoever replaces a status must not take that away.
+    """
+    told = {condition["type"]: condition for condition in made["conditions"]}
+    kept = [told.pop(condition["type"], condition) for condition in before.get("conditions") or ()]
+    return {**before, **made, "conditions": [*kept, *told.values()]}
 
 
 def _unmatched(observed: Mapping[str, Any], ambiguous: str, swapped: str) -> list[tuple[str, str, str, str]]:
