@@ -29,6 +29,7 @@ from berth_kube.serve import caches_server
 from berth_kube.stopping import together, until_stopped
 from berth_kube.token import renew_token
 
+from .bundles import CONNECTIONS
 from .cluster import Cluster
 from .configuration import NAME, Configurations
 from .metrics import Metrics
@@ -51,7 +52,6 @@ EVENTS: Mapping[str, Any] = {
     "together": 32,
     "gather": 0.1,
 }
-CONNECTIONS = 32
 
 
 def main(argv: Sequence[str] | None = None) -> int:

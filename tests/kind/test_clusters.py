@@ -12,8 +12,7 @@ import socket
 import subprocess
 import sys
 import tarfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from berth_dev.kind.cluster import KindCluster
 from berth_dev.kind.docker import Docker
 from berth_dev.kind.model import Port, Wish
 from berth_dev.state import ClusterDir
+from tests.dev.hosts_help import eventually
 
 NOBODY = 65534
 
@@ -139,20 +139,13 @@ def as_nobody(docker: Docker) -> str:
     return said
 
 
-def until(seen: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not seen():
-        assert time.monotonic() < deadline, "what was waited for did not come"
-        time.sleep(0.05)
-
-
 def test_a_cluster_whose_making_was_killed(machine: Docker) -> None:
     """The maker dies while kind makes nodes: the next run says what is, and `down` leaves nothing."""
     cluster = KindCluster("killed")
     argv = [sys.executable, "-m", "berth_dev", "--name", "killed", "kind", "up", "--workers", "1"]
     maker = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        until(lambda: bool(machine.nodes("killed")) or maker.poll() is not None, 300)
+        eventually(lambda: machine.nodes("killed") or maker.poll() is not None, 300, "a node, or the maker's end")
         assert maker.poll() is None, "it was to be killed at work"
     finally:
         os.killpg(maker.pid, signal.SIGKILL)  # kind with it, as a machine's user would end both
