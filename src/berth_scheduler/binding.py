@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from berth_core.errors import BerthError, NotFoundError, UnavailableError
+from berth_core.errors import ApiError, BerthError, NotFoundError, UnavailableError
 from berth_core.framework.binding import Bind, Binding, Hold, PostBind, PreBind, PreFlight
 from berth_core.framework.contract import SUCCESS, Code, Status, Waiting
 from berth_core.framework.queue import QueuedPod
@@ -94,14 +94,20 @@ def binding_of(binding: Binding) -> dict[str, Any]:
 
 
 async def is_bound(binding: Binding) -> bool:
-    """Whether the bind whose answer was lost was carried out. Asks until somebody knows."""
-    meta = binding.pod["metadata"]
+    """Whether the bind whose answer was lost was carried out. Asks until somebody knows.
+
+    A refusal is no answer either: an API server that has just started refuses everybody until it has read its roles.
+    """
+    meta, told = binding.pod["metadata"], ""
     while True:
         try:
             found = await binding.api.get(POD, meta["name"], meta["namespace"])
         except NotFoundError:
             return False
-        except UnavailableError:
+        except ApiError as exc:
+            if type(exc).__name__ != told:
+                told = type(exc).__name__
+                _log.warning("pod %s: not known whether it was bound: %s; asking again", binding.key, exc.message)
             await asyncio.sleep(ASK_AGAIN)
             continue
         same = found["metadata"]["uid"] == meta["uid"]

@@ -388,7 +388,11 @@ class Scheduler:
 
     async def _end(self, flight: Flight, outcome: Coroutine[Any, Any, Failed | None]) -> None:
         """Whatever comes out of it, the pod is somewhere afterwards."""
-        failed = await outcome
+        try:
+            failed = await outcome
+        except Exception as exc:  # noqa: BLE001 - ours: the pod must not be lost for it
+            _log.exception("pod %s: what became of it is not known", flight.binding.key)
+            failed = Failed(f"{type(exc).__name__}: {exc}")
         if failed is None:
             self._bound(flight)
             await tell_bound(flight)

@@ -6,11 +6,13 @@ disk is given twice, and behind each lock is a living Berth.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import socket
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +25,7 @@ from berth_scheduler.scheduler import STREAK
 from tests.daemons.controller.world import until
 from tests.daemons.scheduler.naughty import LABEL
 from tests.daemons.scheduler.test_outside import installed
+from tests.daemons.scheduler.world import ACCOUNT
 from tests.support.etcd import Etcd
 from tests.support.tcp import Proxy, free_port
 
@@ -277,3 +280,38 @@ class Herd:
         for number in range(count):
             key, *values = self._says[number % HERD]
             self._etcd.put(key, values[number // HERD % 2])
+
+
+def test_a_server_that_refuses_to_say_whether_a_pod_was_bound(world, start, tmp_path):
+    """As one does that has just started, and has not read its roles: the pods' room is kept until somebody knows."""
+    crowd = Crowd(world, 12)
+    crowd.arrive(12)
+    lost = tmp_path / "lost"
+    lost.touch()
+    with without_get_of_pods(world):
+        scheduler = start(module="tests.daemons.scheduler.unanswered", environment={"LOST": str(lost)})
+        scheduler.says("not known whether it was bound").says("RBAC does not allow it (verb get on pods")
+        lost.unlink()
+        crowd.arrive(4)
+        world.placed(*crowd.names[12:])  # all that was decided before had been sent by then, or lost
+        assert 'msg="not placed"' not in scheduler.text()
+    crowd.at_rest(scheduler)
+    assert 'msg="not placed"' in scheduler.text()  # those that never left
+
+
+@contextlib.contextmanager
+def without_get_of_pods(world: Any) -> Iterator[None]:
+    """The scheduler's role without what it needs to read one pod."""
+    _of_pods(world, lambda verbs: [verb for verb in verbs if verb != "get"])
+    try:
+        yield
+    finally:
+        _of_pods(world, lambda verbs: ["get", *verbs])
+
+
+def _of_pods(world: Any, verbs: Callable[[list[str]], list[str]]) -> None:
+    role = world.api.get(kinds.CLUSTER_ROLE, ACCOUNT)
+    for rule in role["rules"]:
+        if rule["resources"] == ["pods"]:
+            rule["verbs"] = verbs(rule["verbs"])
+    world.api.replace(kinds.CLUSTER_ROLE, role)
