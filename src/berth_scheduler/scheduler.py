@@ -1,7 +1,7 @@
 """One pod after the other: out of the queue, through the cycle, assumed; the rest goes on beside it in binding.py.
 
-__main__ makes me. The watches tell me of pods and of everything that may help a waiting one. A decision is one step of
-the loop that nothing interrupts, so no two pods see the same room. I decide nothing: the engine does.
+__main__ makes me. news.py fills the queue, failures.py takes back what found no place. A decision is one step of the
+loop that nothing interrupts, so no two pods see the same room. I decide nothing: the engine does.
 """
 
 from __future__ import annotations
@@ -20,30 +20,26 @@ from berth_core.framework.contract import Code, Nomination, Permission
 from berth_core.framework.cycle import Outcome, place
 from berth_core.framework.diagnosis import Diagnosis
 from berth_core.framework.dry_run import post_filter
-from berth_core.framework.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Change, ClusterEvent, pod_changes
-from berth_core.framework.nominated import Nominations
+from berth_core.framework.events import ASSIGNED_POD, Action, Change, ClusterEvent
 from berth_core.framework.queue import QueuedPod, Rules, SchedulingQueue
 from berth_core.framework.sampling import Sample
 from berth_core.framework.state import Cycle
-from berth_core.model.node import NodeInfo
 from berth_core.model.placement import Placement
-from berth_core.model.pod import PodInfo
 from berth_core.plugins.coscheduling import group_of
 from berth_core.plugins.dynamic_resources import out_of_reach
 from berth_kube.client import KubeClient
 from berth_kube.stopping import together
 
-from .binding import Failed, Flight, WaitingRoom, bundled, carry_out, give_back, nothing_before, tell_bound
+from .binding import Failed, Flight, bundled, carry_out, give_back, nothing_before, tell_bound
 from .bundles import Bundles
 from .cluster import Cluster
-from .groups import HeldBack
-from .metrics import ERROR, SCHEDULED, Metrics
-from .metrics import UNSCHEDULABLE as REFUSED
+from .desk import Desk
+from .failures import Failures
+from .metrics import SCHEDULED, Metrics
+from .news import News
 from .preemption import Preempting, Preemptions
 from .profiles import Running
-from .reports import ERROR as SCHEDULER_ERROR
-from .reports import UNSCHEDULABLE, Reports
-from .volumes import forget
+from .reports import Reports
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +53,6 @@ BINDING = 5000
 #: in line is late for a pod that is more urgent, and is lost with the Lease.
 LINE = 64
 TICK = 1.0
-POD_ASSIGNED = ClusterEvent(ASSIGNED_POD, Action.ADD)
 NO_NOMINATION = Nomination("")
 NO_NODES = "no nodes available to schedule pods"
 
@@ -75,21 +70,15 @@ class Scheduler:
         rules: Rules,
         preempting: Preempting,
     ) -> None:
-        self._client, self._cluster, self._reports, self._metrics = client, cluster, reports, metrics
-        self._profiles = dict(profiles)
-        self.queue = SchedulingQueue(rules)
-        self.room = WaitingRoom()
-        self.nominations = Nominations()
-        self._preemptions = Preemptions(client, cluster, reports, preempting, self.nominations, self._try_again)
+        self._client, self._cluster, self._metrics = client, cluster, metrics
+        self._desk = desk = Desk(cluster, reports, metrics, dict(profiles), SchedulingQueue(rules))
+        self._news, self._failures = News(desk), Failures(desk)
+        self._preemptions = Preemptions(client, cluster, reports, preempting, desk.nominations, desk.try_again)
         self._loop = asyncio.get_running_loop()
-        self._wake, self._slot = asyncio.Event(), asyncio.Semaphore(BINDING)
+        self._slot = asyncio.Semaphore(BINDING)
         self._bundles = Bundles(client, self._bundled)
-        self._assumed: dict[str, Flight] = {}
-        self._held_back = HeldBack()
         self._start = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        cluster.tell = self._changed
-        cluster.pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
 
     # -- the life --------------------------------------------------------------------------------------------------
 
@@ -105,19 +94,19 @@ class Scheduler:
 
     async def _tick(self) -> None:
         while True:
-            self.queue.flush(self._loop.time())
-            for group in self._held_back.due(self._loop.time()):
+            self._desk.queue.flush(self._loop.time())
+            for group in self._desk.held_back.due(self._loop.time()):
                 self._wake_members(group)
-            self._wake.set()
+            self._desk.wake.set()
             await asyncio.sleep(TICK)
 
     async def _place_all(self) -> None:
         streak = 0
         while True:
-            queued = self.queue.pop(self._loop.time())
+            queued = self._desk.queue.pop(self._loop.time())
             if queued is None:
-                self._wake.clear()
-                await self._wake.wait()
+                self._desk.wake.clear()
+                await self._desk.wake.wait()
                 continue
             self._one(queued)
             streak += 1
@@ -132,107 +121,31 @@ class Scheduler:
 
     def take(self, profiles: Mapping[str, Running], rules: Rules) -> None:
         """Go on with other profiles. Pods of names that are gone are left alone, those of new names come in."""
-        self._profiles, self.queue.rules = dict(profiles), rules
-        for queued in self.queue.pods():
+        self._desk.profiles, self._desk.queue.rules = dict(profiles), rules
+        for queued in self._desk.queue.pods():
             if queued.profile not in profiles:
-                self.queue.remove(queued.pod.uid)
-                self.nominations.remove(queued.pod.uid)
+                self._desk.queue.remove(queued.pod.uid)
+                self._desk.nominations.remove(queued.pod.uid)
         for pod in self._cluster.pods.all():
-            if not pod["info"].node_name and pod["info"].uid not in self._assumed:
-                self._pod_added(pod)
-        self.queue.activate([queued.pod.uid for queued in self.queue.pods()])
-        self._wake.set()
+            if not pod["info"].node_name and pod["info"].uid not in self._desk.assumed:
+                self._news.added(pod)
+        self._desk.queue.activate([queued.pod.uid for queued in self._desk.queue.pods()])
+        self._desk.wake.set()
 
     @property
     def names(self) -> frozenset[str]:
         """The names of schedulers that we are."""
-        return frozenset(self._profiles)
+        return frozenset(self._desk.profiles)
+
+    @property
+    def queue(self) -> SchedulingQueue:
+        """The pods that wait."""
+        return self._desk.queue
 
     @property
     def assumed(self) -> int:
         """How many pods count on a node without the watch having told it."""
-        return len(self._assumed)
-
-    # -- news ------------------------------------------------------------------------------------------------------
-
-    def _changed(self, change: Change, up_to: int | None = None) -> None:
-        if isinstance(change.old, NodeInfo) and change.new is None:
-            self._node_gone(change.old.name)
-        self.queue.changed(change, self._loop.time(), up_to)
-        self._wake.set()
-
-    def _try_again(self, uid: str) -> None:
-        self.queue.activate([uid])
-        self._wake.set()
-
-    def _node_gone(self, node: str) -> None:
-        """Who waits for room there has none to wait for."""
-        for one in self.nominations.on(node):
-            self.nominations.put(one, "")
-            pod = self._cluster.pods.get(one.name, one.namespace)
-            if pod is not None and pod["info"].uid == one.uid:
-                self._reports.nominated(pod, "")
-            self._try_again(one.uid)
-
-    def _nomination_over(self, pod: PodInfo) -> None:
-        """The room that a node kept for a pod is free: for pods that had to yield to it."""
-        self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), pod, None), pod.priority)
-
-    def _pod_added(self, pod: Obj) -> None:
-        info: PodInfo = pod["info"]
-        if info.node_name:
-            self._assigned(info)
-        elif pod["scheduler"] in self._profiles:
-            self.nominations.put(info)
-            self.queue.add(info, pod["scheduler"], self._loop.time())
-            if group_of(info) is not None:
-                self._changed(Change(ClusterEvent(UNSCHEDULED_POD, Action.ADD), None, info))
-            self._wake.set()
-
-    def _pod_updated(self, old: Obj, new: Obj) -> None:
-        before, info = old["info"], new["info"]
-        if before.node_name:
-            if before != info:
-                self._cluster.snapshot.put_pod(info)
-                for change in pod_changes(before, info):
-                    self._changed(change)
-        elif info.node_name:
-            if info.uid not in self._assumed:  # who is assumed has left both
-                self.queue.remove(info.uid)
-                self.nominations.remove(info.uid)
-            self._assigned(info)
-        elif info.uid in self._assumed:
-            if info.terminating and not before.terminating:
-                self.room.reject(frozenset({info.uid}), "", "the pod is being deleted")
-        elif new["scheduler"] in self._profiles and before != info:
-            self.nominations.update(before, info)
-            self.queue.update(info, new["scheduler"], self._loop.time())
-            if before.preemption.nominated and before.preemption.nominated != info.preemption.nominated:
-                self._nomination_over(before)
-            self._wake.set()
-
-    def _pod_deleted(self, pod: Obj) -> None:
-        info: PodInfo = pod["info"]
-        self.queue.remove(info.uid)
-        self.nominations.remove(info.uid)
-        flight = self._assumed.get(info.uid)
-        if flight is not None:
-            self.room.reject(frozenset({info.uid}), "", "the pod is deleted")
-            self._forget(flight)
-            info = replace(info, node_name=flight.node)
-        if info.node_name:
-            self._cluster.snapshot.remove_pod(info.namespace, info.name)
-            self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), info, None))
-        elif info.preemption.nominated and pod["scheduler"] in self._profiles:
-            self._nomination_over(info)
-
-    def _assigned(self, info: PodInfo) -> None:
-        """A pod is on a node: what was assumed of it is confirmed, or was wrong."""
-        self._cluster.snapshot.put_pod(info)
-        flight = self._assumed.get(info.uid)
-        if flight is not None:
-            self._forget(flight)
-        self._changed(Change(POD_ASSIGNED, None, info))
+        return len(self._desk.assumed)
 
     # -- one pod ---------------------------------------------------------------------------------------------------
 
@@ -240,10 +153,10 @@ class Scheduler:
         """Decide about one pod."""
         began, uid = self._loop.time(), queued.pod.uid
         pod = self._cluster.pods.get(queued.pod.name, queued.pod.namespace)
-        running = self._profiles.get(queued.profile)
+        running = self._desk.profiles.get(queued.profile)
         known = pod is not None and pod["info"].uid == uid and not pod["info"].node_name
-        if pod is None or running is None or not known or uid in self._assumed or pod["info"].terminating:
-            self.queue.done(uid)
+        if pod is None or running is None or not known or uid in self._desk.assumed or pod["info"].terminating:
+            self._desk.queue.done(uid)
             return
         queued.pod = pod["info"]
         try:
@@ -251,13 +164,13 @@ class Scheduler:
             problem = pod["problem"] or asked.problem
             outcome, nomination = (None, NO_NOMINATION) if problem else self._decide(running, asked)
         except Exception as exc:  # noqa: BLE001 - plugins from outside: their fault costs this pod an attempt, no more
-            self._error(queued, pod, exc, began)
+            self._failures.error(queued, pod, exc, began)
             return
         self._metrics.algorithm.observe(self._loop.time() - began)
         if outcome is None:
             total = len(self._cluster.snapshot.nodes)
             text = f"0/{total} nodes are available: {problem}."
-            self._refuse(queued, pod, text, frozenset({"LocalDiskFit"}), began)
+            self._failures.refuse(queued, pod, text, frozenset({"LocalDiskFit"}), began)
         elif outcome.placement is None:
             self._no_place(queued, pod, asked, outcome.diagnosis, nomination, began)
         else:
@@ -275,7 +188,7 @@ class Scheduler:
             snapshot.put_back(berth.namespace, berth.name, kept)
 
     def _place(self, running: Running, asked: Ask, only_node: str | None) -> tuple[Outcome, Nomination]:
-        profile, snapshot, nominated = running.profile, self._cluster.snapshot, self.nominations.by_node
+        profile, snapshot, nominated = running.profile, self._cluster.snapshot, self._desk.nominations.by_node
         wanted: dict[str, Any] = {"only_node": only_node, "hints": False, "nominated": nominated}
         if 0 < running.share < 100:
             wanted["sample"] = Sample(running.share, self._start)
@@ -293,15 +206,15 @@ class Scheduler:
         self, queued: QueuedPod, pod: Obj, asked: Ask, diagnosis: Diagnosis, nomination: Nomination, began: float
     ) -> None:
         if not diagnosis.total:
-            self._failed(queued, pod, SCHEDULER_ERROR, NO_NODES, began)
+            self._failures.failed(queued, pod, NO_NODES, began)
             return
         text = f"{diagnosis.summary()} {nomination.message}".rstrip()
         if asked.berth is not None:
             text += f" Its Berth is on node {asked.berth.node_name}, and no other node is looked at."
         if out_of_reach(diagnosis):
-            self._beside(self._profiles[queued.profile].claims.deallocate(self._client, queued.pod))
+            self._beside(self._desk.profiles[queued.profile].claims.deallocate(self._client, queued.pod))
         self._preemptions.begin(pod, queued.profile, nomination)
-        self._refuse(queued, pod, text, _rejectors(diagnosis), began, nomination.node)
+        self._failures.refuse(queued, pod, text, _rejectors(diagnosis), began, nomination.node)
 
     def _go_on(
         self, running: Running, queued: QueuedPod, pod: Obj, asked: Ask, placement: Placement, began: float
@@ -309,14 +222,11 @@ class Scheduler:
         """Count the choice from now on; ask Permit; carry it out beside the next decisions."""
         binding = Binding(pod, asked.request, placement, self._client)
         flight = Flight(queued, binding, running.actors, began)
-        self._cluster.snapshot.assume(asked.request, placement)
-        running.volumes.assume(binding)
-        running.disks.begin(binding, asked.claims)
-        self._assumed[queued.pod.uid] = flight
-        self.nominations.remove(queued.pod.uid)
+        self._desk.assumed.begin(flight, running, asked.claims)
+        self._desk.nominations.remove(queued.pod.uid)
         refused = self._permit(running, flight)
         if refused is None and flight.verdict is None and nothing_before(flight):
-            self.queue.done(queued.pod.uid)
+            self._desk.queue.done(queued.pod.uid)
             self._bundles.put(flight)
         else:
             self._beside(self._carry(flight, refused))
@@ -340,21 +250,21 @@ class Scheduler:
         group = group_of(flight.queued.pod)
         for name, plugin in running.permits:
             try:
-                answer = plugin.permit(cycle, self.room.waiting())
+                answer = plugin.permit(cycle, self._desk.room.waiting())
                 if not isinstance(answer, Permission):
                     raise TypeError(f"expected a Permission, got {answer!r}")
             except Exception as exc:  # noqa: BLE001 - plugins from outside
                 return Failed(f"plugin {name} failed: {type(exc).__name__}: {exc}")
             if answer.status.code == Code.WAIT:
-                if self._held_back.holds(group, self._loop.time()):
+                if self._desk.held_back.holds(group, self._loop.time()):
                     return Failed("another member of its pod group found no place a moment ago", name)
                 flight.waits_for[name] = answer.timeout
             elif not answer.status.ok:
                 return Failed(", ".join(answer.status.reasons), name, answer.status.code)
             else:
-                self.room.allow(answer.allow, name)
+                self._desk.room.allow(answer.allow, name)
         if flight.waits_for:
-            self.room.enter(flight)
+            self._desk.room.enter(flight)
         if group is not None:
             self._go_on_together(group, bool(flight.waits_for))
         return None
@@ -364,14 +274,14 @@ class Scheduler:
         if waits:
             self._wake_members(group)
         else:
-            self._held_back.placed(group)
+            self._desk.held_back.placed(group)
 
     def _wake_members(self, group: tuple[str, str]) -> None:
         uids = [pod["info"].uid for pod in self._cluster.group(group)]
         if not uids:
-            self._held_back.gone(group)
-        self.queue.activate([uid for uid in uids if uid not in self._assumed])
-        self._wake.set()
+            self._desk.held_back.gone(group)
+        self._desk.queue.activate([uid for uid in uids if uid not in self._desk.assumed])
+        self._desk.wake.set()
 
     async def _carry(self, flight: Flight, failed: Failed | None) -> None:
         """Permit's wait and all that follows."""
@@ -382,7 +292,7 @@ class Scheduler:
     async def _act(self, flight: Flight, failed: Failed | None) -> Failed | None:
         if failed is not None:
             return failed
-        self.queue.done(flight.queued.pod.uid)
+        self._desk.queue.done(flight.queued.pod.uid)
         async with self._slot:
             return await carry_out(flight)
 
@@ -402,93 +312,35 @@ class Scheduler:
 
     async def _wait(self, flight: Flight) -> Failed | None:
         began = self._loop.time()
-        plugin, status = await self.room.wait(flight)
+        plugin, status = await self._desk.room.wait(flight)
         self._metrics.permitted("Success" if status.ok else "Unschedulable", self._loop.time() - began)
         return None if status.ok else Failed(", ".join(status.reasons), plugin, status.code)
 
     def _bound(self, flight: Flight) -> None:
         queued, now = flight.queued, self._loop.time()
         _log.info("bound", extra={"pod": flight.binding.key, "node": flight.node, "attempts": queued.attempts})
-        self._reports.scheduled(flight.binding.pod, queued.profile, flight.node)
+        self._desk.reports.scheduled(flight.binding.pod, queued.profile, flight.node)
         self._metrics.attempt(SCHEDULED, queued.profile, now - flight.began)
         self._metrics.bound(queued.attempts, now - (queued.first_attempt or now))
 
     def _take_back(self, flight: Flight, failed: Failed) -> None:
         """The choice counts no more; the pod goes back into the queue, and others may have its room."""
         queued, info = flight.queued, flight.queued.pod
-        if self._assumed.get(info.uid) is flight:
-            self._forget(flight)
-            self._changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), replace(info, node_name=flight.node), None))
+        if self._desk.assumed.get(info.uid) is flight:
+            self._desk.assumed.end(flight)
+            self._news.changed(
+                Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), replace(info, node_name=flight.node), None)
+            )
         pod = self._cluster.pods.get(info.name, info.namespace)
         if pod is None or pod["info"].uid != info.uid or pod["info"].node_name or pod["info"].terminating:
-            self.queue.done(info.uid)
+            self._desk.queue.done(info.uid)
             return
         queued.pod = pod["info"]
         if failed.plugin:
             text = f"0/{len(self._cluster.snapshot.nodes)} nodes are available: 1 {failed.message}."
-            self._refuse(queued, pod, text, frozenset({failed.plugin}), flight.began)
+            self._failures.refuse(queued, pod, text, frozenset({failed.plugin}), flight.began)
         else:
-            self._failed(queued, pod, SCHEDULER_ERROR, failed.message, flight.began)
-
-    def _forget(self, flight: Flight) -> None:
-        """End an assumption: it was confirmed, or taken back."""
-        if self._assumed.pop(flight.queued.pod.uid, None) is None:
-            return
-        self._cluster.snapshot.forget(flight.binding.request)
-        forget(self._cluster, flight.binding)
-
-    # -- failures --------------------------------------------------------------------------------------------------
-
-    def _error(self, queued: QueuedPod, pod: Obj, exc: Exception, began: float) -> None:
-        if not isinstance(exc, BerthError):
-            _log.exception("pod %s/%s: the decision failed", queued.pod.namespace, queued.pod.name)
-        message = exc.message if isinstance(exc, BerthError) else f"{type(exc).__name__}: {exc}"
-        self._failed(queued, pod, SCHEDULER_ERROR, message, began)
-
-    def _refuse(
-        self,
-        queued: QueuedPod,
-        pod: Obj,
-        message: str,
-        plugins: frozenset[str],
-        began: float,
-        nominated: str | None = "",
-    ) -> None:
-        """``nominated``: the node on which room is made for the pod; None: as it was."""
-        queued.refused_by, queued.pending = plugins, frozenset()
-        self._metrics.refused(plugins, queued.profile)
-        self._back(queued, pod, UNSCHEDULABLE, message, began, nominated)
-
-    def _failed(self, queued: QueuedPod, pod: Obj, reason: str, message: str, began: float) -> None:
-        queued.refused_by, queued.pending = frozenset(), frozenset()
-        self._back(queued, pod, reason, message, began, "")
-
-    def _back(
-        self, queued: QueuedPod, pod: Obj, reason: str, message: str, began: float, nominated: str | None
-    ) -> None:
-        now = self._loop.time()
-        self._metrics.attempt(REFUSED if reason == UNSCHEDULABLE else ERROR, queued.profile, now - began)
-        _log.info("not placed", extra={"pod": f"{queued.pod.namespace}/{queued.pod.name}", "why": message})
-        self.queue.refused(queued, now)
-        self.nominations.put(queued.pod, nominated)
-        self._reports.failed(pod, queued.profile, reason, message, nominated)
-        running = self._profiles.get(queued.profile)
-        if running is not None:
-            self._give_way(running, queued.pod)
-        self._wake.set()
-
-    def _give_way(self, running: Running, pod: PodInfo) -> None:
-        """Who waits for a pod that has no place gives its own back, and the group is held back as a whole."""
-        group = group_of(pod)
-        if group is not None and running.permits:
-            self._held_back.failed(group, self._loop.time())
-        for name, plugin in running.permits:
-            try:
-                uids = frozenset(plugin.give_way(pod, self.room.waiting()))
-            except Exception:  # noqa: BLE001 - plugins from outside
-                _log.exception("pod %s/%s: plugin %s could not give way", pod.namespace, pod.name, name)
-                continue
-            self.room.reject(uids, name, f"{pod.namespace}/{pod.name} of the same group has no place")
+            self._failures.failed(queued, pod, failed.message, flight.began)
 
 
 def _rejectors(diagnosis: Diagnosis) -> frozenset[str]:
