@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from berth_kube.informer import Informer
 from berth_kube.store import Key, key_of
 
 from . import pods
+from .slim import SLIM, nodes
 
 _log = logging.getLogger(__name__)
 
@@ -73,31 +74,6 @@ def _nobody(_change: Change) -> None:
     """Before somebody listens."""
 
 
-def _slim(item: Obj) -> Obj:
-    """Nothing reads the status of what only groups pods."""
-    kept = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
-    selector = (item.get("spec") or {}).get("selector")
-    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept, "spec": {"selector": selector}}
-
-
-def _slim_node(node: Obj) -> Obj:
-    """A heartbeat changes nothing that is looked at."""
-    meta, status = node["metadata"], node.get("status") or {}
-    kept = {key: meta[key] for key in ("name", "uid", "resourceVersion", "labels") if key in meta}
-    facts = {key: status[key] for key in ("allocatable", "declaredFeatures", "images") if key in status}
-    ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]  # the page tells it
-    facts["conditions"] = [{"type": "Ready", "status": one.get("status")} for one in ready]
-    return {"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": node.get("spec") or {}, "status": facts}
-
-
-_SLIM: Mapping[Resource, Callable[[Obj], Obj | None]] = {
-    kinds.SERVICE: _slim,
-    kinds.REPLICATION_CONTROLLER: _slim,
-    kinds.REPLICA_SET: _slim,
-    kinds.STATEFUL_SET: _slim,
-}
-
-
 #: Not served by Kubernetes before 1.34: there are no such claims then.
 _OPTIONAL = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 
@@ -110,9 +86,9 @@ class Cluster:
         self.tell: Tell = _nobody
         self._tables = _tables(self.snapshot)
         self._informers = {
-            kind: Informer(client, kind, transform=_SLIM.get(kind), optional=kind in _OPTIONAL) for kind in self._tables
+            kind: Informer(client, kind, transform=SLIM.get(kind), optional=kind in _OPTIONAL) for kind in self._tables
         }
-        self.nodes = Informer(client, kinds.NODE, transform=_slim_node)
+        self.nodes = Informer(client, kinds.NODE, transform=nodes())
         self.pods = Informer(
             client,
             kinds.POD,

@@ -170,10 +170,10 @@ def _read(pod: Obj, read: Callable[[Obj], PodInfo]) -> Obj:
         return {"info": PodInfo.from_manifest(empty), "problem": exc.message}
 
 
-def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[tuple[object, ...], tuple[object, ...]] | None:
+def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[bytes, bytes] | None:
     """Everything that PodInfo is read from, in short; None where the API server does not count generations.
 
-    First what makes another pod of it, then what `PodInfo.twin` reads.
+    First what makes another pod of it, then what `PodInfo.twin` reads. As bytes: that is a quarter of the memory.
     """
     if not meta.get("generation"):
         return None
@@ -201,7 +201,7 @@ def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[tuple[object, ...], tuple
         labels,
         [one for one in told if one[0] == "DisruptionTarget"] if told else told,
     )
-    return shape, life
+    return marshal.dumps(shape, 2), marshal.dumps(life, 2)
 
 
 def _conditions(listed: list[Obj]) -> list[tuple[str, object, object]]:

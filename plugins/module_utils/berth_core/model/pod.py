@@ -187,15 +187,17 @@ class PodInfo:
         meta, spec, status = mapping(pod, "metadata"), mapping(pod, "spec"), mapping(pod, "status")
         terminating = meta.get("deletionTimestamp") is not None
         self._of_all_twins()
+        namespace, labels = string(meta, "namespace") or "default", tuple(sorted(string_map(meta, "labels").items()))
         found = object.__new__(PodInfo)
         # dataclasses.replace goes through a frozen class field by field: ten times as long.
         found.__dict__.update(
             self.__dict__,
-            namespace=string(meta, "namespace") or "default",
+            # What is equal is shared: of many thousand pods it is most of what is kept.
+            namespace=self.namespace if namespace == self.namespace else namespace,
             name=string(meta, "name"),
             uid=string(meta, "uid"),
             node_name=string(spec, "nodeName"),
-            labels=tuple(sorted(string_map(meta, "labels").items())),
+            labels=self.labels if labels == self.labels else labels,
             terminating=terminating,
             phase=string(status, "phase"),
             controller=_controller(meta, "ownerReferences"),
