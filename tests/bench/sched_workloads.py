@@ -42,7 +42,7 @@ PLAIN = Workload("plain", 5000, 10_000, pod)
 SPREAD = Workload("spread", 1000, 5000, spread, check=_spread_out)
 INTERPOD = Workload("interpod", 1000, 5000, apart, check=_kept_apart)
 LOCALDISK = Workload(
-    "localdisk", 1000, 1000, with_claim, before=sched_disks.lay_out, check=sched_disks.check, lively=True
+    "localdisk", 500, 200, with_claim, before=sched_disks.lay_out, check=sched_disks.check, lively=True
 )
 SHAPES = Workload("shapes", 5000, 10_000, shaped, check=_where_they_belong)
 PREEMPT = Workload(
