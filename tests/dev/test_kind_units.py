@@ -77,7 +77,7 @@ def test_a_docker_that_this_user_may_not_use(no_docker: Path) -> None:
         KindCluster("try").lacks(Wish("try"))
 
 
-def test_a_docker_without_privileges(no_docker: Path) -> None:
+def test_a_docker_without_root(no_docker: Path) -> None:
     script(no_docker / "bin/docker", '[ $1 = info ] && echo \'["name=seccomp","name=rootless"]\'; exit 0')
     with pytest.raises(KindError, match="rootless"):
         KindCluster("try").lacks(Wish("try"))

@@ -103,6 +103,27 @@ def test_a_port_in_use(machine: Docker) -> None:
     assert left(machine, "port") == []
 
 
+def test_a_docker_that_lets_nobody_be_privileged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It maps root to another user, as `userns-remap` in /etc/docker/daemon.json does."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ranges = tmp_path / "ranges"
+    ranges.write_text("nobody:100000:65536\n")
+    script = 'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "$@" --userns-remap=nobody'
+    folder = ClusterDir(tmp_path / "docker")
+    folder.create()
+    try:
+        slot = slots.reserve(folder.path, 1)
+        wrapper = ["unshare", "--mount", "sh", "-c", script, str(ranges)]
+        docker = dockers.start(folder, slot.octet, programs.ensure() / "bin/berth-runc", wrapper=wrapper)
+        monkeypatch.setenv("DOCKER_HOST", docker.host)
+        with pytest.raises(KindError, match=r"userns-remap.*no node may be privileged"):
+            KindCluster("weak").up(Wish("weak"))
+        assert left(docker, "weak") == []
+    finally:
+        dockers.stop(folder)
+        slots.release(folder.path)
+
+
 def test_a_docker_that_this_user_may_not_use(docker: Docker) -> None:
     """Its socket is root's and its group's, as everywhere; its folder is let be seen, as /run is."""
     place = Path(docker.host.removeprefix("unix://")).parent

@@ -106,9 +106,13 @@ def machines() -> Docker | None:
         raise KindError(f"Docker: {why}; run as root, or as a member of the group docker")
     if why:
         return None
-    options = docker("info", "--format", "{{json .SecurityOptions}}")
-    if any("rootless" in option for option in json.loads(options) or []):
+    options = json.loads(docker("info", "--format", "{{json .SecurityOptions}}")) or []
+    if any("rootless" in option for option in options):
         raise KindError("Docker: runs without root (rootless), so that nodes get no disks; use one that root runs")
+    if any("name=userns" in option for option in options):
+        raise KindError(
+            "Docker: gives containers other users (userns-remap), so that no node may be privileged; end that"
+        )
     return docker
 
 
@@ -125,8 +129,11 @@ def own(folder: ClusterDir, octet: int) -> Docker | None:
     return Docker(f"unix://{RUN}/{octet}/docker.sock") if folder.alive(PROCESS) else None
 
 
-def start(folder: ClusterDir, octet: int, runtime: Path, seconds: float = 60.0) -> Docker:
-    """Start the cluster's own Docker and wait until it answers. `runtime`: berth-runc, for a machine that needs it."""
+def start(folder: ClusterDir, octet: int, runtime: Path, seconds: float = 60.0, wrapper: Sequence[str] = ()) -> Docker:
+    """Start the cluster's own Docker and wait until it answers.
+
+    `runtime`: berth-runc, for a machine that needs it. `wrapper`: a command that becomes the one in its arguments.
+    """
     place, docker = RUN / str(octet), Docker(f"unix://{RUN}/{octet}/docker.sock")
     folder.record("docker", str(octet))
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,7 +142,7 @@ def start(folder: ClusterDir, octet: int, runtime: Path, seconds: float = 60.0) 
     argv += ["--pidfile", f"{place}/pid", "--host", docker.host, "--cgroup-parent", f"/{cgroups.PREFIX}docker-{octet}"]
     if not may_raise_limits():
         argv += ["--add-runtime", f"berth={runtime}", "--default-runtime", "berth"]
-    folder.spawn(PROCESS, argv, env={**os.environ, "PATH": SYSTEM_PATH})
+    folder.spawn(PROCESS, [*wrapper, *argv], env={**os.environ, "PATH": SYSTEM_PATH})
     until = time.monotonic() + seconds
     while why := problem(docker):
         if not folder.alive(PROCESS) or time.monotonic() > until:
