@@ -20,7 +20,7 @@ from typing import Any
 
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import BerthError, InputError
-from berth_kube import config, http1_fast, json_fast, logs
+from berth_kube import config, logs
 from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, Periods, identity
@@ -32,6 +32,7 @@ from berth_kube.token import renew_token
 from .bundles import CONNECTIONS
 from .cluster import Cluster
 from .configuration import NAME, Configurations
+from .fast import client_options, loop_factory
 from .metrics import Metrics
 from .preemption import Preempting
 from .profiles import Running, queue_rules, run_profile
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return others[arguments.command](arguments)
         settings = read(arguments)
         logs.setup(settings.log_format, settings.log_level)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(run(settings))
     except InputError as exc:
         print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
@@ -84,15 +85,6 @@ def _other_commands(commands: Any) -> dict[str, Callable[[argparse.Namespace], i
     return {"simulate": simulate_command, "extend": extend_command}
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: the same loop with less of our own time in it."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
 async def run(settings: Settings) -> int:
     """Until a signal, or until we may not lead any more."""
     files = Configurations(settings)
@@ -103,11 +95,7 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
     me = settings.identity or identity(socket.gethostname())
     requests, metrics = RequestMetrics(), Metrics()
     who = config.load(settings.kubeconfig or configuration.kubeconfig or None)
-    fast: dict[str, Any] = {
-        "framing": http1_fast.framing(),
-        "decode": json_fast.decoder(),
-        "encode": json_fast.encoder(),
-    }
+    fast = client_options()
     make: dict[str, Any] = {"field_manager": NAME, "observe": requests.requests(), "connections": CONNECTIONS}
     async with (
         KubeClient(who, user_agent=NAME, **make, **fast) as client,

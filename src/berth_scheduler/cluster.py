@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -79,12 +79,16 @@ _OPTIONAL = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 
 
 class Cluster:
-    """Made inside a running loop. ``tell`` is called with each change, after the snapshot has it."""
+    """Made inside a running loop. ``tell`` is called with each change, after the snapshot has it.
 
-    def __init__(self, client: KubeClient) -> None:
+    ``only``: the kinds that somebody asks for beside the nodes; None: all, and the pods.
+    """
+
+    def __init__(self, client: KubeClient, only: Collection[Resource] | None = None) -> None:
         self.snapshot = Snapshot()
         self.tell: Tell = _nobody
-        self._tables = _tables(self.snapshot)
+        self._has_pods = only is None or kinds.POD in only
+        self._tables = {kind: table for kind, table in _tables(self.snapshot).items() if only is None or kind in only}
         self._informers = {
             kind: Informer(client, kind, transform=SLIM.get(kind), optional=kind in _OPTIONAL) for kind in self._tables
         }
@@ -122,7 +126,7 @@ class Cluster:
     @property
     def informers(self) -> list[Informer]:
         """Pods last: who is placed is known before who waits."""
-        return [self.nodes, *self._informers.values(), self.pods]
+        return [self.nodes, *self._informers.values(), *([self.pods] if self._has_pods else ())]
 
     @property
     def synced(self) -> bool:
@@ -132,7 +136,7 @@ class Cluster:
     async def run(self) -> None:
         """Until cancelled."""
         others = [informer.run() for informer in self.informers if informer is not self.pods]
-        await asyncio.gather(*others, self._run_pods())
+        await asyncio.gather(*others, *([self._run_pods()] if self._has_pods else ()))
 
     async def _run_pods(self) -> None:
         """Pods that wait are looked at when everything that decides about them has been listed."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
 from berth_core.errors import BerthError, InputError
+from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, STORAGE_CLASS
 from berth_kube import config, logs, options
 from berth_kube.client import KubeClient
 from berth_kube.lease import identity
@@ -28,6 +29,7 @@ from berth_kube.stopping import together, until_stopped
 
 from ..cluster import Cluster
 from ..disks import LocalDisks
+from ..fast import client_options, loop_factory
 from ..settings import PREFIX
 from ..volumes import Volumes
 from . import messages
@@ -43,6 +45,8 @@ _log = logging.getLogger(__name__)
 NAME = "berth-scheduler-extender"
 PATHS = frozenset({"/filter", "/prioritize", "/preempt", "/bind"})
 CONNECTIONS = 16
+#: All that a verdict, a lock and a volume are made of. Pods are in the questions.
+KINDS = (PV, PVC, STORAGE_CLASS, LOCAL_DISK, LOCAL_DEVICE, BERTH)
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ def extend_command(arguments: argparse.Namespace) -> int:
     """Exit status: 0 asked to stop; 1 the API refused us. Raises InputError for wrong settings."""
     settings = read(arguments)
     logs.setup(settings.log_format, settings.log_level)
-    return asyncio.run(run(settings))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run(settings))
 
 
 def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None) -> Settings:
@@ -124,9 +129,10 @@ async def _serve(settings: Settings) -> None:
         "field_manager": NAME,
         "observe": requests.requests(),
         "connections": CONNECTIONS,
+        **client_options(),
     }
     async with KubeClient(config.load(settings.kubeconfig or None), **make) as client:
-        cluster = Cluster(client)
+        cluster = Cluster(client, KINDS)
         holds = Holds(cluster, PROFILE, settings.hold_seconds, time.monotonic)
         judge = Judge(cluster, holds)
         disks = LocalDisks(cluster, Volumes(cluster, settings.bind_seconds), settings.mount_root)
