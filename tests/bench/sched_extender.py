@@ -54,7 +54,7 @@ def _asking(number: int) -> Obj:
 
 
 PLAIN = Workload("extender-plain", 1000, 2000, pod, lively=True)
-DISKS = Workload("extender-disks", 1000, 200, with_claim, before=_disks, check=sched_disks.check, lively=True)
+DISKS = Workload("extender-disks", 1000, 100, with_claim, before=_disks, check=sched_disks.check, lively=True)
 
 
 def extender(_ground: Ground) -> list[Figure]:

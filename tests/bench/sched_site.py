@@ -15,7 +15,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from berth_core.model.resources import EVENT, NAMESPACE, POD, PV, PVC, SERVICE_ACCOUNT, Resource
+from berth_core.model.resources import (
+    CSI_STORAGE_CAPACITY,
+    EVENT,
+    NAMESPACE,
+    POD,
+    PV,
+    PVC,
+    SERVICE_ACCOUNT,
+    STORAGE_CLASS,
+    Resource,
+)
 from berth_dev.cluster import Cluster
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
@@ -74,9 +84,16 @@ class Site:
         return (await self.client.list(POD, self.namespace)).items
 
     async def clear(self) -> None:
-        """Away with pods, claims and volumes: who is measured next has none of them in its caches."""
+        """Away with pods, claims, volumes and the class: who is measured next has none of them in its caches."""
         for resource, namespace in ((POD, self.namespace), (PVC, self.namespace), (PV, None)):
             await self._empty(resource, namespace)
+        await self.client.delete(STORAGE_CLASS, self.namespace)
+        await until(self._untold, "the controller still tells of disks of the class")
+
+    async def _untold(self) -> bool:
+        """Nobody tells kube-scheduler how much room there is of the class; it would look at that for each node."""
+        told = (await self.client.list(CSI_STORAGE_CAPACITY)).items
+        return not any(one["storageClassName"] == self.namespace for one in told)
 
     async def _empty(self, resource: Resource, namespace: str | None) -> None:
         async def delete(one: Obj) -> None:
