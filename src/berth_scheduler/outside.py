@@ -13,6 +13,7 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
+from types import NoneType
 from typing import Any
 
 from berth_core.config.names import EXTENDS
@@ -122,7 +123,7 @@ def typed(name: str, cls: type, args: Mapping[str, Any], path: str) -> Plugin:
 
 def _typed(value: Any, wanted: Any, path: str) -> None:
     """Check a value against bool, int, float, str, tuple[X, ...], or an optional one of them."""
-    options = [one for one in typing.get_args(wanted) if one is not type(None)] if _is_union(wanted) else [wanted]
+    options = [one for one in typing.get_args(wanted) if one is not NoneType] if _is_union(wanted) else [wanted]
     if value is None and len(options) < len(typing.get_args(wanted)):
         return
     for option in options:
