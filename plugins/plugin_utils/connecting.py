@@ -29,7 +29,7 @@ def connect(
 
     Raises BerthError, or AnsibleError for a vault-encrypted kubeconfig that cannot be read.
     """
-    params = {name: option(name) for name in AUTH_ARGUMENT_SPEC}
+    params = {name: in_the_clear(option(name)) for name in AUTH_ARGUMENT_SPEC}
     for name in _FILES:
         if isinstance(params[name], str):
             params[name] = _in(folder, params[name])
@@ -41,6 +41,18 @@ def connect(
 
 def _in(folder: str, path: str) -> str:
     return os.path.join(folder, os.path.expanduser(path))
+
+
+def in_the_clear(value: Any) -> Any:
+    """The value with its vaulted texts decrypted.
+
+    Before ansible-core 2.19 these are objects of a class of their own until somebody takes them for a text.
+    """
+    if getattr(value, "__ENCRYPTED__", False):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: in_the_clear(one) for key, one in value.items()}
+    return [in_the_clear(one) for one in value] if isinstance(value, list) else value
 
 
 def decrypted(path: str, loader: Any) -> Any:

@@ -24,7 +24,7 @@ from ansible.utils.display import Display
 from ..module_utils._glue.auth import KUBERNETES_ERROR, kubeconfig_secrets
 from ..module_utils._glue.base import Context, Operation, execute
 from ..module_utils.berth_core.errors import BerthError
-from .connecting import decrypted
+from .connecting import decrypted, in_the_clear
 
 display = Display()
 _LOCAL = ("local", "ansible.builtin.local")
@@ -44,7 +44,7 @@ class InProcessAction(ActionBase):
         del tmp
         found: dict[str, Any] = {}
         try:
-            found = self._controller_files(dict(self._task.args))
+            found = self._controller_files(in_the_clear(dict(self._task.args)))
             arguments = self.operation.prepare(found) if self.operation.prepare else found
             if self._in_process():
                 return {**result, **self._run_here(arguments)}

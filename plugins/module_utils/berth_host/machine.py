@@ -84,7 +84,7 @@ class Machine:
         if not self.is_running:
             return missing
         try:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -114,7 +114,7 @@ class Machine:
         if not self.is_running:
             raise FileNotFoundError(2, "is not installed on this host", argv[0])
         pipe = subprocess.PIPE
-        return subprocess.Popen(
+        return subprocess.Popen(  # pylint: disable=ansible-bad-function
             argv,
             stdin=pipe,
             stdout=pipe,
