@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,24 +105,29 @@ def test_a_port_in_use(machine: Docker) -> None:
 
 
 def test_a_docker_that_lets_nobody_be_privileged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It maps root to another user, as `userns-remap` in /etc/docker/daemon.json does."""
+    """It gives containers other users, as `userns-remap` in /etc/docker/daemon.json does."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ranges = tmp_path / "ranges"
-    ranges.write_text("nobody:100000:65536\n")
-    script = 'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "$@" --userns-remap=nobody'
-    folder = ClusterDir(tmp_path / "docker")
-    folder.create()
-    try:
-        slot = slots.reserve(folder.path, 1)
-        wrapper = ["unshare", "--mount", "sh", "-c", script, str(ranges)]
-        docker = dockers.start(folder, slot.octet, programs.ensure() / "bin/berth-runc", wrapper=wrapper)
-        monkeypatch.setenv("DOCKER_HOST", docker.host)
-        with pytest.raises(KindError, match=r"userns-remap.*no node may be privileged"):
-            KindCluster("weak").up(Wish("weak"))
-        assert left(docker, "weak") == []
-    finally:
-        dockers.stop(folder)
-        slots.release(folder.path)
+    ranges.write_text("nobody:100000:65536\nnogroup:100000:65536\n")
+    script = 'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "$@" --userns-remap=nobody:nogroup'
+    with tempfile.TemporaryDirectory(prefix="berth-test-") as place:
+        folder = ClusterDir(Path(place) / "docker")
+        folder.create()
+        data = folder.path / "data" / "docker"
+        data.mkdir(parents=True, exist_ok=True)
+        for one in (Path(place), folder.path, data.parent, data):
+            one.chmod(0o711)  # whom root is there may enter
+        try:
+            slot = slots.reserve(folder.path, 1)
+            wrapper = ["unshare", "--mount", "sh", "-c", script, str(ranges)]
+            docker = dockers.start(folder, slot.octet, programs.ensure() / "bin/berth-runc", wrapper=wrapper)
+            monkeypatch.setenv("DOCKER_HOST", docker.host)
+            with pytest.raises(KindError, match=r"userns-remap.*no node may be privileged"):
+                KindCluster("weak").up(Wish("weak"))
+            assert left(docker, "weak") == []
+        finally:
+            dockers.stop(folder)
+            slots.release(folder.path)
 
 
 def test_a_docker_that_this_user_may_not_use(docker: Docker) -> None:
