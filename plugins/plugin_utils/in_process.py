@@ -44,7 +44,7 @@ class InProcessAction(ActionBase):
         del tmp
         found: dict[str, Any] = {}
         try:
-            found = self._controller_files(in_the_clear(dict(self._task.args)))
+            found = self._controller_files(in_the_clear(self._task.args))
             arguments = self.operation.prepare(found) if self.operation.prepare else found
             if self._in_process():
                 return {**result, **self._run_here(arguments)}

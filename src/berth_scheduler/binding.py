@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from berth_core.errors import ApiError, BerthError, NotFoundError, UnavailableError
+from berth_core.errors import BerthError, NotFoundError, UnavailableError
 from berth_core.framework.binding import Bind, Binding, Hold, PostBind, PreBind, PreFlight
 from berth_core.framework.contract import SUCCESS, Code, Status, Waiting
 from berth_core.framework.queue import QueuedPod
@@ -104,7 +104,7 @@ async def is_bound(binding: Binding) -> bool:
             found = await binding.api.get(POD, meta["name"], meta["namespace"])
         except NotFoundError:
             return False
-        except ApiError as exc:
+        except BerthError as exc:  # a token that cannot be read, too
             if type(exc).__name__ != told:
                 told = type(exc).__name__
                 _log.warning("pod %s: not known whether it was bound: %s; asking again", binding.key, exc.message)

@@ -173,7 +173,7 @@ def _read(pod: Obj, read: Callable[[Obj], PodInfo]) -> Obj:
 def _stamp(meta: Obj, spec: Obj, status: Obj) -> tuple[bytes, bytes] | None:
     """Everything that PodInfo is read from, in short; None where the API server does not count generations.
 
-    First what makes another pod of it, then what `PodInfo.twin` reads. As bytes: that is a quarter of the memory.
+    First what makes another pod of it, then what `PodInfo.twin` reads. As bytes: one object instead of nine.
     """
     if not meta.get("generation"):
         return None

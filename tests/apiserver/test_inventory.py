@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.release import __version__ as ansible_version
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import LOCAL_DISK
@@ -20,6 +22,8 @@ from tests.support.small_cluster import Gi, small_cluster
 pytestmark = [pytest.mark.usefixtures("crds"), pytest.mark.slow]
 #: What a template would turn into 42.
 HOSTILE = "{{ 6 * 7 }}"
+#: A template gives what its expression gives; before, a text.
+NATIVE = tuple(map(int, ansible_version.split(".")[:2])) >= (2, 19)
 
 
 @pytest.fixture
@@ -85,7 +89,7 @@ def test_nodes_with_their_disks(inventory: Inventory, cluster: str, namespace: s
     hosts, (first, second) = found["_meta"]["hostvars"], (f"{cluster}-a", f"{cluster}-b")
     assert sorted(hosts) == [first, second]
     assert (hosts[first]["ansible_host"], hosts[second]["ansible_host"]) == ("192.0.2.1", "192.0.2.2")
-    assert [int(hosts[one]["free_gib"]) for one in (first, second)] == [1, 7]  # texts before ansible-core 2.19
+    assert (hosts[first]["free_gib"], hosts[second]["free_gib"]) == ((1, 7) if NATIVE else ("1", "7"))
     assert [disk["why_not_free"] for disk in hosts[first]["berth_local_disks"]] == [
         *(None, "held", "retained", "reserved", "faulted", "pending"),
     ]
@@ -159,8 +163,9 @@ def test_the_cache_answers_until_it_is_flushed(inventory: Inventory, cluster: st
     (inventory.folder / "kubeconfig").write_text(yaml.safe_dump(config))
     assert inventory.read(path) == kept, "by whoever is not there"
     flushed = inventory.listed(path, "--flush-cache")
-    if "unrecognized arguments: --flush-cache" in flushed.stderr:
-        return  # an older ansible-inventory
+    if "unrecognized arguments: --flush-cache" in flushed.stderr:  # an older ansible-inventory
+        shutil.rmtree(inventory.folder / "cache")
+        flushed = inventory.listed(path)
     assert flushed.returncode != 0
     assert "https://127.0.0.1:1 (from the kubeconfig" in " ".join(flushed.stderr.split())
 

@@ -6,6 +6,7 @@ tests/dev/test_kind_units.py has what needs no Docker.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -32,17 +33,24 @@ from tests.dev.hosts_help import eventually
 NOBODY = 65534
 
 
-@pytest.fixture(scope="module")
-def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
-    """A Docker of the tests' own."""
-    folder = ClusterDir(tmp_path_factory.mktemp("docker") / "docker")
-    folder.create()
+@contextlib.contextmanager
+def running(folder: ClusterDir, *wrapper: str) -> Iterator[Docker]:
+    """A Docker of the tests' own, in a folder that is there."""
     try:
         slot = slots.reserve(folder.path, 1)
-        yield dockers.start(folder, slot.octet, programs.ensure() / "bin/berth-runc")
+        yield dockers.start(folder, slot.octet, programs.ensure() / "bin/berth-runc", wrapper=wrapper)
     finally:
         dockers.stop(folder)
         slots.release(folder.path)
+
+
+@pytest.fixture(scope="module")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
+    """One for all tests."""
+    folder = ClusterDir(tmp_path_factory.mktemp("docker") / "docker")
+    folder.create()
+    with running(folder) as started:
+        yield started
 
 
 @pytest.fixture
@@ -117,17 +125,11 @@ def test_a_docker_that_lets_nobody_be_privileged(tmp_path: Path, monkeypatch: py
         data.mkdir(parents=True, exist_ok=True)
         for one in (Path(place), folder.path, data.parent, data):
             one.chmod(0o711)  # whom root is there may enter
-        try:
-            slot = slots.reserve(folder.path, 1)
-            wrapper = ["unshare", "--mount", "sh", "-c", script, str(ranges)]
-            docker = dockers.start(folder, slot.octet, programs.ensure() / "bin/berth-runc", wrapper=wrapper)
+        with running(folder, "unshare", "--mount", "sh", "-c", script, str(ranges)) as docker:
             monkeypatch.setenv("DOCKER_HOST", docker.host)
             with pytest.raises(KindError, match=r"userns-remap.*no node may be privileged"):
                 KindCluster("weak").up(Wish("weak"))
             assert left(docker, "weak") == []
-        finally:
-            dockers.stop(folder)
-            slots.release(folder.path)
 
 
 def test_a_docker_that_this_user_may_not_use(docker: Docker) -> None:

@@ -84,6 +84,7 @@ class Machine:
         if not self.is_running:
             return missing
         try:
+            # Not run_command: daemons have no module, and it waits for one that a dead disk keeps (decision 0004).
             process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 argv,
                 stdin=subprocess.DEVNULL,
