@@ -22,6 +22,7 @@ from berth_core.errors import ConflictError, NotFoundError, UnschedulableError
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, Resource
 from berth_kube.client import KubeClient
+from berth_kube.locks import take_back
 from berth_kube.store import key_of
 
 from .caches import Caches, Obj
@@ -253,6 +254,10 @@ class Binder:
         except (ConflictError, NotFoundError) as exc:
             _log.debug("claim %s: %s; reading anew", view.key, exc.message)
             await self._read_anew(key, view, step)
+            now = self._caches.berth(claims.berth_name(key.uid), key.namespace)
+            freed = await take_back(self._client, view.berth, view.disk, now)
+            if freed is not None:
+                self._wrote(LOCAL_DISK, freed)
             return
         if step.resource == LOCAL_DISK:
             self._chosen.pop(key, None)
@@ -284,12 +289,13 @@ class Binder:
     async def _refresh(self, resource: Resource, item: Mapping[str, Any]) -> None:
         """Put what is there now beside the caches; that it is gone, too."""
         meta = item["metadata"]
+        before = self._caches.cached(resource, key_of(item))
         found = await self._client.find(resource, meta["name"], meta.get("namespace"))
         if found is not None:
             self._caches.written.put(resource, found)
         else:
-            cached = self._caches.cached(resource, key_of(item))
-            uid = meta.get("uid") or (cached or {"metadata": {}})["metadata"].get("uid")
+            # Only what was there before the question is gone for certain: the watch may have told of a new one since.
+            uid = meta.get("uid") or (before or {"metadata": {}})["metadata"].get("uid")
             self._caches.written.gone(resource, key_of(item), uid)
 
 

@@ -6,7 +6,6 @@ Everybody in this room reads here. Nothing that is given out is ever changed. I 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -34,10 +33,9 @@ from berth_core.model.resources import (
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
 from berth_kube.store import Key, key_of
+from berth_kube.written import Written
 
 Obj = dict[str, Any]
-#: More objects than can end while one answer is under way.
-BURIED = 10_000
 _MANAGED = f"{MANAGED_LABEL}=berth"
 
 
@@ -93,7 +91,7 @@ class Caches:
         self.written = Written()
         self._parsed: dict[str, tuple[str, LocalDisk]] = {}
         for informer in (self.disks, self.berths, self.volumes, self.claims):
-            informer.on(delete=partial(self._gone, informer))
+            informer.on(delete=partial(self._gone, informer), listed=partial(self._listed, informer))
 
     def all(self) -> list[Informer]:
         """Every informer, to be run."""
@@ -105,6 +103,9 @@ class Caches:
 
     def _gone(self, informer: Informer, item: Obj) -> None:
         self.written.bury(informer.resource, item, informer.version)
+
+    def _listed(self, informer: Informer) -> None:
+        self.written.listed(informer.resource, informer.store.keys(), informer.version)
 
     async def wait_synced(self) -> None:
         """Until every kind was listed once."""
@@ -174,55 +175,3 @@ class Caches:
         names = {one for pod in self.pending.by_index("claim", f"{namespace}/{name}") for one in pod["claims"]}
         found = (self.claims.get(one, namespace) for one in sorted(names - {name}))
         return [one for one in found if one is not None]
-
-
-class Written:
-    """Objects as the API server answered our writes and our reads, until the watch has told at least as much."""
-
-    def __init__(self) -> None:
-        self._objects: dict[tuple[Resource, Key], Obj] = {}
-        self._gone: dict[tuple[Resource, Key], str] = {}
-        #: uid of what the watch has told to be gone: the version that the watch had come to by then
-        self._buried: OrderedDict[str, int] = OrderedDict()
-
-    def put(self, resource: Resource, item: Obj) -> None:
-        """The object as it was answered. An answer that the watch has overtaken with the object's end is no news."""
-        if _version(item) < self._buried.get(item["metadata"]["uid"], -1):
-            return
-        self._gone.pop((resource, key_of(item)), None)
-        self._objects[resource, key_of(item)] = item
-
-    def gone(self, resource: Resource, key: Key, uid: str | None) -> None:
-        """That object is gone, whatever the cache says."""
-        self._objects.pop((resource, key), None)
-        if uid:
-            self._gone[resource, key] = uid
-
-    def bury(self, resource: Resource, item: Obj, version: str) -> None:
-        """The watch, which has come to that version, has told that the object is gone."""
-        self.forget(resource, key_of(item))
-        self._buried[item["metadata"]["uid"]] = max(_version(item), int(version or 0))
-        while len(self._buried) > BURIED:
-            self._buried.popitem(last=False)
-
-    def forget(self, resource: Resource, key: Key) -> None:
-        """The cache knows as much."""
-        self._objects.pop((resource, key), None)
-        self._gone.pop((resource, key), None)
-
-    def newest(self, resource: Resource, key: Key, cached: Obj | None) -> Obj | None:
-        """The newer of what the cache has and what was answered. Versions of one kind are numbers that grow."""
-        place = (resource, key)
-        if cached is not None and self._gone.get(place) == cached["metadata"]["uid"]:
-            return None
-        mine = self._objects.get(place)
-        if mine is None:
-            return cached
-        if cached is not None and _version(cached) >= _version(mine):
-            self.forget(resource, key)
-            return cached
-        return mine
-
-
-def _version(item: Obj) -> int:
-    return int(item["metadata"]["resourceVersion"])

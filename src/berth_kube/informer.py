@@ -43,6 +43,7 @@ class Handler(NamedTuple):
     update: Callable[[Obj, Obj], None] | None
     delete: Callable[[Obj], None] | None
     fill: Callable[[list[Obj]], None] | None = None
+    listed: Callable[[], None] | None = None
 
 
 def pause(failures: int, chance: float) -> float:
@@ -101,12 +102,14 @@ class Informer:
         update: Callable[[Obj, Obj], None] | None = None,
         delete: Callable[[Obj], None] | None = None,
         fill: Callable[[list[Obj]], None] | None = None,
+        listed: Callable[[], None] | None = None,
     ) -> None:
         """Call these from now on; what is in the cache already is told as additions.
 
-        ``fill``: takes what an empty cache is filled with at once, in the place of as many additions.
+        ``fill``: takes what an empty cache is filled with at once, in the place of as many additions. ``listed``: the
+        cache is what a full list has; what came and went since the last watch was told to nobody.
         """
-        self._handlers.append(Handler(add, update, delete, fill))
+        self._handlers.append(Handler(add, update, delete, fill, listed))
         if add is not None:
             for item in self.store.all():
                 self._guard(add, item)
@@ -202,6 +205,8 @@ class Informer:
         self.lists += 1
         self._version = version
         self._replace(seen)
+        for handler in self._handlers:
+            self._guard(handler.listed)
         self._worked()
         self._synced.set()
 
@@ -301,4 +306,5 @@ class Informer:
         try:
             call(*args)
         except Exception:  # noqa: BLE001 - see above
-            _log.exception("a handler of %s failed on %s", self.resource.plural, key_of(args[-1]))
+            about = key_of(args[-1]) if args else "a list"
+            _log.exception("a handler of %s failed on %s", self.resource.plural, about)

@@ -23,6 +23,7 @@ from berth_kube import json_fast
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
 from berth_kube.store import Key, key_of
+from berth_kube.written import Written
 
 from . import pods
 from .slim import SLIM, nodes
@@ -103,7 +104,7 @@ class Cluster:
             look_after=LOOK_SECONDS,
             indexers={"group": pods.group_index},
         )
-        self._written: dict[tuple[Resource, Key], int] = {}
+        self._written = Written()
         self._unread: set[tuple[Resource, Key]] = set()
         self._overlays: dict[tuple[Resource, Key], Callable[[Obj], Obj]] = {}
         self._waiters: dict[tuple[Resource, Key], set[asyncio.Event]] = {}
@@ -116,6 +117,7 @@ class Cluster:
             lambda item: self._seen(kind, None, item),
             lambda old, new: self._seen(kind, old, new),
             lambda item: self._seen(kind, item, None),
+            listed=lambda: self._listed(kind, informer),
         )
 
     def _known_pod(self, name: str, namespace: str) -> Obj | None:
@@ -150,9 +152,13 @@ class Cluster:
     # -- what is there ---------------------------------------------------------------------------------------------
 
     def get(self, kind: Resource, name: str, namespace: str | None = None) -> Obj | None:
-        """The object as the watch told it last. Never to be changed."""
-        informer = self.nodes if kind == kinds.NODE else self._informers[kind]
-        return informer.get(name, namespace)
+        """The object as the watch told it last, or as the API server answered since. Never to be changed."""
+        if kind == kinds.NODE:
+            return self.nodes.get(name)
+        return self._newest(kind, Key(namespace or "", name))
+
+    def _newest(self, kind: Resource, key: Key) -> Obj | None:
+        return self._written.newest(kind, key, self._informers[kind].store.get(key))
 
     def all(self, kind: Resource) -> list[Obj]:
         """Every object of a kind, as `get` gives it; of pods, what is kept of them."""
@@ -175,8 +181,9 @@ class Cluster:
         return len(self.group(group))
 
     async def until_claim(self, namespace: str, name: str, ready: Callable[[Obj | None], bool], seconds: float) -> None:
-        """Until the claim as last seen is ``ready``. Raises TimeoutExpired."""
-        await self.until(kinds.PVC, Key(namespace, name), ready, seconds, "was not bound")
+        """Until the claim, as `get` gives it, is ``ready``. Raises TimeoutExpired."""
+        key = Key(namespace, name)
+        await self.until(kinds.PVC, key, lambda _told: ready(self._newest(kinds.PVC, key)), seconds, "was not bound")
 
     async def until(
         self, kind: Resource, key: Key, ready: Callable[[Obj | None], bool], seconds: float, otherwise: str
@@ -200,12 +207,28 @@ class Cluster:
 
     def wrote(self, kind: Resource, item: Obj) -> None:
         """An answer of the API server to a write of ours: it counts before the watch tells it."""
-        place = (kind, key_of(item))
-        informer, version = self._informers[kind], int(item["metadata"]["resourceVersion"])
-        if informer.version.isdigit() and int(informer.version) >= version:
+        informer, meta = self._informers[kind], item["metadata"]
+        if informer.version.isdigit() and int(informer.version) >= int(meta["resourceVersion"]):
             return  # the watch has told as much already, perhaps that it is gone since
-        self._written[place] = version
-        self._put(kind, item)
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self._over(kind, item)
+        elif self._written.put(kind, item):
+            self._put(kind, item)
+
+    def heard(self, kind: Resource, before: Obj | None, found: Obj | None) -> None:
+        """What the API server says when it is asked. ``before``: what `get` gave before it was."""
+        if found is not None:
+            self.wrote(kind, found)
+        elif before is not None:  # what is there now may be a new one, of which the watch has told since
+            self._over(kind, before)
+
+    def _over(self, kind: Resource, item: Obj) -> None:
+        """That object is gone, whatever the watch has told."""
+        key = key_of(item)
+        newest = self._newest(kind, key)
+        if newest is None or newest["metadata"]["uid"] == item["metadata"]["uid"]:
+            self._written.gone(kind, key, item["metadata"]["uid"])
+            self._remove(kind, item)
 
     def assume(self, kind: Resource, key: Key, changed: Callable[[Obj], Obj]) -> None:
         """Count an object as if it were written so already, whatever the watch tells of it, until `believe`."""
@@ -214,11 +237,11 @@ class Cluster:
 
     def believe(self, kind: Resource, key: Key) -> None:
         """What the API server says of the object counts again."""
-        if self._overlays.pop((kind, key), None) is not None and (kind, key) not in self._written:
+        if self._overlays.pop((kind, key), None) is not None:
             self._put_again(kind, key)
 
     def _put_again(self, kind: Resource, key: Key) -> None:
-        item = self._informers[kind].store.get(key)
+        item = self._newest(kind, key)
         if item is not None:
             self._put(kind, item)
 
@@ -229,15 +252,19 @@ class Cluster:
         assert item is not None  # noqa: S101 - an informer tells of something
         place = (kind, key_of(item))
         if new is None:
-            self._written.pop(place, None)
+            self._written.bury(kind, item, self._informers[kind].version)
             self._remove(kind, item)
-        elif int(new["metadata"]["resourceVersion"]) >= self._written.get(place, 0):
-            self._written.pop(place, None)
+        elif self._written.newest(kind, place[1], new) is new:
             self._put(kind, new)
         for event in self._waiters.get(place, ()):
             event.set()
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.OTHER_UPDATE
         self.tell(Change(ClusterEvent(kind.kind, action), old, new))
+
+    def _listed(self, kind: Resource, informer: Informer) -> None:
+        """What we wrote, and what went while nobody watched, goes here, too."""
+        for item in self._written.listed(kind, informer.store.keys(), informer.version):
+            self._remove(kind, item)
 
     def _put(self, kind: Resource, item: Obj) -> None:
         place = (kind, key_of(item))

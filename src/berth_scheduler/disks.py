@@ -23,6 +23,7 @@ from berth_core.errors import BerthError, ConflictError, LockError, NotFoundErro
 from berth_core.framework.binding import Binding
 from berth_core.framework.contract import SKIPPED, SUCCESS, Status
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, STORAGE_CLASS
+from berth_kube.locks import take_back
 
 from .cluster import Cluster
 from .volumes import Volumes, select_node
@@ -165,9 +166,11 @@ class LocalDisks:
         info = claim.asked.claim
 
         async def find(kind: Any, name: str, namespace: str | None = None) -> Obj | None:
+            known = self._cluster.get(kind, name, namespace)
             if not live:
-                return self._cluster.get(kind, name, namespace)
+                return known
             found: Obj | None = await binding.api.find(kind, name, namespace)
+            self._cluster.heard(kind, known, found)
             return found
 
         current = await find(PVC, info.name, info.namespace)
@@ -199,16 +202,20 @@ class LocalDisks:
                 answer = await api.replace(step.resource, body, subresource="status" if step.do == STATUS else None)
         except (ConflictError, NotFoundError) as exc:
             _log.debug("claim %s: %s; reading anew", claim.asked.key, exc.message)
+            before = claim.objects
             await self._read(binding, claim, live=True)
+            freed = await take_back(api, before["berth"], before["disk"], claim.objects["berth"])
+            if freed is not None:
+                self._cluster.wrote(LOCAL_DISK, freed)
             return
         _log.debug("claim %s: %s %s: %s", claim.asked.key, step.do, step.resource.kind, step.why)
         await self._keep(binding, claim, step, answer)
 
     async def _keep(self, binding: Binding, claim: _Claim, step: Write, answer: Obj) -> None:
+        self._cluster.wrote(step.resource, answer)
         if answer["metadata"].get("deletionTimestamp"):  # the last that is heard of it
             await self._read(binding, claim, live=True)
             return
-        self._cluster.wrote(step.resource, answer)
         place = {BERTH: "berth", LOCAL_DISK: "disk", PV: "volume"}[step.resource]
         claim.objects[place] = answer
         if step.resource == BERTH and step.do == CREATE:

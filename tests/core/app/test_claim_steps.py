@@ -258,3 +258,22 @@ def test_a_claim_of_ours_whose_class_is_gone_is_told_so(annotations, there, begu
 def test_nothing_is_given_up_while_the_class_is_gone():
     view = claim_steps.View("default/data", None, lost="StorageClass fast is gone")
     assert claim_steps.next_step(view) == claim_steps.Wait("ClassGone", "StorageClass fast is gone", True)
+
+
+def test_a_lock_is_taken_back_only_from_a_berth_that_went_without_having_been_reserved():
+    world = cluster()
+    world.step()
+    selected = world.get(BERTH, "pvc-c-1")
+    world.step()
+    locked = world.get(LOCAL_DISK, "n1-d0")
+    world.step()
+    reserved = world.get(BERTH, "pvc-c-1")
+    another = {**selected, "metadata": {**selected["metadata"], "uid": "u-other"}}
+    for now in (None, another):
+        step = claim_steps.take_back(selected, locked, now)
+        assert step.body["metadata"]["resourceVersion"] == locked["metadata"]["resourceVersion"]
+        assert not {"claimRef", "retainedFor"} & set(step.body["spec"])
+    assert claim_steps.take_back(selected, locked, selected) is None, "it is there"
+    assert claim_steps.take_back(another, locked, None) is None, "the lock is not its own"
+    assert claim_steps.take_back(reserved, locked, None) is None, "there may be data"
+    assert claim_steps.take_back(selected, None, None) is claim_steps.take_back(None, locked, None) is None

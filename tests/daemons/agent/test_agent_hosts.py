@@ -221,7 +221,7 @@ def test_of_two_agents_one_stands_back_and_takes_over(agent_on: Callable[..., Ag
     elsewhere.start()
     wait(lambda: "leads, " in elsewhere.log() and "waits" in elsewhere.log(), elsewhere, "the third waits")
     holder = agent.lease()["spec"]["holderIdentity"]
-    before = versions(agent)
+    before = settled(agent)
     assert agent.alive(two)
     assert "published" not in elsewhere.log()
     agent.signal("KILL", one)

@@ -101,6 +101,22 @@ def next_step(view: View) -> Step:
     return _bind(view, view.asked, view.berth)
 
 
+def take_back(record: Object | None, disk: Object | None, now: Object | None) -> Write | None:
+    """The lock on ``disk`` that was taken for ``record``, which went meanwhile without having been Reserved; or None.
+
+    ``now``: the Berth of that name as it is. Who let the Berth go has not seen the lock, so nobody else gives it up;
+    the version of the disk is that of the lock, so a disk that was touched since is left alone. A volume of that Berth
+    says that it was Reserved after all: whoever carries this out looks for it.
+    """
+    if record is None or disk is None or recorded(record) != states.SELECTED:
+        return None
+    uid, name = record["metadata"]["uid"], disk["metadata"]["name"]
+    unlocked = unlock_disk(disk, uid, keep_data=False)
+    if unlocked is None or (now is not None and now["metadata"]["uid"] == uid):
+        return None
+    return Write(REPLACE, LOCAL_DISK, unlocked, f"the lock on LocalDisk {name} is given up: its Berth is gone")
+
+
 def _begin(view: View, asked: Asked) -> Step:
     """Absent -> Selected."""
     claim = asked.claim

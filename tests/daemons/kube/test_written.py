@@ -1,13 +1,13 @@
-"""What the controller holds true between its own answers and the watches, whichever comes first."""
+"""What a daemon holds true between its own answers and the watches, whichever comes first."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from berth_controller import caches
-from berth_controller.caches import Written
-from berth_core.model.resources import PV
+from berth_core.model.resources import BERTH, PV
+from berth_kube import written as room
 from berth_kube.store import Key, key_of
+from berth_kube.written import Written
 
 KEY = Key("", "pv-1")
 
@@ -56,7 +56,7 @@ def test_of_two_answers_and_the_watch_the_newest_counts() -> None:
 
 
 def test_what_is_remembered_of_ended_objects_has_a_bound(monkeypatch: Any) -> None:
-    monkeypatch.setattr(caches, "BURIED", 2)
+    monkeypatch.setattr(room, "BURIED", 2)
     written = Written()
     for number in range(3):
         written.bury(PV, volume(4, f"u{number}"), "7")
@@ -64,3 +64,22 @@ def test_what_is_remembered_of_ended_objects_has_a_bound(monkeypatch: Any) -> No
     assert written.newest(PV, KEY, None) is None
     written.put(PV, volume(6, "u0"))  # so long ago that no answer of then can still come
     assert written.newest(PV, KEY, None) == volume(6, "u0")
+
+
+def test_a_new_object_ends_what_is_known_to_be_gone() -> None:
+    written = Written()
+    written.gone(PV, KEY, "u1")
+    assert written.newest(PV, KEY, volume(9, "u2")) == volume(9, "u2")
+    assert written.newest(PV, KEY, volume(7)) == volume(7)  # it is not kept for ever
+
+
+def test_a_list_ends_what_it_does_not_have_unless_it_is_older() -> None:
+    """After a restart the API server begins a new history: nobody tells what came and went before."""
+    written = Written()
+    written.put(PV, volume(6))
+    assert written.listed(PV, [], "5") == []
+    assert written.newest(PV, KEY, None) == volume(6)
+    assert written.listed(BERTH, [], "8") == []
+    assert written.listed(PV, [KEY], "8") == []
+    assert written.listed(PV, [], "8") == [volume(6)]
+    assert written.newest(PV, KEY, None) is None

@@ -1,0 +1,86 @@
+"""What the API server has answered to our own writes and questions, until the watches have told at least as much.
+
+Caches of the controller and of the scheduler ask me beside their informers. A watch may be far behind, and after a
+restart of the API server even silent about what came and went meanwhile: nobody may act on what we know to be over.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+
+from berth_core.model.resources import Resource
+
+from .store import Key, Obj, key_of
+
+#: More objects than can end while one answer is under way.
+BURIED = 10_000
+
+
+class Written:
+    """Versions of one kind are numbers that grow."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[Resource, Key], Obj] = {}
+        #: uid of what is known to be gone
+        self._gone: dict[tuple[Resource, Key], str] = {}
+        #: uid of what the watch has told to be gone: the version that the watch had come to by then
+        self._buried: OrderedDict[str, int] = OrderedDict()
+
+    def put(self, resource: Resource, item: Obj) -> bool:
+        """The object as it was answered. False: no news, as the watch has overtaken it with the object's end."""
+        if _version(item) < self._buried.get(item["metadata"]["uid"], -1):
+            return False
+        self._gone.pop((resource, key_of(item)), None)
+        self._objects[resource, key_of(item)] = item
+        return True
+
+    def gone(self, resource: Resource, key: Key, uid: str | None) -> None:
+        """The object of that uid is gone, whatever the cache says."""
+        self._objects.pop((resource, key), None)
+        if uid:
+            self._gone[resource, key] = uid
+
+    def bury(self, resource: Resource, item: Obj, version: str) -> None:
+        """The watch, which has come to that version, has told that the object is gone."""
+        self._forget(resource, key_of(item))
+        self._buried[item["metadata"]["uid"]] = max(_version(item), int(version or 0))
+        while len(self._buried) > BURIED:
+            self._buried.popitem(last=False)
+
+    def listed(self, resource: Resource, keys: Collection[Key], version: str) -> list[Obj]:
+        """A full list of that version has these keys. Returns what it does not have: no watch will tell its end."""
+        over = [
+            item
+            for (kind, key), item in self._objects.items()
+            if kind == resource and key not in keys and _version(item) <= int(version or 0)
+        ]
+        for item in over:
+            self._forget(resource, key_of(item))
+        for place in [one for one in self._gone if one[0] == resource and one[1] not in keys]:
+            del self._gone[place]
+        return over
+
+    def newest(self, resource: Resource, key: Key, cached: Obj | None) -> Obj | None:
+        """The newer of what the cache has and what was answered."""
+        place = (resource, key)
+        if cached is not None and place in self._gone:
+            if self._gone[place] == cached["metadata"]["uid"]:
+                return None
+            del self._gone[place]
+        mine = self._objects.get(place)
+        if mine is None:
+            return cached
+        if cached is not None and _version(cached) >= _version(mine):
+            del self._objects[place]
+            return cached
+        return mine
+
+    def _forget(self, resource: Resource, key: Key) -> None:
+        """The cache knows as much."""
+        self._objects.pop((resource, key), None)
+        self._gone.pop((resource, key), None)
+
+
+def _version(item: Obj) -> int:
+    return int(item["metadata"]["resourceVersion"])
