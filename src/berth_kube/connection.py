@@ -21,6 +21,8 @@ from .http1 import ClosedError, Framed, FramingError, Head
 IDLE_SECONDS = 60.0
 #: A stream that holds more which nobody has read yet is not read on.
 READ_BYTES = 256 * 1024
+#: A stream of more pieces a second, for WINDOW seconds, is looked at now and then where its reader wants that.
+MANY, WINDOW = 500, 0.05
 
 
 class Connection(asyncio.Protocol):
@@ -41,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._broken: WireError | None = None
         self._out: list[bytes] = []
         self._expired = self._closing = self._paused = False
+        self._window, self._pieces, self._busy = 0.0, 0, False
         self.idle_since = self._loop.time()
         self.fresh = True
         self._begin()
@@ -112,7 +115,8 @@ class Connection(asyncio.Protocol):
     async def start(self, method: str, target: str, headers: Mapping[str, str], look_after: float = 0.0) -> Head:
         """Send one request whose answer is read in pieces, by `read`; returns its head.
 
-        ``look_after``: when something has come, what follows within so many seconds is taken with it in one piece.
+        ``look_after``: while very much comes, what follows within so many seconds is taken with it in one piece. What
+        comes now and then is never kept waiting.
         """
         self._streams, self._asked, self._look_after = True, 1, look_after
         refused = self._render(Ask(method, target, headers))
@@ -214,6 +218,7 @@ class Connection(asyncio.Protocol):
             if isinstance(part, bytes):
                 self._parts.append(part)
                 self._held += len(part)
+                self._pieces += 1
             elif isinstance(part, Head):
                 self._head = part
             else:
@@ -221,11 +226,18 @@ class Connection(asyncio.Protocol):
             part = self._framing.next()
         if self._ended or self._streams:
             self._wake()
-            slower = self._held > READ_BYTES or (self._look_after and self._parts)
+            slower = self._held > READ_BYTES or (self._look_after and self._parts and self._is_busy())
             if slower and not self._paused and not self._ended:  # the reader is slower, or wants to be
                 self._pause()
         elif self._look_after and not self._paused:
             self._pause_a_while()
+
+    def _is_busy(self) -> bool:
+        now = self._loop.time()
+        if now - self._window > WINDOW:
+            self._busy = self._pieces > MANY * (now - self._window)
+            self._window, self._pieces = now, 0
+        return self._busy
 
     def _answered(self) -> None:
         """An answer is whole."""

@@ -119,7 +119,7 @@ class Reading:
         """Events after ``version``, for at most about ``seconds``; to be used with ``async with``. See `Watch`.
 
         ``decode``: who reads a line of it, for one that wants a part of each object. ``look_after``: seconds between
-        two looks at what has come, for one to whom very much comes; the first after a rest is told at once.
+        two looks at what has come while very much comes; what comes now and then is told at once.
         """
         asked = {
             "watch": "1",
