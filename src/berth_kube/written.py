@@ -28,11 +28,14 @@ class Written:
         self._buried: OrderedDict[str, int] = OrderedDict()
 
     def put(self, resource: Resource, item: Obj) -> bool:
-        """The object as it was answered. False: no news, as the watch has overtaken it with the object's end."""
-        if _version(item) < self._buried.get(item["metadata"]["uid"], -1):
+        """The object as it was answered. False: no news, as a later answer, or the watch with its end, was faster."""
+        place = (resource, key_of(item))
+        known = self._objects.get(place)
+        overtaken = known is not None and _version(known) > _version(item)
+        if overtaken or _version(item) < self._buried.get(item["metadata"]["uid"], -1):
             return False
-        self._gone.pop((resource, key_of(item)), None)
-        self._objects[resource, key_of(item)] = item
+        self._gone.pop(place, None)
+        self._objects[place] = item
         return True
 
     def gone(self, resource: Resource, key: Key, uid: str | None) -> None:

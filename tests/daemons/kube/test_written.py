@@ -51,6 +51,9 @@ def test_of_two_answers_and_the_watch_the_newest_counts() -> None:
     written.put(PV, volume(6))
     assert written.newest(PV, key_of(volume(5)), volume(5)) == volume(6)
     assert written.newest(PV, KEY, volume(7)) == volume(7)
+    written.put(PV, volume(9))
+    assert not written.put(PV, volume(8)), "the answer to an earlier question came later"
+    assert written.newest(PV, KEY, volume(7)) == volume(9)
     written.gone(PV, KEY, "u1")
     assert written.newest(PV, KEY, volume(7)) is None
 
