@@ -36,6 +36,8 @@ SERIES_SECONDS = 360.0
 REFRESH_SECONDS = 10.0
 RATE, BURST = 5.0, 25
 _NOTE = Fact._fields.index("note")
+#: While the component is busy a writer rests so long between two writes, and looks so often whether it still is.
+REST_SECONDS, REST_LOOK = 2.0, 0.1
 #: Facts that are remembered, and of these those that wait to be written: more than that is a flood.
 REMEMBERED = 4096
 WAITING = 1024
@@ -61,7 +63,9 @@ class Recorder:
     ``writers``: connections that write at once; ``waiting``: facts that may wait for one, beyond that they are dropped.
     ``gather``: seconds that a writer lets pass, for more to come that it then sends in one piece, up to ``together``.
     ``by_note`` False: a fact with another note is the same fact and is counted under the first one's, as client-go's
-    recorder has it; what is said of a pod changes with every node that fills up.
+    recorder has it; what is said of a pod changes with every node that fills up. ``busy``: whether the component is at
+    work for which the API server is to have its time; then Events come after what they tell of, unless half of
+    ``waiting`` wait.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class Recorder:
         together: int = 1,
         gather: float = 0.0,
         by_note: bool = True,
+        busy: Callable[[], bool] = lambda: False,
         now: Callable[[], dt.datetime] = utc_now,
         nonce: Callable[[], int] = lambda: random.getrandbits(64),
     ) -> None:
@@ -86,7 +91,7 @@ class Recorder:
         self._loop = asyncio.get_running_loop()
         self._bucket = Bucket(rate, burst, self._loop.time())
         self._told: OrderedDict[tuple[object, ...], Told] = OrderedDict()
-        self._writers, self._most, self._by_note = writers, waiting, by_note
+        self._writers, self._most, self._by_note, self._busy = writers, waiting, by_note, busy
         self._together, self._gather, self._gathering = together, gather, asyncio.Lock()
         # Those that wait are here, whether or not they are still remembered.
         self._queue: asyncio.Queue[tuple[Fact, Told]] = asyncio.Queue(waiting)
@@ -139,12 +144,18 @@ class Recorder:
                 pause = max([self._bucket.take(self._loop.time()) for _one in some])
                 if pause:
                     await asyncio.sleep(pause)
+                await self._stand_back()
                 await self._written(some)
             except asyncio.CancelledError:  # what was carried out is there already when it is written again
                 for told, known in some:
                     known.waiting = True
                     self._line_up(told, known)
                 raise
+
+    async def _stand_back(self) -> None:
+        until = self._loop.time() + REST_SECONDS
+        while self._busy() and self._queue.qsize() < self._most // 2 and self._loop.time() < until:
+            await asyncio.sleep(REST_LOOK)
 
     async def _next(self, some: list[tuple[Fact, Told]]) -> None:
         """What is written next, by one writer at a time: two that wait would send half as much in one piece."""

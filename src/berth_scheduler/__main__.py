@@ -110,6 +110,7 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
         recorders.take(running)
         rules = queue_rules(configuration, running)
         scheduler = Scheduler(client, cluster, reports, metrics, running, rules, preempting)
+        recorders.busy = lambda: scheduler.busy
         _show(metrics, cluster, scheduler)
         election = _election(electing, configuration, me)
         requests.leading(lambda: election is None or election.leading)
@@ -164,19 +165,23 @@ async def _settle(cluster: Cluster) -> None:
 
 
 class Recorders:
-    """One recorder for each profile: its name stands in the events, as kube-scheduler's does."""
+    """One recorder for each profile: its name stands in the events, as kube-scheduler's does. ``busy``: see Recorder."""
 
     def __init__(self, client: KubeClient, instance: str, reports: Reports) -> None:
         self._client, self._instance, self._reports = client, instance, reports
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.busy: Callable[[], bool] = lambda: False
 
     def take(self, names: Iterable[str]) -> None:
         """Make recorders for new names."""
         for name in names:
             if name not in self._tasks:
-                recorder = Recorder(self._client, name, self._instance, **EVENTS)
+                recorder = Recorder(self._client, name, self._instance, busy=self._is_busy, **EVENTS)
                 self._reports.recorders[name] = recorder
                 self._tasks[name] = asyncio.ensure_future(recorder.run())
+
+    def _is_busy(self) -> bool:
+        return self.busy()
 
     async def run(self) -> None:
         """Until cancelled; then what waits is written."""

@@ -52,6 +52,11 @@ class Bundles:
         if len(self._line) >= MOST:
             self._room.clear()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a burst is being bound, so that somebody waits for the API server."""
+        return self._under_way >= FEWEST // 2
+
     async def room(self) -> None:
         """Until few wait. What stands in line is late for a pod that is more urgent, and is lost with the Lease."""
         await self._room.wait()

@@ -143,6 +143,11 @@ class Scheduler:
         return self._desk.queue
 
     @property
+    def busy(self) -> bool:
+        """Whether binds keep the API server at work."""
+        return self._bundles.busy
+
+    @property
     def assumed(self) -> int:
         """How many pods count on a node without the watch having told it."""
         return len(self._desk.assumed)

@@ -14,6 +14,7 @@ import pytest
 
 from berth_core.model.resources import CONFIG_MAP, EVENT, NODE
 from berth_kube import config
+from berth_kube import events as room
 from berth_kube.client import KubeClient
 from berth_kube.event_record import cut, event_of, fact, reference
 from berth_kube.events import WAITING, Recorder
@@ -125,6 +126,44 @@ def test_a_burst_is_written_whole(run: Run, connect: Connect, namespace: str) ->
             events = (await client.list(EVENT, namespace)).items
             assert sorted(one["regarding"]["name"] for one in events) == sorted(f"p{i}" for i in range(10_000))
             assert (recorder.dropped, client.requests["create"]) == (0, 10_000)
+
+    run(story())
+
+
+def test_events_stand_back_while_there_is_more_urgent_work(
+    run: Run, connect: Connect, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each writer rests between two writes while the component is busy; later, or where too many wait, none does."""
+    monkeypatch.setattr(room, "REST_SECONDS", 3600.0)
+    busy = True
+
+    async def story() -> None:
+        nonlocal busy
+        async with connect() as client:
+            make: dict[str, Any] = {"rate": 1e6, "burst": 1000, "writers": 2, "waiting": 40}
+            recorder = Recorder(client, "berth.dev/test", "node-1", busy=lambda: busy, **make)
+
+            def tell(first: int, last: int) -> None:
+                for number in range(first, last):
+                    about = {"kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": f"p{number}"}
+                    recorder.event(about, "Normal", "Scheduled", "somewhere")
+
+            async def written(count: int) -> None:
+                end = time.monotonic() + PATIENCE
+                while client.written < count:
+                    assert time.monotonic() < end, client.written
+                    await asyncio.sleep(0.05)
+
+            async with running(recorder):
+                tell(0, 10)
+                await asyncio.sleep(1)
+                assert client.written == 0
+                tell(10, 40)
+                await written(10)  # more than half of those that may wait
+                await asyncio.sleep(1)
+                assert client.written < 40
+                busy = False
+                await written(40)
 
     run(story())
 
