@@ -76,7 +76,8 @@ class Run:
 
     ``cpu``: from letting go of the Lease to the last bind; ``told_cpu``: until the last Event was written, too;
     ``wall``: from its leading to the last bind; ``api`` and ``etcd``: their CPU in that time; ``events``: those that
-    were written by the last bind, and all; ``waits``: of each pod, from its arrival to its bind.
+    were written by the last bind, and all; ``waits``: of each pod, from its arrival to its bind; ``beside``: CPU until
+    the last Event of what runs beside the scheduler.
     """
 
     pods: int
@@ -90,6 +91,7 @@ class Run:
     memory: float
     events: tuple[int, int]
     waits: tuple[float, ...]
+    beside: float
     said: str
 
     @property
@@ -165,7 +167,7 @@ async def _scheduled(site: Site, work: Workload, contender: Contender, pods: lis
             return cpu_of(*running.pids)
 
         await wait_synced(running, used)
-        start_cpu, start_wall = used(), time.monotonic() - began
+        start_cpu, start_wall, beside = used(), time.monotonic() - began, cpu_of(*running.pids[1:])
         async with Binds(site, work.pods) as binds:
             leads = await let_go(site.client, contender.lease)
             of_api, of_etcd = cpu_of(api), cpu_of(etcd)
@@ -175,6 +177,7 @@ async def _scheduled(site: Site, work: Workload, contender: Contender, pods: lis
             of_api, of_etcd = cpu_of(api) - of_api, cpu_of(etcd) - of_etcd
         told = await site.count(EVENT)
         told_cpu = await site.told(used) - start_cpu
+        beside = cpu_of(*running.pids[1:]) - beside
         events = await site.events()
         found = await site.pods()
     check_bound(found, [pod["metadata"]["name"] for pod in pods], work.shape)
@@ -182,7 +185,8 @@ async def _scheduled(site: Site, work: Workload, contender: Contender, pods: lis
     waits = tuple(sorted(binds.times[name] - at for name, at in arrived.items()))
     return Run(
         pods=work.pods, start_cpu=start_cpu, start_wall=start_wall, cpu=cpu, told_cpu=told_cpu, wall=wall, api=of_api,
-        etcd=of_etcd, memory=memory, events=(min(told, events), events), waits=waits, said=said,
+        etcd=of_etcd, memory=memory, events=(min(told, events), events), waits=waits,
+        beside=beside, said=said,
     )  # fmt: skip
 
 
