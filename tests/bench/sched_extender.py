@@ -80,7 +80,7 @@ def _plain(work: Workload, runs: Sequence[Run]) -> Figure:
     figure = _figure("sched/extender/plain", work, with_it, without, "pods that do not ask for it")
     own = sum(run.beside for run in with_it) / sum(run.pods for run in with_it) * 1e3
     rate = 1 / _seconds(named)
-    note = f"the extender's own CPU: {own:.3f} ms a pod; {rate:.0f} pods per second where it is configured and does not run"
+    note = f"the extender's own CPU: {own:.3f} ms a pod; pods per second with one that does not run: {rate:.0f}"
     return figure._replace(notes=(*figure.notes, note))
 
 
