@@ -16,7 +16,6 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Callable
 
 from berth_core.errors import BerthError, ConflictError, NotFoundError
@@ -43,18 +42,16 @@ REMEMBERED = 4096
 WAITING = 1024
 
 
-@dataclass
 class Told:
-    """What became of a fact: its Event, how often it was told and how often that was written."""
+    """What became of a fact: its Event, how often it was told and how often that was written. Very many wait."""
 
-    last: float
-    count: int = 1
-    written: int = 0
-    written_at: float = 0.0
-    name: str = ""
-    namespace: str = ""
-    waiting: bool = False
-    writing: bool = False
+    __slots__ = ("count", "last", "name", "namespace", "waiting", "writing", "written", "written_at")
+
+    def __init__(self, last: float) -> None:
+        self.last, self.count = last, 1
+        self.written, self.written_at = 0, 0.0
+        self.name = self.namespace = ""
+        self.waiting = self.writing = False
 
 
 class Recorder:
@@ -117,7 +114,7 @@ class Recorder:
             known.count, known.last = known.count + 1, now
         else:
             self._told.pop(key, None)
-            known = self._told[key] = Told(last=now)
+            known = self._told[key] = Told(now)
             self._forget_old(now)
         self._told.move_to_end(key)
         if not known.waiting and not known.writing:

@@ -165,7 +165,7 @@ async def _settle(cluster: Cluster) -> None:
 
 
 class Recorders:
-    """One recorder for each profile: its name stands in the events, as kube-scheduler's does. ``busy``: see Recorder."""
+    """One recorder for each profile: its name stands in the events, as kube-scheduler's does. ``busy``: of Recorder."""
 
     def __init__(self, client: KubeClient, instance: str, reports: Reports) -> None:
         self._client, self._instance, self._reports = client, instance, reports

@@ -193,13 +193,13 @@ class PodInfo:
         found.__dict__.update(
             self.__dict__,
             # What is equal is shared: of many thousand pods it is most of what is kept.
-            namespace=self.namespace if namespace == self.namespace else namespace,
-            name=string(meta, "name"),
-            uid=string(meta, "uid"),
-            node_name=string(spec, "nodeName"),
+            namespace=_same(self.namespace, namespace),
+            name=_same(self.name, string(meta, "name")),
+            uid=_same(self.uid, string(meta, "uid")),
+            node_name=_same(self.node_name, string(spec, "nodeName")),
             labels=self.labels if labels == self.labels else labels,
             terminating=terminating,
-            phase=string(status, "phase"),
+            phase=_same(self.phase, string(status, "phase")),
             controller=_controller(meta, "ownerReferences"),
             preemption=read_facts(spec, status, terminating, "pod"),
         )
@@ -328,6 +328,10 @@ def _features(spec: Object, where: str) -> frozenset[str]:
     if spec.get("hostUsers") is False and boolean(spec, "hostNetwork", f"{where}.hostNetwork"):
         found.add("UserNamespacesHostNetworkSupport")
     return frozenset(found)
+
+
+def _same(known: str, text: str) -> str:
+    return known if known == text else text
 
 
 def _controller(meta: Object, where: str) -> tuple[str, str, str] | None:
