@@ -20,12 +20,12 @@ from berth_core.app.manifests import volume_name
 from berth_core.app.observed import recorded
 from berth_core.errors import ConflictError, NotFoundError, UnschedulableError
 from berth_core.model.disk import LocalDisk
-from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, Resource
+from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC, Resource
 from berth_kube.client import KubeClient
 from berth_kube.locks import take_back
 from berth_kube.store import key_of
 
-from .caches import Caches, Obj
+from .caches import Caches, Obj, slim_pod
 from .held_back import HeldBack
 from .reports import Reports
 
@@ -51,6 +51,8 @@ class Binder:
         self._loop = asyncio.get_running_loop()
         #: disks that were chosen in this process and are not locked yet
         self._chosen: dict[ClaimKey, str] = {}
+        #: pods that were asked for, as the watch had not told of the one for which the claim's node was chosen
+        self._pods: dict[ClaimKey, list[Obj]] = {}
         self.held_back = HeldBack(self._settled, self._loop.time)
         #: claims that wait for a disk to become free
         self.waiting: set[ClaimKey] = set()
@@ -62,6 +64,7 @@ class Binder:
             return await self._visit(key)
         finally:
             self._chosen.pop(key, None)
+            self._pods.pop(key, None)
 
     async def _visit(self, key: ClaimKey) -> float | None:
         gone = False
@@ -157,6 +160,7 @@ class Binder:
     async def _choose(self, key: ClaimKey, view: View, asked: Asked) -> claim_steps.Step:
         """The step that writes the choice down; where there is none, say why, and give the node back."""
         self._since.setdefault(key, self._loop.time())
+        await self._know_pod(key, asked)
         try:
             disk = self._best(key, asked)
         except UnschedulableError as exc:
@@ -167,6 +171,17 @@ class Binder:
         self.waiting.discard(key)
         self._chosen[key] = disk.name
         return claim_steps.next_step(replace(view, chosen=disk))
+
+    async def _know_pod(self, key: ClaimKey, asked: Asked) -> None:
+        """A node is chosen for a pod, and all its claims are to be filled there: one that is not known is asked for.
+
+        The watch of pods may be behind that of claims; a claim that was bound alone could never be moved.
+        """
+        claim = asked.claim
+        if asked.node is None or key in self._pods or self._caches.has_pod(claim.namespace, claim.name):
+            return
+        listed = await self._client.list(POD, claim.namespace, fields="status.phase=Pending")
+        self._pods[key] = [slim_pod(pod) for pod in listed.items]
 
     def _best(self, key: ClaimKey, asked: Asked) -> LocalDisk:
         """Disks that an app's berth names, and has not locked yet, are left to it while there are others."""
@@ -195,8 +210,9 @@ class Binder:
         """The other claims of its pod that will be asked of the same node."""
         if asked.node is None:
             return []
-        found = []
-        for claim in self._caches.claims_beside(asked.claim.namespace, asked.claim.name):
+        found, of_claim = [], asked.claim
+        pods = self._pods.get(ClaimKey(of_claim.namespace, of_claim.uid), ())
+        for claim in self._caches.claims_beside(of_claim.namespace, of_claim.name, pods):
             other = self._asked(claim)
             if other is None or not other.storage_class.waits or other.claim.volume_name or other.claim.terminating:
                 continue

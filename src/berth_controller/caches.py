@@ -170,8 +170,13 @@ class Caches:
         found = self.nodes.get(node)
         return place_of(found).hostname if found is not None else None
 
-    def claims_beside(self, namespace: str, name: str) -> Iterable[Obj]:
-        """The other claims of the pending pods that mount this claim."""
-        names = {one for pod in self.pending.by_index("claim", f"{namespace}/{name}") for one in pod["claims"]}
+    def has_pod(self, namespace: str, claim: str) -> bool:
+        """Whether the watch has told of a pending pod that mounts the claim."""
+        return bool(self.pending.by_index("claim", f"{namespace}/{claim}"))
+
+    def claims_beside(self, namespace: str, name: str, pods: Iterable[Obj] = ()) -> Iterable[Obj]:
+        """The other claims of the pending pods that mount this claim; ``pods``: more of them, as `slim_pod` has it."""
+        seen = [*self.pending.by_index("claim", f"{namespace}/{name}"), *(pod for pod in pods if name in pod["claims"])]
+        names = {one for pod in seen for one in pod["claims"]}
         found = (self.claims.get(one, namespace) for one in sorted(names - {name}))
         return [one for one in found if one is not None]
