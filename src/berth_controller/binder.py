@@ -24,6 +24,7 @@ from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC, Resource
 from berth_kube.client import KubeClient
 from berth_kube.locks import take_back
 from berth_kube.store import key_of
+from berth_kube.written import is_last
 
 from .caches import Caches, Obj, slim_pod
 from .held_back import HeldBack
@@ -281,9 +282,8 @@ class Binder:
 
     def _wrote(self, resource: Resource, answer: Obj) -> None:
         """Keep the answer, unless it was the last that was heard of the object."""
-        meta = answer["metadata"]
-        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            self._caches.written.gone(resource, key_of(answer), meta["uid"])
+        if is_last(answer):
+            self._caches.written.gone(resource, key_of(answer), answer["metadata"]["uid"])
         else:
             self._caches.written.put(resource, answer)
 

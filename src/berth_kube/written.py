@@ -85,5 +85,11 @@ class Written:
         self._gone.pop((resource, key), None)
 
 
+def is_last(item: Obj) -> bool:
+    """Whether this answer is the last that is heard of the object: nobody holds it back any more."""
+    meta = item["metadata"]
+    return bool(meta.get("deletionTimestamp")) and not meta.get("finalizers")
+
+
 def _version(item: Obj) -> int:
     return int(item["metadata"]["resourceVersion"])

@@ -104,13 +104,12 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
     ):
         reports = Reports(client, {})
         cluster = Cluster(client)
-        recorders = Recorders(telling, me, reports)
         preempting = Preempting(cluster)
         running = _profiles(settings, files, configuration, cluster, preempting)
-        recorders.take(running)
         rules = queue_rules(configuration, running)
         scheduler = Scheduler(client, cluster, reports, metrics, running, rules, preempting)
-        recorders.busy = lambda: scheduler.busy
+        recorders = Recorders(telling, me, reports, lambda: scheduler.busy)
+        recorders.take(running)
         _show(metrics, cluster, scheduler)
         election = _election(electing, configuration, me)
         requests.leading(lambda: election is None or election.leading)
@@ -167,21 +166,17 @@ async def _settle(cluster: Cluster) -> None:
 class Recorders:
     """One recorder for each profile: its name stands in the events, as kube-scheduler's does. ``busy``: of Recorder."""
 
-    def __init__(self, client: KubeClient, instance: str, reports: Reports) -> None:
-        self._client, self._instance, self._reports = client, instance, reports
+    def __init__(self, client: KubeClient, instance: str, reports: Reports, busy: Callable[[], bool]) -> None:
+        self._client, self._instance, self._reports, self._busy = client, instance, reports, busy
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.busy: Callable[[], bool] = lambda: False
 
     def take(self, names: Iterable[str]) -> None:
         """Make recorders for new names."""
         for name in names:
             if name not in self._tasks:
-                recorder = Recorder(self._client, name, self._instance, busy=self._is_busy, **EVENTS)
+                recorder = Recorder(self._client, name, self._instance, busy=self._busy, **EVENTS)
                 self._reports.recorders[name] = recorder
                 self._tasks[name] = asyncio.ensure_future(recorder.run())
-
-    def _is_busy(self) -> bool:
-        return self.busy()
 
     async def run(self) -> None:
         """Until cancelled; then what waits is written."""

@@ -23,7 +23,7 @@ from berth_kube import json_fast
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
 from berth_kube.store import Key, key_of
-from berth_kube.written import Written
+from berth_kube.written import Written, is_last
 
 from . import pods
 from .slim import SLIM, nodes
@@ -207,10 +207,10 @@ class Cluster:
 
     def wrote(self, kind: Resource, item: Obj) -> None:
         """An answer of the API server to a write of ours: it counts before the watch tells it."""
-        informer, meta = self._informers[kind], item["metadata"]
-        if informer.version.isdigit() and int(informer.version) >= int(meta["resourceVersion"]):
+        informer = self._informers[kind]
+        if informer.version.isdigit() and int(informer.version) >= int(item["metadata"]["resourceVersion"]):
             return  # the watch has told as much already, perhaps that it is gone since
-        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+        if is_last(item):
             self._over(kind, item)
         elif self._written.put(kind, item):
             self._put(kind, item)

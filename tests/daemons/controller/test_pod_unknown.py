@@ -17,8 +17,6 @@ from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 
-GI = 1 << 30
-
 
 def chosen(world: Any, node: str) -> list[ClaimKey]:
     """A pod with two claims, and a scheduler has chosen that node for both."""
