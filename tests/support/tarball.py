@@ -72,7 +72,7 @@ def install_commit(folder: Path, commit: str) -> Path:
         raise AssertionError(f"this clone has no commit {commit}: it is shallow; run git fetch --unshallow")
     archive = folder / "tree.tar"
     assert _git("archive", "--output", str(archive), commit)
-    shutil.unpack_archive(archive, tree)
+    shutil.unpack_archive(archive, tree, filter="data")
     return _install(folder, tree)
 
 
