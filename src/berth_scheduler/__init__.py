@@ -5,6 +5,7 @@
     pods            what is kept of a pod; cluster: the API server's objects as a snapshot and as news for the queue
     requests        from a pod to what the engine is asked
     scheduler       one pod after the other: queue, cycle, assumption
+    consulted       extenders of the configuration, asked beside all that concerns them not
     binding         what follows beside it: permit, hold, prebind, bind, postbind, and the way back
     disks, volumes  LocalDiskFit and VolumeBinding where they act: locks, claims, volumes
     reports         events, conditions, metrics

@@ -32,6 +32,7 @@ from berth_kube.token import renew_token
 from .bundles import CONNECTIONS
 from .cluster import Cluster
 from .configuration import NAME, Configurations
+from .consulted.pool import Pool
 from .fast import client_options, loop_factory
 from .metrics import Metrics
 from .preemption import Preempting
@@ -101,11 +102,12 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
         KubeClient(who, user_agent=NAME, **make, **fast) as client,
         KubeClient(who, user_agent=f"{NAME}/events", connections=8, **fast) as telling,
         KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
+        contextlib.aclosing(Pool()) as extenders,
     ):
         reports = Reports(client, {})
         cluster = Cluster(client)
         preempting = Preempting(cluster)
-        running = _profiles(settings, files, configuration, cluster, preempting)
+        running = _profiles(settings, files, configuration, cluster, preempting, extenders)
         rules = queue_rules(configuration, running)
         scheduler = Scheduler(client, cluster, reports, metrics, running, rules, preempting)
         recorders = Recorders(telling, me, reports, lambda: scheduler.busy)
@@ -119,7 +121,7 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
             if isinstance(changed, InputError):
                 _log.error("the changed configuration is refused, the last one stays: %s", changed.message)
                 return
-            new = _profiles(settings, files, changed, cluster, preempting)
+            new = _profiles(settings, files, changed, cluster, preempting, extenders)
             recorders.take(new)
             scheduler.take(new, queue_rules(changed, new))
             _log.info("the changed configuration is in force", extra={"profiles": ", ".join(sorted(new))})
@@ -197,12 +199,14 @@ def _profiles(
     configuration: SchedulerConfiguration,
     cluster: Cluster,
     preempting: Preempting,
+    extenders: Pool,
 ) -> dict[str, Running]:
+    asked = extenders.take(configuration.extenders_in_order())
     return {
         one.scheduler_name: run_profile(
-            one, files.table, cluster, preempting, settings.mount_root, configuration.share_of_nodes(one)
+            one, files.table, cluster, preempting, settings.mount_root, configuration.share_of_nodes(one), asked
         )
-        for one in configuration.profiles
+        for one in configuration.running_profiles()
     }
 
 

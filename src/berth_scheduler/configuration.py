@@ -96,6 +96,7 @@ class Configurations:
         found = SchedulerConfiguration.parse(source, self.table, self._extends)
         for profile in found.profiles:
             profile.build(self.table)
+        found.check_extenders()
         return replace(found, leader_election=self._election(found, source.get("leaderElection") or {}))
 
     def _election(self, found: SchedulerConfiguration, given: Mapping[str, Any]) -> Any:

@@ -15,7 +15,8 @@ from berth_core.config.configuration import ProfileConfiguration, SchedulerConfi
 from berth_core.config.names import EXTENDS
 from berth_core.framework.binding import Bind, Hold, PostBind, PreBind, PreFlight
 from berth_core.framework.contract import Permit, Plugin, PreEnqueue, QueueSort, Status
-from berth_core.framework.events import Wishes
+from berth_core.framework.events import EVERYTHING, Wish, Wishes
+from berth_core.framework.extended import NAME as EXTENDER
 from berth_core.framework.profile import Profile
 from berth_core.framework.queue import Rules
 from berth_core.framework.registry import Registry
@@ -27,6 +28,7 @@ from berth_core.plugins.hints import wishes_of
 
 from .binding import Actors, DefaultBinder
 from .cluster import Cluster
+from .consulted.extender import HttpExtender, concerned
 from .devices import ResourceClaims
 from .disks import LocalDisks
 from .guarded import GuardedGate, guarded_order
@@ -36,7 +38,7 @@ from .volumes import Volumes
 class Running(NamedTuple):
     """One profile. ``volumes``, ``disks`` and ``claims`` count, lock and write what the engine has chosen.
 
-    ``share``: how many of the nodes are enough, in per cent; 0: all are looked at.
+    ``share``: how many of the nodes are enough, in per cent; 0: all are looked at. ``extenders``: of the configuration.
     """
 
     profile: Profile
@@ -48,6 +50,7 @@ class Running(NamedTuple):
     disks: LocalDisks
     claims: ResourceClaims
     share: int = 0
+    extenders: tuple[HttpExtender, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ def run_profile(
     preempting: PreEnqueue,
     mount_root: str = DEFAULT_MOUNT_ROOT,
     share: int = 0,
+    extenders: tuple[HttpExtender, ...] = (),
 ) -> Running:
     """Make the plugins of a profile, and what acts for them. ``preempting``: DefaultPreemption's gate."""
     profile = configured.build(table)
@@ -98,8 +102,15 @@ def run_profile(
     actors = _actors(at)
     permits = tuple((name, plugins[name]) for name in points["permit"] if isinstance(plugins.get(name), Permit))
     gates = tuple(_gates(plugins, points["preEnqueue"], cluster, preempting))
-    wishes = wishes_of(profile.plugins)
-    return Running(profile, permits, actors, gates, wishes, volumes, disks, claims, share)  # type: ignore[arg-type]
+    wishes = {**wishes_of(profile.plugins), EXTENDER: (Wish(EVERYTHING),)}
+    return Running(profile, permits, actors, gates, wishes, volumes, disks, claims, share, extenders)  # type: ignore[arg-type]
+
+
+def actors_for(running: Running, pod: PodInfo) -> Actors:
+    """Who acts for a pod: an extender that binds goes before all Bind plugins."""
+    actors = running.actors
+    binders = tuple((str(one), one) for one in concerned(running.extenders, pod) if one.config.bind_verb)
+    return actors._replace(binds=(*binders, *actors.binds), pre_flights=None) if binders else actors
 
 
 def _actors(at: Mapping[str, list[tuple[str, Any]]]) -> Actors:

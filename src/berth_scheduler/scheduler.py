@@ -17,10 +17,11 @@ from berth_core.app.asking import Ask, ask
 from berth_core.errors import BerthError
 from berth_core.framework.binding import Binding
 from berth_core.framework.contract import Code, Nomination, Permission
-from berth_core.framework.cycle import Outcome, place
+from berth_core.framework.cycle import place
 from berth_core.framework.diagnosis import Diagnosis
 from berth_core.framework.dry_run import post_filter
 from berth_core.framework.events import ASSIGNED_POD, Action, Change, ClusterEvent
+from berth_core.framework.extended import Extended
 from berth_core.framework.queue import QueuedPod, Rules, SchedulingQueue
 from berth_core.framework.sampling import Sample
 from berth_core.framework.state import Cycle
@@ -30,15 +31,19 @@ from berth_core.plugins.dynamic_resources import out_of_reach
 from berth_kube.client import KubeClient
 from berth_kube.stopping import together
 
+from .attempt import Attempt, Decision
 from .binding import Failed, Flight, bundled, carry_out, give_back, nothing_before, tell_bound
 from .bundles import Bundles
 from .cluster import Cluster
+from .consulted.extender import concerned
+from .consulted.opinions import Whole
+from .consulted.turns import Turns
 from .desk import Desk
 from .failures import Failures
 from .metrics import SCHEDULED, Metrics
 from .news import News
 from .preemption import Preempting, Preemptions
-from .profiles import Running
+from .profiles import Running, actors_for
 from .reports import Reports
 
 _log = logging.getLogger(__name__)
@@ -53,7 +58,6 @@ BINDING = 5000
 #: in line is late for a pod that is more urgent, and is lost with the Lease.
 LINE = 64
 TICK = 1.0
-NO_NOMINATION = Nomination("")
 NO_NODES = "no nodes available to schedule pods"
 
 
@@ -77,6 +81,7 @@ class Scheduler:
         self._loop = asyncio.get_running_loop()
         self._slot = asyncio.Semaphore(BINDING)
         self._bundles = Bundles(client, self._bundled)
+        self._turns = Turns(desk, self._failures, Whole(client), self)
         self._start = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -85,7 +90,7 @@ class Scheduler:
     async def run(self) -> None:
         """Place pods until cancelled. What is under way then is left as it stands: the next leader goes on from it."""
         try:
-            await together(None, self._place_all(), self._bundles.run(), self._tick())
+            await together(None, self._place_all(), self._turns.run(), self._bundles.run(), self._tick())
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -155,61 +160,76 @@ class Scheduler:
     # -- one pod ---------------------------------------------------------------------------------------------------
 
     def _one(self, queued: QueuedPod) -> None:
-        """Decide about one pod."""
-        began, uid = self._loop.time(), queued.pod.uid
+        """Decide about one pod, or let extenders have their word first."""
+        attempt = self.attempt(queued)
+        if attempt is None:
+            return
+        if attempt.running.extenders and concerned(attempt.running.extenders, queued.pod):
+            self._turns.put(queued)
+            return
+        try:
+            decision = self.decide(attempt)
+        except Exception as exc:  # noqa: BLE001 - plugins from outside: their fault costs this pod an attempt, no more
+            self._failures.error(queued, attempt.pod, exc, attempt.began)
+            return
+        self.conclude(attempt, decision)
+
+    def attempt(self, queued: QueuedPod) -> Attempt | None:
+        """What is known of a pod in flight now; None: there is nothing to decide, and the queue has let it go."""
+        uid = queued.pod.uid
         pod = self._cluster.pods.get(queued.pod.name, queued.pod.namespace)
         running = self._desk.profiles.get(queued.profile)
         known = pod is not None and pod["info"].uid == uid and not pod["info"].node_name
         if pod is None or running is None or not known or uid in self._desk.assumed or pod["info"].terminating:
             self._desk.queue.done(uid)
-            return
+            return None
         queued.pod = pod["info"]
-        try:
-            asked = ask(self._cluster, queued.pod)
-            problem = pod["problem"] or asked.problem
-            outcome, nomination = (None, NO_NOMINATION) if problem else self._decide(running, asked)
-        except Exception as exc:  # noqa: BLE001 - plugins from outside: their fault costs this pod an attempt, no more
-            self._failures.error(queued, pod, exc, began)
-            return
-        self._metrics.algorithm.observe(self._loop.time() - began)
-        if outcome is None:
-            total = len(self._cluster.snapshot.nodes)
-            text = f"0/{total} nodes are available: {problem}."
-            self._failures.refuse(queued, pod, text, frozenset({"LocalDiskFit"}), began)
-        elif outcome.placement is None:
-            self._no_place(queued, pod, asked, outcome.diagnosis, nomination, began)
-        else:
-            self._go_on(running, queued, pod, asked, outcome.placement, began)
+        return Attempt(queued, pod, running, self._loop.time())
 
-    def _decide(self, running: Running, asked: Ask) -> tuple[Outcome, Nomination]:
+    def decide(self, attempt: Attempt, extended: Extended | None = None) -> Decision:
         """Ask the engine. A pod with a berth goes there, and the berth's room is its own."""
+        asked = ask(self._cluster, attempt.queued.pod)
+        problem = attempt.pod["problem"] or asked.problem
+        if problem:
+            return Decision(asked, None, problem=problem)
         snapshot, berth = self._cluster.snapshot, asked.berth
         if berth is None:
-            return self._place(running, asked, None)
+            return self._place(attempt.running, asked, None, extended)
         kept = snapshot.set_aside(berth.namespace, berth.name)
         try:
-            return self._place(running, asked, berth.node_name)
+            return self._place(attempt.running, asked, berth.node_name, extended)
         finally:
             snapshot.put_back(berth.namespace, berth.name, kept)
 
-    def _place(self, running: Running, asked: Ask, only_node: str | None) -> tuple[Outcome, Nomination]:
+    def conclude(self, attempt: Attempt, decision: Decision) -> None:
+        """Do what was decided."""
+        self._metrics.algorithm.observe(self._loop.time() - attempt.began)
+        if decision.outcome is None:
+            total = len(self._cluster.snapshot.nodes)
+            text = f"0/{total} nodes are available: {decision.problem}."
+            self._failures.refuse(attempt.queued, attempt.pod, text, frozenset({"LocalDiskFit"}), attempt.began)
+        elif decision.outcome.placement is None:
+            self._no_place(attempt, decision.asked, decision.outcome.diagnosis, decision.nomination)
+        else:
+            self._go_on(attempt, decision.asked, decision.outcome.placement)
+
+    def _place(self, running: Running, asked: Ask, only_node: str | None, extended: Extended | None) -> Decision:
         profile, snapshot, nominated = running.profile, self._cluster.snapshot, self._desk.nominations.by_node
         wanted: dict[str, Any] = {"only_node": only_node, "hints": False, "nominated": nominated}
         if 0 < running.share < 100:
             wanted["sample"] = Sample(running.share, self._start)
-        outcome = place(profile, snapshot, asked.request, **wanted)
+        outcome = place(profile, snapshot, asked.request, extended=extended, **wanted)
         self._start = (self._start + outcome.looked_at) % max(1, len(snapshot.nodes))
         diagnosis = outcome.diagnosis
         if outcome.placement is not None or not diagnosis.total or not profile.post_filters:
-            return outcome, NO_NOMINATION
+            return Decision(asked, outcome)
         offset = random.randrange(diagnosis.total)  # noqa: S311 - not always the first nodes are disturbed
         found = post_filter(profile, snapshot, asked.request, diagnosis, offset, nominated)
         self._metrics.preempted(len(found.victims))
-        return outcome, found
+        return Decision(asked, outcome, found)
 
-    def _no_place(
-        self, queued: QueuedPod, pod: Obj, asked: Ask, diagnosis: Diagnosis, nomination: Nomination, began: float
-    ) -> None:
+    def _no_place(self, attempt: Attempt, asked: Ask, diagnosis: Diagnosis, nomination: Nomination) -> None:
+        queued, pod, running, began = attempt
         if not diagnosis.total:
             self._failures.failed(queued, pod, NO_NODES, began)
             return
@@ -217,16 +237,15 @@ class Scheduler:
         if asked.berth is not None:
             text += f" Its Berth is on node {asked.berth.node_name}, and no other node is looked at."
         if out_of_reach(diagnosis):
-            self._beside(self._desk.profiles[queued.profile].claims.deallocate(self._client, queued.pod))
+            self._beside(running.claims.deallocate(self._client, queued.pod))
         self._preemptions.begin(pod, queued.profile, nomination)
         self._failures.refuse(queued, pod, text, _rejectors(diagnosis), began, nomination.node)
 
-    def _go_on(
-        self, running: Running, queued: QueuedPod, pod: Obj, asked: Ask, placement: Placement, began: float
-    ) -> None:
+    def _go_on(self, attempt: Attempt, asked: Ask, placement: Placement) -> None:
         """Count the choice from now on; ask Permit; carry it out beside the next decisions."""
+        queued, pod, running, began = attempt
         binding = Binding(pod, asked.request, placement, self._client)
-        flight = Flight(queued, binding, running.actors, began)
+        flight = Flight(queued, binding, actors_for(running, queued.pod), began)
         self._desk.assumed.begin(flight, running, asked.claims)
         self._desk.nominations.remove(queued.pod.uid)
         refused = self._permit(running, flight)

@@ -155,6 +155,7 @@ def test_the_names_of_its_profiles_and_its_lease_are_filled_in():
         ({"leaderElection": {"resourceName": "x"}}, "config.leaderElection: expected the Lease placing/packing"),
         ({"leaderElection": []}, "config.leaderElection must be an object"),
         ({"clientConnection": {"kubeconfig": "/x"}}, "config.clientConnection.kubeconfig: expected none"),
+        ({"extenders": [{"urlPrefix": "x:1"}]}, "config.extenders[0].urlPrefix: expected http(s)://HOST"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_its_path(config: dict[str, Any], message: str):

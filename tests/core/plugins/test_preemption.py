@@ -11,10 +11,10 @@ from berth_core.framework.dry_run import DryRun, post_filter
 from berth_core.framework.profile import Profile
 from berth_core.model.placement import PlacementRequest
 from berth_core.model.pod import PodInfo
-from berth_core.model.preemption import DisruptionBudget, VictimFacts
+from berth_core.model.preemption import Candidate, DisruptionBudget, VictimFacts
 from berth_core.plugins.default_preemption import DefaultPreemption
 from berth_core.plugins.table import TABLE, make_profile
-from berth_core.plugins.victims import Candidate, best, split_by_budget
+from berth_core.plugins.victims import best, split_by_budget
 from tests.core.cluster.objects import GI, berth, claim_ref, container, disk, node, pod, request
 
 PROFILE = make_profile()

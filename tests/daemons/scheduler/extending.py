@@ -54,24 +54,31 @@ class Extender(ControllerProcess):
 
 
 class Stock:
-    """A kube-scheduler for one world: its name is the world's, and the extender stands in its configuration.
+    """A kube-scheduler for one world: its ``name`` is the world's, and our extender stands in its configuration.
 
-    ``others``: extenders that stand there already.
+    ``at`` None: it does not. ``others``: extenders that stand there already.
     """
 
     def __init__(
-        self, plane: Any, world: Any, folder: Path, at: ExtenderAddress, others: Sequence[dict[str, Any]] = ()
+        self,
+        plane: Any,
+        world: Any,
+        folder: Path,
+        at: ExtenderAddress | None,
+        others: Sequence[dict[str, Any]] = (),
+        name: str = "",
     ) -> None:
         source = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": str(plane.kubeconfig)},
             "leaderElection": {"leaderElect": False},
-            "profiles": [{"schedulerName": world.name}],
+            "profiles": [{"schedulerName": name or world.name}],
             "extenders": list(others),
         }
         file, self.log = folder / "kube-scheduler.yaml", folder / "kube-scheduler.log"
-        file.write_text(yaml.safe_dump(with_extender(plane.status()["version"], source, at)))
+        whole = source if at is None else with_extender(plane.status()["version"], source, at)
+        file.write_text(yaml.safe_dump(whole))
         argv = [str(plane.bin_dir / "kube-scheduler"), "--config", str(file), "--secure-port", "0", "-v", "2"]
         with self.log.open("ab") as stream:
             self.process = subprocess.Popen(argv, stdout=stream, stderr=stream)

@@ -86,6 +86,7 @@ def _parsed(document: Mapping[str, Any], outside: Sequence[str]) -> SchedulerCon
     found = SchedulerConfiguration.parse(document, table, {**EXTENDS, **dict.fromkeys(outside, _OUTSIDE)})
     for profile in found.profiles:
         profile.build()
+    found.check_extenders()
     return found
 
 

@@ -11,7 +11,7 @@ out of the value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError
@@ -20,6 +20,7 @@ from ..framework.registry import Registry
 from ..model.fields import boolean, integer, mapping, objects, string
 from ..plugins.table import TABLE
 from .connections import Extender, LeaderElection, parse_extenders
+from .extender_address import address_of
 from .names import ALIASES, EXTENDS, REMOVED
 from .plugin_args import API_VERSION, arguments, takes_arguments
 from .plugin_sets import Arrangement, arrange
@@ -99,10 +100,33 @@ class SchedulerConfiguration:
             kubeconfig=string(client, "kubeconfig", "clientConnection.kubeconfig"),
         )
 
+    def running_profiles(self) -> tuple[ProfileConfiguration, ...]:
+        """Return the profiles as they run.
+
+        What extenders manage and the scheduler is to ignore goes before NodeResourcesFit's own ignoredResources.
+        """
+        ignored = [name for one in self.extenders for name, by_scheduler in one.managed if by_scheduler]
+        if not ignored:
+            return self.profiles
+        return tuple(replace(one, args=_ignoring(one.args, ignored)) for one in self.profiles)
+
+    def check_extenders(self) -> None:
+        """Raise InputError for an extender that could never be asked."""
+        for index, one in enumerate(self.extenders):
+            address_of(one, f"extenders[{index}]")
+
+    def extenders_in_order(self) -> tuple[Extender, ...]:
+        """Return the extenders in the order in which they are asked: those that may be ignored last."""
+        return tuple(sorted(self.extenders, key=lambda one: one.ignorable))
+
     def share_of_nodes(self, profile: ProfileConfiguration) -> int:
         """Return percentageOfNodesToScore for a profile: its own, else that of all; 0: all nodes."""
         own = profile.percentage_of_nodes_to_score
         return self.percentage_of_nodes_to_score if own is None else own
+
+
+def _ignoring(args: Mapping[str, Mapping[str, Any]], names: list[str]) -> Mapping[str, Mapping[str, Any]]:
+    return {**args, "NodeResourcesFit": {**args.get("NodeResourcesFit", {}), "ignoredResources": names}}
 
 
 def _percentage(source: Mapping[str, Any], path: str) -> int | None:

@@ -39,7 +39,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Callable, Protocol, runtime_checkable
 
 from ..model.placement import PlacementRequest
-from ..model.preemption import VictimFacts
+from ..model.preemption import Candidate, VictimFacts
 
 if TYPE_CHECKING:
     from ..cluster.columns import BoolColumn, IntColumn
@@ -165,12 +165,14 @@ class Choice:
 class Nomination:
     """What PostFilter found. `node`: to be nominated, "" if there is none, None to leave the pod's as it is.
 
-    `victims` have to go first, the most important one stands first. `message`: why there is no node.
+    `victims` have to go first, the most important one stands first. `message`: why there is no node. `candidates`: all
+    nodes among which the choice was made, for who has others to ask about them.
     """
 
     node: str | None = None
     victims: tuple[VictimFacts, ...] = ()
     message: str = ""
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True)

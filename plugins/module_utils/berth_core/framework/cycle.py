@@ -26,6 +26,8 @@ from ..model.placement import Placement, PlacementRequest
 from .again import OUT
 from .contract import Code, Filter, Status
 from .diagnosis import Diagnosis, Fix, Refusal, RowNames
+from .extended import NAME as EXTENDER
+from .extended import Extended
 from .kept import Kept, Result, kept_for
 from .layers import Numbers, normalized, passes
 from .nominated import Refused, contested, crowded_out, judge_all
@@ -128,6 +130,7 @@ def place(
     hints: bool = True,
     nominated: Nominated | None = None,
     sample: Sample | None = None,
+    extended: Extended | None = None,
 ) -> Outcome:
     """Choose a node, disks and devices for a request.
 
@@ -136,13 +139,14 @@ def place(
     for ways out, when nothing fits: kube-scheduler's sentence is all that is wanted. `nominated`: pods for which room
     is being made on a node, where they count too (framework/nominated.py); a pod that is nominated itself is placed on
     its node if it fits there, without a look at the others. With `explain` all verdicts are wanted, and it is not.
-    `sample`: how many of the nodes that fit are enough; None: all. Where nodes are named, or with `explain`, all are.
+    `sample`: how many of the nodes that fit are enough; None: all. Where nodes are named, or with `explain` or
+    `extended`, all are. `extended`: what extenders have said of nodes so far; None: there are none for this pod.
     """
-    if not explain and only_node is None and sample is None:
+    if not explain and only_node is None and sample is None and extended is None:
         found = _like_before(profile, snapshot, request, nominated)
         if found is not None:
             return found
-    return _Run(profile, snapshot, request, explain, only_node, hints, nominated, sample).outcome()
+    return _Run(profile, snapshot, request, explain, only_node, hints, nominated, sample, extended).outcome()
 
 
 def _like_before(
@@ -181,8 +185,10 @@ class _Run:
         hints: bool,
         nominated: Nominated | None,
         sample: Sample | None,
+        extended: Extended | None,
     ) -> None:
         self.profile, self.snapshot, self.explain, self.only_node = profile, snapshot, explain, only_node
+        self.extended = extended
         self.hints, self.nominated, self.sample, self.looked_at = hints, nominated, sample, 0
         self.contested = contested(snapshot, request.pod, nominated) if nominated else ints(0)
         self.cycle = Cycle(snapshot, request)
@@ -201,7 +207,7 @@ class _Run:
         itself = self._on_own_node()
         if itself is not None:
             return itself
-        if self.explain or narrowed or self.only_node is not None:
+        if self.explain or narrowed or self.only_node is not None or self.extended is not None:
             return self._asked(narrowed)
         return self._known()
 
@@ -230,7 +236,7 @@ class _Run:
         if self.nominated is None or self.explain or self.only_node is not None:
             return None
         row = self.snapshot.nodes.row_of.get(node)
-        if row is None:
+        if row is None or (self.extended is not None and self.extended.verdict(node) is not None):
             return None
         rows = every_row(row + 1)[row:]
         passed, _refused = judge_all(self.snapshot, self.cycle.request, self._filters, rows)
@@ -320,7 +326,7 @@ class _Run:
         for name, nodes, reason in narrowed:
             rows = self._narrow(rows, name, nodes, reason)
         self._looked_at(rows)
-        rows = self._filter(self._beside_nominated(rows))
+        rows = self._beyond(self._filter(self._beside_nominated(rows)))
         if not len(rows):
             return self._nowhere()
         raws: dict[str, IntColumn] = {}
@@ -339,6 +345,15 @@ class _Run:
         for plugin, status, out in refused:
             self._refuse(plugin, status, out)
         return np.setdiff1d(rows, asked[~passed])
+
+    def _beyond(self, rows: IntColumn) -> IntColumn:
+        """Leave out, and say why, the rows that extenders refuse."""
+        if self.extended is None:
+            return rows
+        for status, refused in list(self.extended.refusals(self.snapshot.nodes.names, rows)):
+            self._refuse(EXTENDER, status, refused)
+            rows = np.setdiff1d(rows, refused)
+        return rows
 
     def _looked_at(self, rows: Sequence[int] | IntColumn) -> None:
         if len(rows) <= FEW:
@@ -383,6 +398,8 @@ class _Run:
             raws[scorer.name] = raw
             scores[scorer.name] = normalized(scorer, self.cycle, rows, raw)
             total += scorer.weight * scores[scorer.name]
+        if self.extended is not None:
+            total += self.extended.totals(self.snapshot.nodes.names, rows)
         return raws, scores, total
 
     def _scores(

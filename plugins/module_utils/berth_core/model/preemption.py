@@ -9,6 +9,7 @@ Read by PodInfo, kept by the snapshot, asked by the plugin DefaultPreemption.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..errors import BerthError
 from .fields import Object, integer, mapping, metadata, objects, string
@@ -16,6 +17,8 @@ from .labels import LabelSelector
 
 NOT_STARTED = "~"
 """The start time of a pod that has not started: later than every time there is."""
+LOWEST_PRIORITY = 1 << 31
+"""Added to each priority that is summed up: else many pods below zero would weigh less than few."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,34 @@ class VictimFacts:
     labels: tuple[tuple[str, str], ...]
     started: str = NOT_STARTED
     preempted: bool = False
+
+
+def importance(pod: VictimFacts) -> tuple[int, str, str, str]:
+    """Return what pods are sorted by, the most important first: by priority, then who has run longest."""
+    return (-pod.priority, pod.started, pod.namespace, pod.name)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A node on which the request fits without these pods, the most important one first.
+
+    `violations`: victims whose budget does not allow it.
+    """
+
+    node: str
+    victims: tuple[VictimFacts, ...]
+    violations: int
+
+    @cached_property
+    def rank(self) -> tuple[int, int, int, int]:
+        """Return how much is lost, first what weighs most."""
+        total = sum(pod.priority + LOWEST_PRIORITY for pod in self.victims)
+        return (self.violations, self.victims[0].priority, total, len(self.victims))
+
+    @cached_property
+    def oldest(self) -> str:
+        """Return when the first of the most important victims started."""
+        return min(pod.started for pod in self.victims if pod.priority == self.victims[0].priority)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ free nothing, for the berth keeps the node, the disks and the devices until it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,9 @@ from ..framework.diagnosis import Diagnosis, Refusal, RowNames
 from ..framework.dry_run import DryRun
 from ..framework.nominated import Refused
 from ..model.fields import integer
+from ..model.preemption import Candidate
 from .args import known_only
-from .victims import Candidate, best, find_victims
+from .victims import best, find_victims
 
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
 
@@ -62,8 +63,7 @@ class DefaultPreemption:
         found, refused = self.candidates(run, offset)
         if not found:
             return Nomination("", message=f"preemption: {_diagnosis(run, refused).summary()}")
-        chosen = min(best(found), key=lambda one: one.node)
-        return Nomination(chosen.node, chosen.victims)
+        return choose(found)
 
     def wanted(self, nodes: int) -> int:
         """Return how many candidates are enough."""
@@ -92,6 +92,14 @@ class DefaultPreemption:
                     if harmless and len(harmless) + len(violating) >= wanted:
                         return harmless + violating, refused
         return harmless + violating, refused
+
+
+def choose(candidates: Sequence[Candidate]) -> Nomination:
+    """Return the candidate that disturbs least; of equal ones the one whose node's name is the smallest."""
+    if not candidates:
+        return Nomination(message="preemption: no candidate node for preemption")
+    chosen = min(best(candidates), key=lambda one: one.node)
+    return Nomination(chosen.node, chosen.victims, candidates=tuple(candidates))
 
 
 def ineligible(run: DryRun) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ..cluster.columns import IntColumn, np
 from ..cluster.trial import Trial
@@ -19,34 +18,9 @@ from ..framework.contract import unresolvable
 from ..framework.dry_run import DryRun
 from ..framework.nominated import Refused, gathered, said_of
 from ..framework.tried import yields_to
-from ..model.preemption import DisruptionBudget, VictimFacts
+from ..model.preemption import Candidate, DisruptionBudget, VictimFacts, importance
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
-LOWEST_PRIORITY = 1 << 31
-"""Added to each priority that is summed up: else many pods below zero would weigh less than few."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A node on which the request fits without these pods, the most important one first.
-
-    `violations`: victims whose budget does not allow it.
-    """
-
-    node: str
-    victims: tuple[VictimFacts, ...]
-    violations: int
-
-    @cached_property
-    def rank(self) -> tuple[int, int, int, int]:
-        """Return how much is lost, first what weighs most."""
-        total = sum(pod.priority + LOWEST_PRIORITY for pod in self.victims)
-        return (self.violations, self.victims[0].priority, total, len(self.victims))
-
-    @cached_property
-    def oldest(self) -> str:
-        """Return when the first of the most important victims started."""
-        return min(pod.started for pod in self.victims if pod.priority == self.victims[0].priority)
 
 
 @dataclass
@@ -59,11 +33,6 @@ class _Node:
     """That many of `waiting`, the first, would violate a budget."""
     victims: list[VictimFacts] = field(default_factory=list)
     violations: int = 0
-
-
-def importance(pod: VictimFacts) -> tuple[int, str, str, str]:
-    """Return what pods are sorted by, the most important first: by priority, then who has run longest."""
-    return (-pod.priority, pod.started, pod.namespace, pod.name)
 
 
 def split_by_budget(
