@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from berth_kube.store import Key
 from berth_scheduler.cluster import Cluster
 from berth_scheduler.disks import LocalDisks
 from berth_scheduler.volumes import Volumes
+from tests.support.watching import watching
 
 pytestmark = pytest.mark.slow
 
@@ -57,18 +57,6 @@ class Attempt:
 
     async def release(self) -> None:
         await self.disks.release(self.binding)
-
-
-@contextlib.asynccontextmanager
-async def watching(cluster: Cluster) -> AsyncIterator[None]:
-    """The watches tell what there is; afterwards they are silent."""
-    task = asyncio.ensure_future(cluster.run())
-    try:
-        await asyncio.wait_for(cluster.wait_synced(), 120)
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from berth_kube.client import KubeClient
 from berth_scheduler.cluster import Cluster
 from berth_scheduler.devices import ResourceClaims
 from tests.daemons.controller.world import until
+from tests.support.watching import watching
 
 pytestmark = pytest.mark.slow
 
@@ -228,9 +229,7 @@ def test_a_device_that_another_claim_has_as_well_is_given_back(world, plane, dev
     async def story() -> None:
         async with KubeClient(config.load(str(plane.kubeconfig))) as client:
             cluster = Cluster(client)
-            watching = asyncio.ensure_future(cluster.run())
-            try:
-                await asyncio.wait_for(cluster.wait_synced(), 120)
+            async with watching(cluster):
                 acting = ResourceClaims(cluster)
                 placement = Placement(node, allocations={uid: allocation})
                 binding = Binding(pod, PlacementRequest(PodInfo.from_manifest(pod)), placement, client)
@@ -239,9 +238,6 @@ def test_a_device_that_another_claim_has_as_well_is_given_back(world, plane, dev
                 assert "allocation" in devices.of("ours")
                 await acting.release(binding)
                 await acting.release(binding)
-            finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
 
     asyncio.run(story())
     assert not {"allocation", "reservedFor"} & set(devices.of("ours"))
