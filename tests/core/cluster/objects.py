@@ -149,6 +149,17 @@ def storage_class(name="local", waits=True, provisioner="kubernetes.io/no-provis
     return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
 
 
+def csi_driver(name="csi.example.com", reports=True) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"storageCapacity": reports}}
+
+
+def capacity(name, node_name=None, size="1Gi", storage_class="made", **more) -> dict[str, Any]:
+    """Of a node; without one, of all."""
+    labels = {"matchLabels": {"kubernetes.io/hostname": node_name}} if node_name else {}
+    meta = {"name": name, "namespace": "kube-system"}
+    return {"metadata": meta, "storageClassName": storage_class, "nodeTopology": labels, "capacity": size, **more}
+
+
 def request(manifest=None, disks=(), devices=(), app="web", ordinal=0, **more) -> PlacementRequest:
     """A request of the replica app-ordinal."""
     manifest = manifest or pod(f"{app}-{ordinal}")

@@ -110,8 +110,21 @@ def volumes(draw) -> dict[str, Any]:
 
 @st.composite
 def claims(draw) -> dict[str, Any]:
-    bound = draw(st.booleans())
-    return make.claim("data-web-0", "1Gi", volume_name="pv0" if bound else "", bound=bound)
+    kind = draw(st.sampled_from(["bound", "waiting", "made"]))
+    if kind == "made":
+        return make.claim("data-web-0", draw(st.sampled_from(["1Gi", "2Gi"])), storage_class="made")
+    return make.claim("data-web-0", "1Gi", volume_name="pv0" if kind == "bound" else "", bound=kind == "bound")
+
+
+@st.composite
+def csi_drivers(draw) -> dict[str, Any]:
+    return make.csi_driver(reports=draw(st.sampled_from([True, True, False])))
+
+
+@st.composite
+def capacities(draw) -> dict[str, Any]:
+    where, size = draw(st.sampled_from([*NODES, None])), draw(st.sampled_from(["0", "1Gi", "2Gi"]))
+    return make.capacity(f"c{draw(st.integers(0, 2))}", where, size, draw(st.sampled_from(["made", "made", "other"])))
 
 
 KINDS: dict[str, Any] = {
@@ -122,8 +135,11 @@ KINDS: dict[str, Any] = {
     "device": devices(),
     "volume": volumes(),
     "claim": claims(),
+    "csi_driver": csi_drivers(),
+    "capacity": capacities(),
 }
-NAMESPACED = ("pod", "berth", "claim")
+NAMESPACED = ("pod", "berth", "claim", "capacity")
+CLASSES = (make.storage_class(), make.storage_class("made", provisioner="csi.example.com"))
 
 
 @st.composite
@@ -143,7 +159,8 @@ class Cluster:
     )
 
     def __post_init__(self) -> None:
-        self.snapshot.upsert_class(make.storage_class())
+        for one in CLASSES:
+            self.snapshot.upsert_class(one)
 
     def apply(self, change: tuple[str, str, dict[str, Any]]) -> None:
         action, kind, found = change
@@ -166,7 +183,9 @@ class Cluster:
             berths=listed["berth"],
             pvs=listed["volume"],
             pvcs=listed["claim"],
-            storage_classes=[make.storage_class()],
+            storage_classes=CLASSES,
+            csi_drivers=listed["csi_driver"],
+            capacities=listed["capacity"],
         )
 
 

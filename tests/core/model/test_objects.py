@@ -6,6 +6,7 @@ import pytest
 
 from berth_core.errors import InputError
 from berth_core.model.berth import BerthRecord
+from berth_core.model.csi_capacity import CapacityInfo, DriverInfo
 from berth_core.model.device import LocalDevice
 from berth_core.model.disk import LocalDisk
 from berth_core.model.node import NodeInfo
@@ -17,8 +18,10 @@ from tests.core.cluster.objects import (
     GI,
     MI,
     berth,
+    capacity,
     claim,
     claim_ref,
+    csi_driver,
     device,
     disk,
     node,
@@ -125,6 +128,59 @@ def test_a_class_and_its_topology():
     assert zoned.allows((("zone", "a"),))
     assert not zoned.allows((("zone", "c"),))
     assert local.allows(())
+
+
+def test_a_class_whose_driver_reports_what_it_can_make():
+    found = [ClassInfo.from_object(storage_class(provisioner=name)) for name in ("csi.example.com", "local.berth.dev")]
+    assert [(one.provisions, one.has_driver) for one in found] == [(True, True), (True, False)]
+    assert not ClassInfo.from_object(storage_class()).has_driver
+
+
+def test_a_claim_without_a_size():
+    bare = claim("data")
+    assert ClaimInfo.from_object(bare).sized
+    bare["spec"]["resources"] = {}
+    assert (ClaimInfo.from_object(bare).sized, ClaimInfo.from_object(bare).request) == (False, 0)
+
+
+def test_a_driver_and_its_capacity():
+    drivers = [csi_driver(), csi_driver(reports=False), {"metadata": {"name": "d"}}]
+    assert [DriverInfo.from_object(one).reports for one in drivers] == [True, False, False]
+    found = CapacityInfo.from_object(capacity("c", "h1", "5Gi"))
+    assert (found.namespace, found.storage_class, found.limit) == ("kube-system", "made", 5 * GI)
+    assert str(found.topology) == "kubernetes.io/hostname=h1"
+    assert CapacityInfo.from_object(capacity("c", nodeTopology=None)).topology is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "limit"),
+    [
+        ({"capacity": "5Gi", "maximumVolumeSize": "1Gi"}, GI),
+        ({"capacity": "1Gi", "maximumVolumeSize": "0"}, 0),
+        ({"capacity": None, "maximumVolumeSize": "1Gi"}, GI),
+        ({"capacity": "1500m"}, 2),
+        ({"capacity": None}, None),
+    ],
+)
+def test_how_large_a_new_volume_may_be(facts, limit):
+    found = CapacityInfo.from_object(capacity("c", **facts))
+    assert (found.limit, found.holds(0)) == (limit, limit is not None)
+    assert not found.holds(GI + 1)
+
+
+@pytest.mark.parametrize(
+    ("read", "manifest", "words"),
+    [
+        (DriverInfo, csi_driver(""), "CSIDriver without metadata.name"),
+        (DriverInfo, csi_driver("d", "yes"), "CSIDriver d: spec.storageCapacity must be true or false"),
+        (CapacityInfo, capacity("c", storageClassName=1), "kube-system/c: storageClassName must be a string"),
+        (CapacityInfo, capacity("c", size="much"), "'much' is not a quantity"),
+        (CapacityInfo, capacity("c", nodeTopology="h1"), "CSIStorageCapacity kube-system/c: nodeTopology must be"),
+    ],
+)
+def test_bad_drivers_and_capacities(read, manifest, words):
+    with pytest.raises(InputError, match=words):
+        read.from_object(manifest)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..model.fields import mapping, objects
-from ..model.volume import ClaimInfo, ClassInfo
+from ..model.volume import LOCAL_PROVISIONER, ClaimInfo, ClassInfo
 from .lock import Holder
 
 Object = Mapping[str, Any]
 
 #: The provisioner of berth's classes. It is the name of a CSIDriver object as well: the stock scheduler looks for
 #: capacity (CSIStorageCapacity) only where a CSIDriver of the provisioner's name says that there is some.
-PROVISIONER = "local.berth.dev"
+PROVISIONER = LOCAL_PROVISIONER
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 #: On a claim: whose work its volume is, written by Kubernetes when it hands the claim over; the second is the old name.

@@ -9,7 +9,7 @@ thousands of nodes costs as many comparisons as there are different values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.labels import Requirement
 from .columns import BoolColumn, IntColumn, ints, np
@@ -100,6 +100,16 @@ class LabelColumns:
         """Return the values of a key; the position is the id."""
         self.ids(key)
         return list(self._ids[key])
+
+    def among(self, keys: Sequence[str], values: Iterable[Sequence[str]], rows: IntColumn) -> BoolColumn:
+        """Return which of the rows have under these keys one of the lists of values, of which there may be thousands.
+
+        One condition after the other would be held against every value of every key.
+        """
+        columns = [self.ids(key)[rows].tolist() for key in keys]
+        wanted = {tuple([self._ids[key].get(value) for key, value in zip(keys, one)]) for one in values}
+        found: BoolColumn = np.array([one in wanted for one in zip(*columns)], dtype=np.bool_)
+        return found
 
     def matches(self, requirement: Requirement, rows: IntColumn) -> BoolColumn:
         """Return which of the rows satisfy the condition."""

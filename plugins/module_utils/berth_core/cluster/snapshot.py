@@ -16,6 +16,7 @@ from typing import Any
 
 from ..model.attachable import Attachment, CsiNode
 from ..model.berth import BerthRecord
+from ..model.csi_capacity import CapacityInfo, DriverInfo
 from ..model.device import LocalDevice
 from ..model.disk import LocalDisk
 from ..model.fields import Object
@@ -61,6 +62,8 @@ PARTS: Mapping[str, str] = {
     "Namespace": "namespaces",
     "CSINode": "csi_nodes",
     "VolumeAttachment": "attachments",
+    "CSIDriver": "csi_drivers",
+    "CSIStorageCapacity": "capacities",
     "Service": "services",
     "ReplicationController": "replication_controllers",
     "ReplicaSet": "replica_sets",
@@ -77,8 +80,8 @@ class Snapshot:
 
     `generation` grows with every change; `layout_generation` when rows move; `topology_generation` when something
     changes that may matter to other nodes' verdicts (replicas, labels, taints); `node_generation` with a change of a
-    node object; `volume_generation` with every change of storage objects; `namespace_generation` with one of a
-    namespace's labels; `budget_generation` with one of a PodDisruptionBudget.
+    node object; `volume_generation` with every change of storage objects but capacity; `namespace_generation` with one
+    of a namespace's labels; `budget_generation` with one of a PodDisruptionBudget.
     """
 
     def __init__(self) -> None:
@@ -126,6 +129,8 @@ class Snapshot:
         namespaces: Objects = (),
         csi_nodes: Objects = (),
         attachments: Objects = (),
+        csi_drivers: Objects = (),
+        capacities: Objects = (),
         services: Objects = (),
         replication_controllers: Objects = (),
         replica_sets: Objects = (),
@@ -149,6 +154,8 @@ class Snapshot:
             (snapshot.upsert_namespace, namespaces),
             (snapshot.upsert_csi_node, csi_nodes),
             (snapshot.upsert_attachment, attachments),
+            (snapshot.upsert_csi_driver, csi_drivers),
+            (snapshot.upsert_capacity, capacities),
             (snapshot.workloads.upsert_service, services),
             (snapshot.upsert_budget, budgets),
             (snapshot.upsert_slice, slices),
@@ -423,6 +430,28 @@ class Snapshot:
         old = self.volumes.detach(name)
         if old is not None:
             self._dirty(old.node_name)
+
+    def upsert_csi_driver(self, driver: Object) -> None:
+        """Add a CSIDriver, or write its new facts."""
+        if self.volumes.capacities.put_driver(DriverInfo.from_object(driver)):
+            self._storage_changed()
+
+    def remove_csi_driver(self, name: str) -> None:
+        """Take a CSIDriver out."""
+        if self.volumes.capacities.remove_driver(name):
+            self._storage_changed()
+
+    # Capacity has a count of changes of its own: storage as a whole would be judged anew with every volume made.
+
+    def upsert_capacity(self, capacity: Object) -> None:
+        """Add a CSIStorageCapacity, or write its new facts."""
+        if self.volumes.capacities.put(CapacityInfo.from_object(capacity)):
+            self.generation += 1
+
+    def remove_capacity(self, namespace: str, name: str) -> None:
+        """Take a CSIStorageCapacity out."""
+        if self.volumes.capacities.remove(namespace, name):
+            self.generation += 1
 
     def _storage_changed(self) -> None:
         self.generation += 1

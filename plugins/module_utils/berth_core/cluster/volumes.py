@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage objects by name: volumes, claims and classes; and what CSI drivers may attach, and have attached, to nodes.
+"""Storage objects by name: volumes, claims and classes; what CSI drivers may attach, have attached, and can make.
 
 Owned by the snapshot, read by the plugins about volumes.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..model.attachable import Attachment
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
+from .capacities import CapacityTable
 
 
 @dataclass
@@ -23,6 +24,7 @@ class VolumeTable:
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     limits: dict[str, dict[str, int]] = field(default_factory=dict)
     """Per node with a CSINode: driver -> how many volumes."""
+    capacities: CapacityTable = field(default_factory=CapacityTable)
     _attachments: dict[str, Attachment] = field(default_factory=dict)
     _attached: dict[str, dict[str, Attachment]] = field(default_factory=dict)
 

@@ -15,6 +15,8 @@ from .fields import Object, mapping, metadata, objects, string, string_map, stri
 from .labels import LabelSelector, NodeSelector
 from .quantity import bytes_
 
+LOCAL_PROVISIONER = "local.berth.dev"
+"""Of berth's own classes, whose volumes are local disks."""
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -79,13 +81,17 @@ class VolumeInfo:
 
 @dataclass(frozen=True)
 class ClaimInfo:
-    """A PersistentVolumeClaim. `request` in bytes. `bound`: to `volume_name`, and the controller has finished."""
+    """A PersistentVolumeClaim. `bound`: to `volume_name`, and the controller has finished.
+
+    `request` in bytes; 0 for one that asks for no size, which is not `sized`.
+    """
 
     namespace: str
     name: str
     uid: str
     storage_class: str
     request: int
+    sized: bool
     access_modes: tuple[str, ...]
     volume_mode: str
     attributes_class: str
@@ -115,6 +121,7 @@ class ClaimInfo:
             uid=string(meta, "uid"),
             storage_class=_class_name(claim, spec),
             request=bytes_(requests.get("storage", 0)),
+            sized="storage" in requests,
             access_modes=strings(spec, "accessModes", f"{where}: spec.accessModes"),
             volume_mode=string(spec, "volumeMode", default="Filesystem"),
             attributes_class=string(spec, "volumeAttributesClassName"),
@@ -161,3 +168,12 @@ class ClassInfo:
         have = dict(labels)
         terms = self.topologies
         return not terms or any(bool(term) and all(have.get(key) in values for key, values in term) for term in terms)
+
+    @property
+    def has_driver(self) -> bool:
+        """Tell whether volumes are made on demand by somebody who may report capacity that is to be believed.
+
+        Berth's own driver reports it for other schedulers. Here LocalDiskFit looks at the disks themselves: they are
+        newer than the objects that the controller makes of them, and say more than a size.
+        """
+        return self.provisions and self.provisioner != LOCAL_PROVISIONER
