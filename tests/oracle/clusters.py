@@ -30,6 +30,7 @@ def case(seed: int) -> Object:
     if rng.random() < 0.05:
         pod["spec"]["nodeName"] = rng.choice(names)
     _features(Random(f"features {seed}"), nodes, pod)
+    drivers, capacities = storage.capacity(Random(f"capacity {seed}"), names, claims)
     return {
         "nodes": nodes,
         "pods": pods,
@@ -38,6 +39,8 @@ def case(seed: int) -> Object:
         "pvcs": claims,
         "storageClasses": _CLASSES,
         "csiNodes": [storage.csi_node(rng, name) for name in names if rng.random() < 0.7],
+        "csiDrivers": drivers,
+        "csiStorageCapacities": capacities,
         "volumeAttachments": storage.attachments(rng, names, volumes),
         **_workloads(rng, pod),
         "pod": pod,
@@ -100,6 +103,11 @@ _CLASSES = [
         "provisioner": "csi.example.com",
         "volumeBindingMode": "WaitForFirstConsumer",
         "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}],
+    },
+    {
+        "metadata": {"name": "vast"},
+        "provisioner": "vast.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
     },
 ]
 

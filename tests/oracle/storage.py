@@ -74,6 +74,52 @@ def attachments(rng: Random, names: list[str], volumes: list[Object]) -> list[Ob
     return found
 
 
+def capacity(rng: Random, names: list[str], claims: list[Object]) -> tuple[list[Object], list[Object]]:
+    """Return drivers and what they report. Half of the claims that wait are made such that it matters to them."""
+    for claim in claims:
+        spec = claim["spec"]
+        if not spec.get("volumeName") and rng.random() < 0.5:
+            spec["storageClassName"] = rng.choice(["made", "vast"])
+            if rng.random() < 0.15:
+                spec["resources"] = {}
+    drivers = []
+    for name in ("csi.example.com", "vast.example.com", "kubernetes.io/no-provisioner"):
+        spec = rng.choice([{"storageCapacity": True}, {"storageCapacity": True}, {"storageCapacity": False}, {}])
+        if rng.random() < 0.85:
+            drivers.append({"metadata": {"name": name}, "spec": spec})
+    return drivers, [_capacity(rng, f"c{index}", names) for index in range(rng.choice([0, 1, 2, 4, 8]))]
+
+
+def _capacity(rng: Random, name: str, names: list[str]) -> Object:
+    """Return one report: for a node, a few, all or none; of what is left, of the largest volume, or of nothing."""
+    zone = {"key": "zone", "operator": rng.choice(["In", "NotIn"]), "values": rng.sample("abc", rng.randint(1, 2))}
+    topologies: list[Object | None] = [
+        {"matchLabels": {HOST: rng.choice(names)}},
+        {"matchLabels": {HOST: rng.choice(names), "zone": rng.choice("abc")}},
+        {"matchLabels": {"zone": rng.choice("abc")}, "matchExpressions": [zone]},
+        {"matchExpressions": [zone]},
+        {
+            "matchExpressions": [
+                {"key": rng.choice(["zone", "disk"]), "operator": rng.choice(["Exists", "DoesNotExist"])}
+            ]
+        },
+        {},
+        None,
+    ]
+    found: Object = {
+        "metadata": {"name": name, "namespace": rng.choice(["default", "kube-system"])},
+        "storageClassName": rng.choice(["made", "made", "vast", "vast", "local", "unknown"]),
+        "nodeTopology": rng.choice(topologies),
+    }
+    # Sizes that are asked for, and a hair beside them: what is not whole counts as the next whole byte.
+    sizes = ["0", "400Mi", "1Gi", "1073741823", "1073741823500m", "2Gi", "5Gi", "100Gi"]
+    if rng.random() < 0.8:
+        found["capacity"] = rng.choice(sizes)
+    if rng.random() < 0.4:
+        found["maximumVolumeSize"] = rng.choice(sizes)
+    return found
+
+
 _ZONE_LABELS: list[Object] = [
     {"topology.kubernetes.io/zone": "a"},
     {"topology.kubernetes.io/zone": "a__b"},

@@ -21,6 +21,7 @@ from berth_core.framework.state import Cycle
 from berth_core.model.placement import PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import DEFAULT_WEIGHTS, make_profile
+from berth_core.plugins.volume_binding import BIND_CONFLICT, NO_VOLUME, NODE_CONFLICT, NOT_ENOUGH_SPACE
 from tests.oracle.clusters import case
 from tests.oracle.conftest import ask
 
@@ -41,6 +42,8 @@ def read(found: dict[str, Any], listed: list[tuple[str, int]] = THEIRS):
         storage_classes=found["storageClasses"],
         namespaces=found["namespaces"],
         csi_nodes=found["csiNodes"],
+        csi_drivers=found["csiDrivers"],
+        capacities=found["csiStorageCapacities"],
         attachments=found["volumeAttachments"],
         services=found["services"],
         replication_controllers=found["replicationControllers"],
@@ -52,7 +55,7 @@ def read(found: dict[str, Any], listed: list[tuple[str, int]] = THEIRS):
 
 
 def status(code: int, reasons: Any) -> dict[str, Any]:
-    return {"code": int(code), "reasons": sorted(reasons)}
+    return {"code": int(code), "reasons": list(reasons)}
 
 
 def opinion(plugin: Any, snapshot: Snapshot, request: PlacementRequest, feasible: list[str]) -> dict[str, Any]:
@@ -94,7 +97,7 @@ def scores(plugin: Any, cycle: Cycle, feasible: list[str]) -> dict[str, Any]:
 
 
 def in_order(said: dict[str, Any]) -> dict[str, Any]:
-    """Return the oracle's opinion with sorted reasons: scalar resources come in no order from its map."""
+    """Return an opinion with sorted reasons."""
     for key in ("preFilter", "preScore"):
         if key in said:
             said[key]["reasons"] = sorted(said[key]["reasons"])
@@ -116,8 +119,10 @@ def test_each_plugin(cases, name):
     for seed, (profile, snapshot, request), answer in cases:
         plugin = next(one for one in profile.plugins if one.name == name)
         # A point that a plugin of ours does not have is one at which kube-scheduler's only prepares.
-        expected = in_order(answer["plugins"][name])
+        expected = answer["plugins"][name]
         got = opinion(plugin, snapshot, request, sorted(answer["totals"]))
+        if name == "NodeResourcesFit":  # scalar resources come in no order from kube-scheduler's map
+            expected, got = in_order(expected), in_order(got)
         if "preFilter" not in got:
             expected.pop("preFilter", None)
         if "preScore" not in got:
@@ -145,7 +150,13 @@ def test_all_together(cases):
 def test_the_clusters_meet_every_rule(cases):
     """Generated clusters prove nothing about a rule that none of them meets."""
     seen: Counter[tuple[str, str]] = Counter()
+    storage: Counter[str] = Counter()
     for _seed, _found, answer in cases:
+        refused = answer["plugins"]["VolumeBinding"].get("filter", {}).values()
+        storage.update({reason for one in refused for reason in one["reasons"]})
+        storage["some have room"] += len({NOT_ENOUGH_SPACE in one["reasons"] for one in refused}) > 1
+        both = [one for one in refused if NOT_ENOUGH_SPACE in one["reasons"] and len(one["reasons"]) > 1]
+        storage["another reason too"] += bool(both)
         for name, said in answer["plugins"].items():
             seen.update((name, f"filter {one['code']}") for one in said.get("filter", {}).values())
             values = list(said.get("score", {}).values())
@@ -169,3 +180,6 @@ def test_the_clusters_meet_every_rule(cases):
     ):
         assert seen[name, "score"] > few, name
     assert seen["VolumeBinding", "pre filter"] > few
+    for reason in (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME, "some have room"):
+        assert storage[reason] > few, reason
+    assert storage["another reason too"]

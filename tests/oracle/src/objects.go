@@ -37,6 +37,7 @@ type cluster struct {
 	StorageClasses         []*storagev1.StorageClass       `json:"storageClasses"`
 	CSINodes               []*storagev1.CSINode            `json:"csiNodes"`
 	CSIDrivers             []*storagev1.CSIDriver          `json:"csiDrivers"`
+	Capacities             []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
 	Attachments            []*storagev1.VolumeAttachment   `json:"volumeAttachments"`
 	Services               []*v1.Service                   `json:"services"`
 	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`
@@ -114,6 +115,7 @@ func fill(factory informers.SharedInformerFactory, c *cluster) error {
 		put(storage.StorageClasses().Informer(), c.StorageClasses),
 		put(storage.CSINodes().Informer(), c.CSINodes),
 		put(storage.CSIDrivers().Informer(), c.CSIDrivers),
+		put(storage.CSIStorageCapacities().Informer(), c.Capacities),
 		put(storage.VolumeAttachments().Informer(), c.Attachments),
 		put(factory.Policy().V1().PodDisruptionBudgets().Informer(), c.Budgets),
 	} {

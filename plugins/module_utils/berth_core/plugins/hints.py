@@ -14,12 +14,14 @@ from typing import Any
 
 from ..framework.contract import Plugin, Requeues
 from ..framework.events import ANY, ASSIGNED_POD, NODE, POD, UNSCHEDULED_POD, Action, Change, ClusterEvent, Wish, Wishes
+from ..model.csi_capacity import volume_limit
 from ..model.node import NodeInfo
 from ..model.pod import PodInfo
 from ..model.requests import PODS
 from ..model.taint import Taint, untolerated
 
 CLAIM, VOLUME, CLASS = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
+DRIVER, CAPACITY = "CSIDriver", "CSIStorageCapacity"
 DEVICE_CLAIM, DEVICE_CLASS, SLICE = "ResourceClaim", "DeviceClass", "ResourceSlice"
 CSI_NODE, ATTACHMENT, DISK, DEVICE, BERTH = "CSINode", "VolumeAttachment", "LocalDisk", "LocalDevice", "Berth"
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -118,6 +120,23 @@ def _own_claim(pod: PodInfo, change: Change) -> bool:
     return meta.get("namespace") == pod.namespace and meta.get("name") in mine
 
 
+def _more_capacity(_pod: PodInfo, change: Change) -> bool:
+    """VolumeBinding: there may be a larger volume than before. Its class and its nodes are never changed."""
+    old, new = (volume_limit(one) if isinstance(one, Mapping) else None for one in (change.old, change.new))
+    return change.old is None or (new is not None and (old is None or new > old))
+
+
+def _unlimited(_pod: PodInfo, change: Change) -> bool:
+    """VolumeBinding: a driver reports its capacity no more, so it is taken to have room everywhere.
+
+    The real hint asks only whether the pod names the driver itself, in a volume without a claim. That is not kept of
+    pods; and one that waits with a claim of the driver's class would sit on until something else happens.
+    """
+    old, new = (one if isinstance(one, Mapping) else {} for one in (change.old, change.new))
+    reported, reports = ((one.get("spec") or {}).get("storageCapacity") is True for one in (old, new))
+    return reported and not reports
+
+
 def _device_claim(pod: PodInfo, change: Change) -> bool:
     """A claim gave its devices back, which others may have had; or one of the pod's own changed what it says."""
     old, new = (one if isinstance(one, Mapping) else {} for one in (change.old, change.new))
@@ -210,6 +229,8 @@ BUILT_IN: Mapping[str, Sequence[Wish]] = {
         _wish(VOLUME, _CHANGED),
         _wish(NODE, _ADD | Action.NODE_LABEL),
         _wish(CSI_NODE, _CHANGED),
+        _wish(DRIVER, Action.UPDATE, _unlimited),
+        _wish(CAPACITY, _CHANGED, _more_capacity),
     ),
     "VolumeRestrictions": (
         _wish(ASSIGNED_POD, _DELETE),

@@ -4,8 +4,8 @@
 """VolumeBinding: a bound claim keeps the pod at its volume; one that waits gets the smallest volume of the node.
 
 Made for local volumes. Claims that the request's local disks are going to fill are not looked at: their volumes do
-not exist yet. Volumes made on demand are taken to fit where the class's topology allows; capacity that a CSI driver
-reports is not looked at.
+not exist yet. Volumes made on demand are taken to fit where the class's topology allows, and where the class's CSI
+driver reports room for them if it reports any; room in berth's own classes is LocalDiskFit's to find.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from ..framework.state import Cycle
 from ..model.pod import ClaimVolume
 from ..model.volume import ClaimInfo, VolumeInfo
 from .claims import claim_not_found, claim_volumes
+from .provisioning import allowed, has_room, limited
 from .rows import all_match
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-_REASONS = (NODE_CONFLICT, BIND_CONFLICT, NO_VOLUME)
-_NODE_CONFLICT, _BIND_CONFLICT, _NO_VOLUME = 1, 2, 4
+_REASONS = (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NO_VOLUME)
+_NODE_CONFLICT, _BIND_CONFLICT, _NOT_ENOUGH_SPACE, _NO_VOLUME = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -74,19 +76,23 @@ class VolumeBinding:
         return MUCH_MORE if cycle.request.pod.inline or claim_volumes(cycle.request) else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
-        """Return the claims and the state of storage: any change to it makes all verdicts stale."""
-        return (cycle.request.pod.namespace, tuple(claim_volumes(cycle.request)), cycle.snapshot.volume_generation)
+        """Return the claims and the state of storage: any change to it makes all verdicts stale.
+
+        Capacity changes much more often. It counts for claims that are held against it, class by class.
+        """
+        volumes = claim_volumes(cycle.request)
+        return (cycle.request.pod.namespace, tuple(volumes), cycle.snapshot.volume_generation, _room(cycle, volumes))
 
     def filter(self, cycle: Cycle, rows: IntColumn) -> Verdict:
-        """Refuse rows that a bound volume cannot be reached from, or that have no volume for a claim that waits."""
+        """Refuse rows that a bound volume cannot be reached from, or that have no volume for a claim that waits.
+
+        A volume that could be made there counts as one that the row has.
+        """
         claims = self._claims(cycle)
         failed = _judge_bound(cycle.snapshot, [one for one in claims if one.bound], rows)
         waiting = [one for one in claims if not one.bound]
         if waiting:
-            match = _Matching(cycle.snapshot, waiting, rows)
-            for position in range(len(rows)):
-                if match.find(position) is None:
-                    failed[position] |= _BIND_CONFLICT
+            failed |= _Matching(cycle.snapshot, waiting, rows).judge()
         kinds, inverse = np.unique(failed, return_inverse=True)
         return Verdict(inverse.astype(np.int64) + 1, (SUCCESS, *(_status(int(kind)) for kind in kinds)))
 
@@ -95,13 +101,21 @@ class VolumeBinding:
         if not claim_volumes(cycle.request):
             return Choice()
         waiting = [one for one in self._claims(cycle) if not one.bound]
-        found = _Matching(cycle.snapshot, waiting, np.array([row], dtype=np.int64)).find(0)
-        return Choice(volumes=found or {})
+        failed, chosen = _Matching(cycle.snapshot, waiting, np.array([row], dtype=np.int64)).find(0)
+        return Choice(volumes={} if failed else chosen)
 
 
 def _status(kind: int) -> Status:
     reasons = [reason for bit, reason in enumerate(_REASONS) if kind >> bit & 1]
     return unresolvable(*reasons) if reasons else SUCCESS
+
+
+def _room(cycle: Cycle, volumes: list[ClaimVolume]) -> Hashable:
+    """Return what has become of the capacity that the claims are held against."""
+    table, namespace = cycle.snapshot.volumes, cycle.request.pod.namespace
+    claims = [table.claims.get((namespace, one.claim)) for one in volumes]
+    classes = {one.storage_class for one in claims if one and not one.bound and limited(cycle.snapshot, one)}
+    return tuple([(name, table.capacities.changes[name]) for name in sorted(classes)])
 
 
 def _problem(cycle: Cycle, volume: ClaimVolume) -> str:
@@ -161,12 +175,24 @@ class _Matching:
         self._candidates = {one: _candidates(snapshot, one) for one in self._claims}
         volumes = {volume for listed in self._candidates.values() for volume in listed}
         self._reach = {volume.name: _reachable(snapshot, volume, rows) for volume in volumes}
+        self._made: dict[ClaimInfo, IntColumn] = {}
 
-    def find(self, position: int) -> dict[str, str] | None:
-        """Return claim -> volume for a row; claims to be provisioned there are not in it. None: the row will not do."""
+    def judge(self) -> IntColumn:
+        """Return per row what it fails by."""
+        if any(self._candidates.values()):
+            return np.array([self.find(position)[0] for position in range(len(self._rows))], dtype=np.int64)
+        failed = ints(len(self._rows))
+        for claim in self._selected:
+            failed[self._rows != self._snapshot.nodes.row_of.get(claim.selected_node or "", -1)] = _BIND_CONFLICT
+        for claim in (*self._selected, *self._claims):
+            failed = np.where(failed == 0, self._provisioned(claim), failed)
+        return failed
+
+    def find(self, position: int) -> tuple[int, dict[str, str]]:
+        """Return what a row fails by, and claim -> volume there; claims to be provisioned are not in it."""
         name = self._snapshot.nodes.names[int(self._rows[position])]
         if any(claim.selected_node != name for claim in self._selected):
-            return None
+            return _BIND_CONFLICT, {}
         chosen: dict[str, str] = {}
         provision = list(self._selected)
         for claim in self._claims:
@@ -175,12 +201,17 @@ class _Matching:
                 provision.append(claim)
             else:
                 chosen[claim.name] = volume.name
-        labels = self._snapshot.nodes.infos[int(self._rows[position])].labels
-        for claim in provision:
-            storage_class = self._snapshot.volumes.classes[claim.storage_class]
-            if not storage_class.provisions or not storage_class.allows(labels):
-                return None
-        return chosen
+        # The first claim that fails has the say, in kube-scheduler's order: those with a node, then the smaller ones.
+        return next((failed for one in provision if (failed := int(self._provisioned(one)[position]))), 0), chosen
+
+    def _provisioned(self, claim: ClaimInfo) -> IntColumn:
+        """Return per row why no volume can be made there for the claim; 0 where one can."""
+        found = self._made.get(claim)
+        if found is None:
+            room = np.where(has_room(self._snapshot, claim, self._rows), 0, _NOT_ENOUGH_SPACE)
+            found = np.where(allowed(self._snapshot, claim, self._rows), room, _BIND_CONFLICT).astype(np.int64)
+            self._made[claim] = found
+        return found
 
     def _smallest(self, claim: ClaimInfo, position: int, taken: set[str]) -> VolumeInfo | None:
         free = [one for one in self._candidates[claim] if one.name not in taken]
