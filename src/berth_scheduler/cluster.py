@@ -53,6 +53,8 @@ def _tables(snapshot: Snapshot) -> dict[Resource, Table]:
         kinds.STORAGE_CLASS: Table(snapshot.upsert_class, snapshot.remove_class),
         kinds.CSI_NODE: Table(snapshot.upsert_csi_node, snapshot.remove_csi_node),
         kinds.VOLUME_ATTACHMENT: Table(snapshot.upsert_attachment, snapshot.remove_attachment),
+        kinds.CSI_DRIVER: Table(snapshot.upsert_csi_driver, snapshot.remove_csi_driver),
+        kinds.CSI_STORAGE_CAPACITY: Table(snapshot.upsert_capacity, snapshot.remove_capacity),
         kinds.LOCAL_DISK: Table(snapshot.upsert_disk, snapshot.remove_disk),
         kinds.LOCAL_DEVICE: Table(snapshot.upsert_device, snapshot.remove_device),
         kinds.BERTH: Table(snapshot.upsert_berth, snapshot.remove_berth),

@@ -66,9 +66,19 @@ def _grouping(item: Obj) -> Obj:
     return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept, "spec": {"selector": selector}}
 
 
+_OF_CAPACITY = ("apiVersion", "kind", "storageClassName", "nodeTopology", "capacity", "maximumVolumeSize")
+
+
+def _capacity(item: Obj) -> Obj:
+    """A driver of local storage has one for each node and class. Its labels and owners tell nothing here."""
+    meta = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    return {**{key: item[key] for key in _OF_CAPACITY if key in item}, "metadata": meta}
+
+
 SLIM: Mapping[Resource, Callable[[Obj], Obj]] = {
     kinds.SERVICE: _grouping,
     kinds.REPLICATION_CONTROLLER: _grouping,
     kinds.REPLICA_SET: _grouping,
     kinds.STATEFUL_SET: _grouping,
+    kinds.CSI_STORAGE_CAPACITY: _capacity,
 }

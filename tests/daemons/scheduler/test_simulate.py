@@ -131,6 +131,25 @@ def test_whose_room_could_be_had(tmp_path: Path) -> None:
     assert "cpu: 3000 of 4000 requested (75.0 %)\n" in done.stdout
 
 
+def test_what_a_driver_reports_that_it_can_make(tmp_path: Path) -> None:
+    driver = {"kind": "CSIDriver", "metadata": {"name": "csi.it"}, "spec": {"storageCapacity": True}}
+    room = {"kind": "CSIStorageCapacity", "metadata": {"name": "c", "namespace": "it"}, "storageClassName": "fast"}
+    room |= {"nodeTopology": {"matchLabels": {"kubernetes.io/hostname": "b"}}, "capacity": "1Gi"}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    documents = [
+        {**CLASS, "provisioner": "csi.it"},
+        driver,
+        node("a"),
+        node("b"),
+        claim("data"),
+        pod("p", volumes=volumes),
+    ]
+    (found,) = answer(tmp_path, documents)["pods"]
+    assert found["why"].startswith("0/2 nodes are available: 2 node(s) did not have enough free storage.")
+    (found,) = answer(tmp_path, [*documents, room])["pods"]
+    assert found["node"] == "b"
+
+
 def test_local_disks_are_given_once(tmp_path: Path) -> None:
     def uses(name: str) -> list[Any]:
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from berth_core.model.csi_capacity import CapacityInfo
 from berth_core.model.node import NodeInfo
+from berth_core.model.resources import CSI_STORAGE_CAPACITY
 from berth_scheduler import slim
 
 
@@ -25,6 +27,16 @@ def node(name, **status):
 def test_what_scheduling_sees_stays():
     for given in (node("n1"), {"metadata": {"name": "bare", "uid": "u", "resourceVersion": "1"}}):
         assert NodeInfo.from_object(slim.nodes()(given)) == NodeInfo.from_object(given)
+
+
+def test_what_scheduling_sees_of_a_capacity_stays():
+    meta = {"name": "c", "namespace": "it", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
+    facts = {"nodeTopology": {"matchLabels": {"zone": "a"}}, "capacity": "1Gi", "maximumVolumeSize": "1Mi"}
+    for more in (facts, {}):
+        given = {"metadata": meta, "storageClassName": "made", **more}
+        kept = slim.SLIM[CSI_STORAGE_CAPACITY](given)
+        assert CapacityInfo.from_object(kept) == CapacityInfo.from_object(given)
+        assert "labels" not in kept["metadata"]
 
 
 def test_a_heartbeat_changes_nothing():

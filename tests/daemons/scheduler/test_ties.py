@@ -91,6 +91,8 @@ def best_nodes(world, pod):
         "namespaces": kinds.NAMESPACE,
         "csi_nodes": kinds.CSI_NODE,
         "attachments": kinds.VOLUME_ATTACHMENT,
+        "csi_drivers": kinds.CSI_DRIVER,
+        "capacities": kinds.CSI_STORAGE_CAPACITY,
         "services": kinds.SERVICE,
         "replication_controllers": kinds.REPLICATION_CONTROLLER,
         "replica_sets": kinds.REPLICA_SET,
