@@ -110,6 +110,8 @@ async def explain(client: KubeClient, options: argparse.Namespace) -> Answer:
         raise InputError(f"namespace {space} has neither a pod nor an app {options.name} (-n names another namespace)")
     if any(what_if.asks_for_devices(DEFAULT_PROFILE, pod) for pod in chosen):
         lists.update(await read(client, what_if.DEVICE_KINDS))
+    if any(what_if.asks_for_capacity(lists, pod) for pod in chosen):
+        lists.update(await read(client, what_if.CAPACITY_KINDS))
     replicas = [_explained(lists, pod) for pod in sorted(chosen, key=lambda one: str(one["metadata"]["name"]))]
     named = {one["name"] for one in replicas}
     replicas += [_without_pod(row) for row in berths if row["name"] not in named]

@@ -78,6 +78,8 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
         pod = _named(lists[kinds.POD.kind], params["pod_name"], params["namespace"])
     if what_if.asks_for_devices(profile, pod):
         lists.update({kind.kind: client.list(kind) for kind in what_if.DEVICE_KINDS})
+    if what_if.asks_for_capacity(lists, pod):
+        lists.update({kind.kind: client.list(kind) for kind in what_if.CAPACITY_KINDS})
     return what_if.judge_pod(profile, what_if.beside(lists, pod), pod, params["replicas"])
 
 

@@ -7,11 +7,24 @@ import pytest
 from berth_core.app.choose import World, choose
 from berth_core.app.claims import PROVISIONER
 from berth_core.app.wanted import parse_app
-from berth_core.app.what_if import Listed, judge_app, judge_pod
+from berth_core.app.what_if import Listed, asks_for_capacity, judge_app, judge_pod
 from berth_core.errors import StateError
 from berth_core.plugins.table import DEFAULT_PROFILE, make_profile
 from tests.core.app.samples import changed
-from tests.core.cluster.objects import GI, berth, claim, claim_ref, container, disk, node, pod, storage_class, taint
+from tests.core.cluster.objects import (
+    GI,
+    berth,
+    capacity,
+    claim,
+    claim_ref,
+    container,
+    csi_driver,
+    disk,
+    node,
+    pod,
+    storage_class,
+    taint,
+)
 
 
 def lists(*nodes, **more):
@@ -88,6 +101,25 @@ def test_a_claim_of_a_local_class_asks_for_a_disk():
     assert again["disks"] == {"v": "d"}, "the same claim has the same disk"
     (second,) = judge_pod(DEFAULT_PROFILE, known, mounting("r", "two"))
     assert (second["fits"], second["local_disks"][0]["fits"]) == (False, False), "one disk, two claims"
+
+
+def test_capacity_is_read_for_claims_that_a_driver_would_fill():
+    classes = [
+        storage_class(),
+        storage_class("made", provisioner="csi.example.com"),
+        storage_class("b", True, PROVISIONER),
+    ]
+    there = claim("there", storage_class="made", volume_name="pv", bound=True)
+    claims = [claim("data", storage_class="made"), claim("still"), claim("disk", storage_class="b"), there]
+    listed = lists(node("a"), node("b"), StorageClass=classes, PersistentVolumeClaim=claims)
+    asked = {
+        name: asks_for_capacity(listed, mounting("p", name)) for name in ("data", "still", "disk", "there", "gone")
+    }
+    assert asked == {"data": True, "still": False, "disk": False, "there": False, "gone": False}
+    assert not asks_for_capacity(listed, pod())
+    more = {"CSIDriver": [csi_driver()], "CSIStorageCapacity": [capacity("c", "b")]}
+    (row,) = judge(mounting("p", "data"), {**listed, **more})
+    assert (row["node"], row["nodes"]["a"]["reasons"]) == ("b", ["node(s) did not have enough free storage"])
 
 
 def test_a_pod_with_a_berth_is_judged_on_its_node_alone():

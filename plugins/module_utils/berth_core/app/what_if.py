@@ -24,9 +24,11 @@ from ..model import resources as kinds
 from ..model.placement import Placement, PlacementRequest
 from ..model.pod import PodInfo
 from ..model.resources import Resource
+from ..model.volume import ClassInfo
 from . import choose
 from .asking import ask
 from .choose import World, object_verdicts
+from .claims import class_of
 from .observed import Object
 from .wanted import AppWanted
 
@@ -39,6 +41,9 @@ KINDS = (
 
 DEVICE_KINDS = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 """Listed where a pod asks for devices (`asks_for_devices`)."""
+
+CAPACITY_KINDS = (kinds.CSI_DRIVER, kinds.CSI_STORAGE_CAPACITY)
+"""Listed where a volume would be made for the pod by a driver that may report capacity (`asks_for_capacity`)."""
 
 
 class Listed:
@@ -60,6 +65,18 @@ class Listed:
 def asks_for_devices(profile: Profile, pod: Object) -> bool:
     """Whether the pod has claims for devices, and the profile a plugin that knows them."""
     return bool(pod["spec"].get("resourceClaims")) and any(one.name == "DynamicResources" for one in profile.plugins)
+
+
+def asks_for_capacity(lists: Mapping[str, Sequence[Object]], pod: Object) -> bool:
+    """Whether a driver would have to make a volume for one of the pod's claims."""
+    if not pod["spec"].get("volumes"):
+        return False
+    info = PodInfo.from_manifest(pod)
+    mine = {(info.namespace, one.claim) for one in info.volumes}
+    read = [ClassInfo.from_object(one) for one in lists[kinds.STORAGE_CLASS.kind]]
+    classes = {one.name for one in read if one.has_driver}
+    claims = [one for one in lists[kinds.PVC.kind] if (one["metadata"]["namespace"], one["metadata"]["name"]) in mine]
+    return any(class_of(one) in classes and not one["spec"].get("volumeName") for one in claims)
 
 
 def beside(lists: Mapping[str, Sequence[Object]], pod: Object) -> Listed:
