@@ -129,12 +129,13 @@ def _plain(folder: Path, docker: Docker, name: str) -> float:
 
 
 def _inventory(folder: Path, name: str) -> Path:
-    """What the scenario says of its localhost, for a cluster of ours with no images but those that are run."""
-    scenario = yaml.safe_load((SCENARIO / "molecule.yml").read_text())
-    variables = scenario["provisioner"]["inventory"]["host_vars"]["localhost"]
-    mine = {"kind_cluster_name": name, "kind_cluster_load": ["pause", "busybox"]}
+    """What all scenarios and this one say of localhost, for a cluster of ours with no images but those that are run."""
+    variables: dict[str, object] = {}
+    for file in (SCENARIO.parent / "config.yml", SCENARIO / "molecule.yml"):
+        variables |= yaml.safe_load(file.read_text())["provisioner"]["inventory"]["host_vars"]["localhost"]
+    variables |= {"kind_cluster_name": name, "kind_cluster_load": ["pause", "busybox"]}
     path = folder / "inventory.yml"
-    path.write_text(yaml.safe_dump({"ungrouped": {"hosts": {"localhost": {**variables, **mine}}}}))
+    path.write_text(yaml.safe_dump({"ungrouped": {"hosts": {"localhost": variables}}}))
     return path
 
 

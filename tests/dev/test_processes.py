@@ -159,6 +159,15 @@ def test_a_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
     assert (precious / "data").read_text() == "mine"
 
 
+def test_what_was_never_made_is_removed_without_a_trace(tmp_path: Path) -> None:
+    """Whoever takes a cluster down holds its lock, which makes the folder."""
+    folder = ClusterDir(tmp_path / "never")
+    for _time in range(2):
+        with folder.lock():
+            folder.remove()
+        assert not folder.path.exists()
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a b", "x" * 64])
 def test_a_name_that_cannot_be_a_folder_is_refused(name: str) -> None:
     with pytest.raises(StateError, match="expected letters"):

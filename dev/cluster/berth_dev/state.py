@@ -105,10 +105,10 @@ class ClusterDir:
             write_atomically(self.path / MARKER, json.dumps({"name": self.name, "token": secrets.token_hex(16)}))
 
     def remove(self) -> None:
-        """Delete the folder. Refuses a folder without our marker, and one with a mount under it."""
+        """Delete the folder. Refuses one that holds more than a lock and not our marker, or a mount."""
         if not self.path.exists():
             return
-        if not self.exists():
+        if not self.exists() and any(entry.name != "lock" for entry in self.path.iterdir()):
             raise StateError(f"{self.path}: has no {MARKER}, so it is no cluster of ours; not removed")
         mounts = mounts_under(self.path)
         if mounts:
