@@ -102,6 +102,10 @@ class KubeClient(Reading):
         """
         self._sender.before_write = check
 
+    def check_write(self) -> None:
+        """Raise what a write would now, for one that goes to somebody else who makes it for us."""
+        self._sender.before_write()
+
     @property
     def server(self) -> str:
         """The server's address, for messages."""

@@ -28,7 +28,7 @@ from berth_core.plugins.hints import wishes_of
 
 from .binding import Actors, DefaultBinder
 from .cluster import Cluster
-from .consulted.extender import HttpExtender, concerned
+from .consulted.extender import HttpExtender
 from .devices import ResourceClaims
 from .disks import LocalDisks
 from .guarded import GuardedGate, guarded_order
@@ -109,7 +109,7 @@ def run_profile(
 def actors_for(running: Running, pod: PodInfo) -> Actors:
     """Who acts for a pod: an extender that binds goes before all Bind plugins."""
     actors = running.actors
-    binders = tuple((str(one), one) for one in concerned(running.extenders, pod) if one.config.bind_verb)
+    binders = tuple((str(one), one) for one in running.extenders if one.config.bind_verb and one.concerns(pod))
     return actors._replace(binds=(*binders, *actors.binds), pre_flights=None) if binders else actors
 
 

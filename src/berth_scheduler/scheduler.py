@@ -35,7 +35,7 @@ from .attempt import Attempt, Decision
 from .binding import Failed, Flight, bundled, carry_out, give_back, nothing_before, tell_bound
 from .bundles import Bundles
 from .cluster import Cluster
-from .consulted.extender import concerned
+from .consulted.extender import judges
 from .consulted.opinions import Whole
 from .consulted.turns import Turns
 from .desk import Desk
@@ -164,7 +164,7 @@ class Scheduler:
         attempt = self.attempt(queued)
         if attempt is None:
             return
-        if attempt.running.extenders and concerned(attempt.running.extenders, queued.pod):
+        if attempt.running.extenders and judges(attempt.running.extenders, queued.pod):
             self._turns.put(queued)
             return
         try:

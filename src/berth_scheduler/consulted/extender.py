@@ -35,9 +35,9 @@ _HEADERS = {"content-type": "application/json", "accept": "application/json", "u
 T = TypeVar("T")
 
 
-def concerned(extenders: Sequence[HttpExtender], pod: PodInfo) -> list[HttpExtender]:
-    """Those that have a word about the pod, in the order of the configuration."""
-    return [one for one in extenders if one.concerns(pod)]
+def judges(extenders: Sequence[HttpExtender], pod: PodInfo) -> list[HttpExtender]:
+    """Those that have a word about where the pod goes, in the order of the configuration."""
+    return [one for one in extenders if one.judges and one.concerns(pod)]
 
 
 class HttpExtender:
@@ -59,6 +59,11 @@ class HttpExtender:
     async def close(self) -> None:
         """Questions under way fail."""
         await self._wire.close()
+
+    @property
+    def judges(self) -> bool:
+        """Whether it has a word about nodes; one that only binds is asked when the choice was made."""
+        return bool(self.config.filter_verb or self.config.prioritize_verb or self.config.preempt_verb)
 
     def concerns(self, pod: PodInfo) -> bool:
         """Whether it has a word about the pod: all pods are its, or those that ask for one of its resources."""
@@ -100,7 +105,11 @@ class HttpExtender:
         return await self._wire.exchange("POST", f"/{verb}", _HEADERS, body, deadline)
 
     async def bind(self, one: Binding) -> Status:
-        """Bind a pod in the place of Bind plugins. SKIP where it fails and may be ignored. Raises ExtenderError."""
+        """Bind a pod in the place of Bind plugins. SKIP where it fails and may be ignored. Raises ExtenderError.
+
+        It is a write, though not our own: who leads no more does not ask for it, and gets what the client raises then.
+        """
+        one.api.check_write()
         try:
             await self.ask(self.config.bind_verb, binding(one.pod, one.placement.node), bound)
         except ExtenderError as exc:

@@ -21,7 +21,7 @@ from berth_core.plugins.default_preemption import choose
 from ..attempt import Attempt, Decision
 from ..desk import Desk
 from ..failures import Failures
-from .extender import HttpExtender, concerned
+from .extender import HttpExtender, judges
 from .messages import ExtenderError
 from .opinions import Whole, elected, heard
 
@@ -85,7 +85,7 @@ class Turns:
 
     async def _turn(self, attempt: Attempt, extended: Extended) -> Extended | None:
         """Ask about nodes that nobody was asked about; None: there were none, and the decision is made."""
-        queued, extenders = attempt.queued, concerned(attempt.running.extenders, attempt.queued.pod)
+        queued, extenders = attempt.queued, judges(attempt.running.extenders, attempt.queued.pod)
         decision = self._decides.decide(attempt, extended if extenders else None)
         if extenders and _unasked(decision, extended):
             assert decision.outcome is not None  # noqa: S101 - some node fits

@@ -6,6 +6,8 @@ ports. Pods that concern no extender are never kept waiting by one.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +17,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_core.config.connections import parse_extenders
+from berth_core.errors import StateError
+from berth_core.framework.binding import Binding
+from berth_core.model.placement import Placement, PlacementRequest
+from berth_core.model.pod import PodInfo
+from berth_kube import config
+from berth_kube.client import KubeClient
+from berth_scheduler.consulted.pool import Pool
 from tests.daemons.controller.world import until
 from tests.daemons.scheduler.extending import Stock
 from tests.daemons.scheduler.others import Answer, Somebody, lets_pass, named, prefers
@@ -205,6 +215,27 @@ def test_an_extender_binds(world: Any, asks: Any, somebody: Any) -> None:
         until(lambda name=name: world.told(name, "Scheduled", f"to {node}"), lambda name=name: world.story_of(name))
         assert len(one.questions("bind", name)) == 1
     assert not one.questions("bind", "plain")
+
+
+def test_who_leads_no_more_has_nothing_bound(plane: Any, world: Any, somebody: Any) -> None:
+    node = world.node("a")
+    pod = world.pod("p", **CONCERNED)
+    one = somebody(bind=lambda _question: {"Error": ""})
+    (configured,) = parse_extenders([one.configuration()])
+
+    def check() -> None:
+        raise StateError("the lease is somebody else's")
+
+    async def story() -> None:
+        async with KubeClient(config.load(str(plane.kubeconfig))) as client, contextlib.aclosing(Pool()) as pool:
+            client.guard_writes(check)
+            (extender,) = pool.take([configured])
+            binding = Binding(pod, PlacementRequest(PodInfo.from_manifest(pod)), Placement(node), client)
+            with pytest.raises(StateError, match="the lease is somebody else's"):
+                await extender.bind(binding)
+
+    asyncio.run(story())
+    assert one.asked == []
 
 
 def test_an_extender_has_a_word_about_victims(world: Any, asks: Any, somebody: Any) -> None:
