@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,6 @@ ROOT = Path(__file__).resolve().parents[2]
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_args: sys.exit(1))  # clusters are taken down also then
     prepare()
-    from .figures import table
     from .ground import Ground, say
 
     benches = known()
@@ -36,19 +36,34 @@ def main(arguments: list[str]) -> int:
     if not chosen or any(not text.startswith("ONLY=") for text in arguments):
         print(f"usage: python -m tests.bench [ONLY=NAME]; the names are {', '.join(benches)}", file=sys.stderr)
         return 2
-    figures = []
-    with Ground() as ground:
-        for name, bench in chosen.items():
-            started = time.monotonic()
-            say(name)
-            figures += bench(ground)
-            say(f"{name} took {time.monotonic() - started:.0f} s")
+    figures: list[Figure] = []
+    failed: list[str] = []
+    try:
+        with Ground() as ground:
+            for name, bench in chosen.items():
+                started = time.monotonic()
+                say(name)
+                try:
+                    figures += bench(ground)
+                except Exception:  # noqa: BLE001 - told, and the others are run
+                    traceback.print_exc()
+                    failed.append(name)
+                say(f"{name} took {time.monotonic() - started:.0f} s")
+    finally:  # what was measured before somebody ended it is not lost
+        _tell(figures)
+    if failed:
+        print(f"FAILED: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _tell(figures: list[Figure]) -> None:
+    from .figures import table
+
     print(table(figures))
     path = ROOT / "build" / "bench.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps([figure.as_json() for figure in figures], indent=2) + "\n")
     print(f"\nwritten to {path.relative_to(ROOT)}")
-    return 0
 
 
 def known() -> dict[str, Bench]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import NoReturn
+
 import pytest
 
+from tests.bench import __main__ as bench
+from tests.bench import ground
 from tests.bench.counting import verb_of
 from tests.bench.figures import Figure, table
 
@@ -30,6 +36,36 @@ def test_table() -> None:
     assert "25.0x" in lines[1]
     assert lines[2].strip() == "a note"
     assert lines[3].split() == ["app/100", "12.346", "-", "-", "s"]
+
+
+class NoGround:
+    """Neither of these benches needs a cluster."""
+
+    def __enter__(self) -> NoGround:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Nothing was made."""
+
+
+def test_what_was_measured_is_told_though_another_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fails(_ground: object) -> NoReturn:
+        raise RuntimeError("no Docker")
+
+    (tmp_path / "build").mkdir()
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    monkeypatch.setattr(bench, "prepare", lambda: None)
+    monkeypatch.setattr(ground, "Ground", NoGround)
+    monkeypatch.setattr(bench, "known", lambda: {"a": lambda _ground: [PEER], "b": fails, "c": lambda _ground: [ALONE]})
+    assert bench.main([]) == 1
+    told = capsys.readouterr()
+    assert "task/info" in told.out
+    assert "app/100" in told.out
+    assert "no Docker" in told.err
+    assert "FAILED: b" in told.err
+    assert [one["name"] for one in json.loads((tmp_path / "build/bench.json").read_text())] == ["task/info", "app/100"]
 
 
 @pytest.mark.parametrize(
