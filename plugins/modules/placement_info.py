@@ -102,6 +102,7 @@ options:
   configuration:
     description:
       - A KubeSchedulerConfiguration whose profile is asked. By default all built-in plugins with their weights.
+      - Its extenders are not asked; what they manage and the scheduler is to ignore is ignored.
     type: dict
   scheduler_name:
     description: Which profile of O(configuration); the first by default.

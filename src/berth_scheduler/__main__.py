@@ -206,7 +206,7 @@ def _profiles(
         one.scheduler_name: run_profile(
             one, files.table, cluster, preempting, settings.mount_root, configuration.share_of_nodes(one), asked
         )
-        for one in configuration.running_profiles()
+        for one in configuration.profiles
     }
 
 

@@ -128,7 +128,7 @@ def test_what_extenders_manage_may_be_ignored_by_the_scheduler():
     }
     found = SchedulerConfiguration.parse(source)
     assert [one.url_prefix for one in found.extenders_in_order()] == ["http://second", "http://first"]
-    (profile,) = found.running_profiles()
+    (profile,) = found.profiles
     asked = pod("p", [container("1", **{"example.com/ours": "3"})])
     snapshot = Snapshot.from_objects(nodes=[node("a")])
     outcome = place(profile.build(), snapshot, PlacementRequest(PodInfo.from_manifest(asked)), hints=False)

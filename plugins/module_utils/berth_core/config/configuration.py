@@ -34,17 +34,25 @@ _CLIENT = ("kubeconfig", "acceptContentTypes", "contentType", "qps", "burst")
 
 @dataclass(frozen=True)
 class ProfileConfiguration:
-    """One profile. `args`: of every plugin that has any, with defaults, as they would stand in the file."""
+    """One profile. `args`: of every plugin that has any, with defaults, as they would stand in the file.
+
+    `ignored`: resources that extenders manage and the scheduler is to ignore. They go before the ignoredResources of
+    NodeResourcesFit.
+    """
 
     scheduler_name: str
     plugins: Arrangement
     args: Mapping[str, Mapping[str, Any]]
     percentage_of_nodes_to_score: int | None = None
+    ignored: tuple[str, ...] = ()
 
     def build(self, table: Registry = TABLE) -> Profile:
         """Make the plugins. Names that the table does not have are left out: the queue and the binder know them."""
+        args = {**self.args}
+        if self.ignored:
+            args["NodeResourcesFit"] = {**args.get("NodeResourcesFit", {}), "ignoredResources": list(self.ignored)}
         made = {
-            name: table.make(name, self.args.get(name), f"pluginConfig[{name}].args")
+            name: table.make(name, args.get(name), f"pluginConfig[{name}].args")
             for name in self.plugins.names
             if name in table.names
         }
@@ -84,10 +92,13 @@ class SchedulerConfiguration:
         client = mapping(source, "clientConnection", "clientConnection")
         only(client, _CLIENT, "clientConnection")
         initial = within(integer(source, "podInitialBackoffSeconds", "", 1), 1, None, "podInitialBackoffSeconds")
+        profiles = _profiles(source, table, EXTENDS if extends is None else extends)
+        extenders = parse_extenders(objects(source, "extenders", "extenders"))
+        ignored = tuple(name for one in extenders for name, by_scheduler in one.managed if by_scheduler)
         return cls(
-            profiles=_profiles(source, table, EXTENDS if extends is None else extends),
+            profiles=tuple(replace(one, ignored=ignored) for one in profiles),
             leader_election=LeaderElection.parse(mapping(source, "leaderElection", "leaderElection")),
-            extenders=parse_extenders(objects(source, "extenders", "extenders")),
+            extenders=extenders,
             parallelism=within(integer(source, "parallelism", "parallelism", 16), 1, None, "parallelism"),
             percentage_of_nodes_to_score=_percentage(source, "") or 0,
             pod_initial_backoff=initial,
@@ -99,16 +110,6 @@ class SchedulerConfiguration:
             ),
             kubeconfig=string(client, "kubeconfig", "clientConnection.kubeconfig"),
         )
-
-    def running_profiles(self) -> tuple[ProfileConfiguration, ...]:
-        """Return the profiles as they run.
-
-        What extenders manage and the scheduler is to ignore goes before NodeResourcesFit's own ignoredResources.
-        """
-        ignored = [name for one in self.extenders for name, by_scheduler in one.managed if by_scheduler]
-        if not ignored:
-            return self.profiles
-        return tuple(replace(one, args=_ignoring(one.args, ignored)) for one in self.profiles)
 
     def check_extenders(self) -> None:
         """Raise InputError for an extender that could never be asked."""
@@ -123,10 +124,6 @@ class SchedulerConfiguration:
         """Return percentageOfNodesToScore for a profile: its own, else that of all; 0: all nodes."""
         own = profile.percentage_of_nodes_to_score
         return self.percentage_of_nodes_to_score if own is None else own
-
-
-def _ignoring(args: Mapping[str, Mapping[str, Any]], names: list[str]) -> Mapping[str, Mapping[str, Any]]:
-    return {**args, "NodeResourcesFit": {**args.get("NodeResourcesFit", {}), "ignoredResources": names}}
 
 
 def _percentage(source: Mapping[str, Any], path: str) -> int | None:
