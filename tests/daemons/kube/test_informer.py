@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from berth_core.errors import ConflictError, GoneError
+from berth_core.errors import ConflictError, GoneError, NotFoundError
 from berth_core.model.resources import CONFIG_MAP, CRD, LEASE, Resource
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer, pause
@@ -368,6 +368,16 @@ def test_a_handler_s_fault_is_its_own(run: Run, connect: Connect, namespace: str
     run(story())
 
 
+async def roots_are_there(client: KubeClient, namespace: str) -> None:
+    """Kubernetes gives every new namespace its ConfigMap kube-root-ca.crt, in its own time."""
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(NotFoundError):
+                await client.get(CONFIG_MAP, "kube-root-ca.crt", namespace)
+                return
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize("faulty", [False, True])
 def test_an_empty_cache_is_filled_at_once(run: Run, connect: Connect, namespace: str, faulty: bool) -> None:
     """Who takes a list as a whole is told so, and of each only where it fails; what comes later is an addition."""
@@ -376,6 +386,7 @@ def test_an_empty_cache_is_filled_at_once(run: Run, connect: Connect, namespace:
         async with connect() as client:
             for name in ("a", "b"):
                 await client.create(CONFIG_MAP, config_map(namespace, name, x="1"))
+            await roots_are_there(client, namespace)
             informer = Informer(client, CONFIG_MAP, namespace, limit=1)
             lists: list[list[str]] = []
             added: list[str] = []
