@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from berth_core.cluster.snapshot import Snapshot
@@ -37,22 +37,22 @@ class Whole:
 
     client: KubeClient
     _nodes: Informer | None = None
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _task: asyncio.Task[None] | None = None
 
-    async def pod(self, info: PodInfo) -> Obj | None:
+    async def pod(self, which: PodInfo | VictimFacts) -> Obj | None:
         """The pod as it is now; None: it is gone."""
         try:
-            found = await self.client.get(kinds.POD, info.name, info.namespace)
+            found = await self.client.get(kinds.POD, which.name, which.namespace)
         except NotFoundError:
             return None
         found["metadata"].pop("managedFields", None)
-        return found if found["metadata"]["uid"] == info.uid else None
+        return found if found["metadata"]["uid"] == which.uid else None
 
     async def nodes(self, names: Sequence[str]) -> list[Obj]:
         """Those that are there. A cache of them is filled when somebody asks for the first time."""
         if self._nodes is None:
             self._nodes = Informer(self.client, kinds.NODE)
-            self._tasks.add(asyncio.ensure_future(self._nodes.run()))
+            self._task = asyncio.ensure_future(self._nodes.run())
         await self._nodes.wait_synced()
         found = (self._nodes.get(name) for name in names)
         return [node for node in found if node is not None]
@@ -60,19 +60,14 @@ class Whole:
     async def victims(self, candidates: Sequence[Candidate]) -> dict[str, Obj]:
         """By uid. Those that are gone by now are left out."""
         wanted = {pod.uid: pod for one in candidates for pod in one.victims}
-        found: dict[str, Obj] = {}
-        for uid, pod in wanted.items():
-            try:
-                found[uid] = await self.client.get(kinds.POD, pod.name, pod.namespace)
-            except NotFoundError:
-                continue
-        return found
+        found = {uid: await self.pod(pod) for uid, pod in wanted.items()}
+        return {uid: pod for uid, pod in found.items() if pod is not None}
 
     async def stop(self) -> None:
         """The cache is kept no longer."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
 
 async def heard(

@@ -22,8 +22,10 @@ from berth_core.errors import StateError
 from berth_core.framework.binding import Binding
 from berth_core.model.placement import Placement, PlacementRequest
 from berth_core.model.pod import PodInfo
+from berth_core.model.preemption import Candidate, VictimFacts
 from berth_kube import config
 from berth_kube.client import KubeClient
+from berth_scheduler.consulted.opinions import Whole
 from berth_scheduler.consulted.pool import Pool
 from tests.daemons.controller.world import until
 from tests.daemons.scheduler.extending import Stock
@@ -265,6 +267,18 @@ def test_an_extender_has_a_word_about_victims(world: Any, asks: Any, somebody: A
         assert world.get_pod("fills-a") is not None
     finally:
         world.api.delete(priority, high)
+
+
+def test_a_victim_that_was_replaced_is_no_victim(plane: Any, world: Any) -> None:
+    meta = world.pod("p")["metadata"]
+    there, replaced = (VictimFacts(world.name, "p", uid, 0, ()) for uid in (meta["uid"], "of the one before"))
+
+    async def story() -> list[str]:
+        async with KubeClient(config.load(str(plane.kubeconfig))) as client:
+            gone = VictimFacts(world.name, "gone", "u", 0, ())
+            return list(await Whole(client).victims([Candidate("a", (there, replaced, gone), 0)]))
+
+    assert asyncio.run(story()) == [meta["uid"]]
 
 
 def test_over_tls_with_a_verified_certificate(world: Any, asks: Any, somebody: Any, tmp_path: Path) -> None:
