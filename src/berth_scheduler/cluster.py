@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
+from berth_core.app import capacity
 from berth_core.cluster.snapshot import Snapshot
 from berth_core.cluster.workloads import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
 from berth_core.errors import BerthError, TimeoutExpired
@@ -77,6 +78,8 @@ def _nobody(_change: Change) -> None:
     """Before somebody listens."""
 
 
+#: One for each node and class, which changes with every disk that is locked, and which nobody here would look at.
+_LABELS = {kinds.CSI_STORAGE_CAPACITY: capacity.OF_OTHERS}
 #: Not served by Kubernetes before 1.34: there are no such claims then.
 _OPTIONAL = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 
@@ -93,7 +96,8 @@ class Cluster:
         self._has_pods = only is None or kinds.POD in only
         self._tables = {kind: table for kind, table in _tables(self.snapshot).items() if only is None or kind in only}
         self._informers = {
-            kind: Informer(client, kind, transform=SLIM.get(kind), optional=kind in _OPTIONAL) for kind in self._tables
+            kind: Informer(client, kind, labels=_LABELS.get(kind), transform=SLIM.get(kind), optional=kind in _OPTIONAL)
+            for kind in self._tables
         }
         self.nodes = Informer(client, kinds.NODE, transform=nodes())
         self.pods = Informer(

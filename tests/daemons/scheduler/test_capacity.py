@@ -5,10 +5,16 @@ No driver runs: what its provisioner would do, the test does.
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_kube import config
+from berth_kube.client import KubeClient
+from berth_scheduler.cluster import Cluster
 from tests.daemons.controller.world import until
+from tests.support.watching import watching
 
 pytestmark = pytest.mark.slow
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -93,3 +99,20 @@ def test_more_room_and_a_driver_that_reports_no_more(world, start, driver):
     world.api.patch(kinds.CSI_DRIVER, driver, None, {"spec": {"storageCapacity": False}})
     provision(world, driver, "more", node)
     assert world.placed("second") == [node]
+
+
+def test_what_our_own_controller_reports_is_not_kept(world, plane, driver):
+    """There is one for each node and class, and each lock of a disk changes one: LocalDiskFit knows better."""
+    node = world.node()
+    report(world, node, "1Gi")
+    ours = {"name": "ours", "namespace": world.name, "labels": {"app.kubernetes.io/managed-by": "berth-controller"}}
+    world.api.create(kinds.CSI_STORAGE_CAPACITY, {"metadata": ours, "storageClassName": world.name, "capacity": "1Gi"})
+
+    async def story():
+        async with KubeClient(config.load(str(plane.kubeconfig))) as client:
+            cluster = Cluster(client)
+            async with watching(cluster):
+                kept = [one["metadata"] for one in cluster.all(kinds.CSI_STORAGE_CAPACITY)]
+                return [meta["name"] for meta in kept if meta["namespace"] == world.name]
+
+    assert asyncio.run(story()) == [node]

@@ -24,6 +24,8 @@ from .wanted import MANAGED_LABEL
 Object = Mapping[str, Any]
 #: On the objects that are ours to change and to remove.
 SELECTOR = f"{MANAGED_LABEL}=berth-controller"
+#: All others: our own are for other schedulers, and tell ours less than the disks themselves.
+OF_OTHERS = f"{MANAGED_LABEL}!=berth-controller"
 
 
 class Changes(NamedTuple):
