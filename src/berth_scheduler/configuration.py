@@ -94,9 +94,7 @@ class Configurations:
 
     def _parse(self, source: Mapping[str, Any]) -> SchedulerConfiguration:
         found = SchedulerConfiguration.parse(source, self.table, self._extends)
-        for profile in found.profiles:
-            profile.build(self.table)
-        found.check_extenders()
+        found.check(self.table)
         return replace(found, leader_election=self._election(found, source.get("leaderElection") or {}))
 
     def _election(self, found: SchedulerConfiguration, given: Mapping[str, Any]) -> Any:

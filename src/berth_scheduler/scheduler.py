@@ -164,7 +164,7 @@ class Scheduler:
         attempt = self.attempt(queued)
         if attempt is None:
             return
-        if attempt.running.extenders and judges(attempt.running.extenders, queued.pod):
+        if judges(attempt.running.extenders, queued.pod):
             self._turns.put(queued)
             return
         try:

@@ -59,11 +59,15 @@ class Parts:
         return found
 
 
+def _identity(item: Obj) -> Obj:
+    return {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+
+
 def _grouping(item: Obj) -> Obj:
     """Nothing reads the status of what only groups pods."""
-    kept = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
     selector = (item.get("spec") or {}).get("selector")
-    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": kept, "spec": {"selector": selector}}
+    meta = _identity(item)
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": meta, "spec": {"selector": selector}}
 
 
 _OF_CAPACITY = ("apiVersion", "kind", "storageClassName", "nodeTopology", "capacity", "maximumVolumeSize")
@@ -71,8 +75,7 @@ _OF_CAPACITY = ("apiVersion", "kind", "storageClassName", "nodeTopology", "capac
 
 def _capacity(item: Obj) -> Obj:
     """A driver of local storage has one for each node and class. Its labels and owners tell nothing here."""
-    meta = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
-    return {**{key: item[key] for key in _OF_CAPACITY if key in item}, "metadata": meta}
+    return {**{key: item[key] for key in _OF_CAPACITY if key in item}, "metadata": _identity(item)}
 
 
 SLIM: Mapping[Resource, Callable[[Obj], Obj]] = {

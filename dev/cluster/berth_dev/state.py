@@ -95,9 +95,15 @@ class ClusterDir:
         """True when the folder is there and is a cluster of ours."""
         return (self.path / MARKER).is_file()
 
+    def _somebody_elses(self) -> bool:
+        """Something is there that is not ours. Whoever holds our lock has made the folder with it, and no more."""
+        if self.exists() or not self.path.exists():
+            return False
+        return not self.path.is_dir() or any(entry.name != "lock" for entry in self.path.iterdir())
+
     def create(self) -> None:
         """Make the folder (0700) and its parts. Raises StateError for a folder that holds something else."""
-        if self.path.is_dir() and not self.exists() and any(p.name != "lock" for p in self.path.iterdir()):
+        if self._somebody_elses():
             raise StateError(f"{self.path}: is not empty and has no {MARKER}, so is no cluster of ours; name another")
         for part in (self.path, self.path / "run", self.path / "log", self.path / "data"):
             part.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,7 +114,7 @@ class ClusterDir:
         """Delete the folder. Refuses one that holds more than a lock and not our marker, or a mount."""
         if not self.path.exists():
             return
-        if not self.exists() and any(entry.name != "lock" for entry in self.path.iterdir()):
+        if self._somebody_elses():
             raise StateError(f"{self.path}: has no {MARKER}, so it is no cluster of ours; not removed")
         mounts = mounts_under(self.path)
         if mounts:

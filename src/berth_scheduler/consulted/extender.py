@@ -43,8 +43,6 @@ def judges(extenders: Sequence[HttpExtender], pod: PodInfo) -> list[HttpExtender
 class HttpExtender:
     """Made inside a running loop, and closed there."""
 
-    name = "Extender"
-
     def __init__(self, config: Extender) -> None:
         self.config = config
         at = address_of(config, str(self))

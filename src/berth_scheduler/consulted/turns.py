@@ -8,11 +8,10 @@ as it is then; nodes that came to fit meanwhile are asked about, too.
 from __future__ import annotations
 
 import asyncio
-import heapq
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, Protocol
 
-from berth_core.cluster.snapshot import Snapshot
 from berth_core.framework.contract import Nomination
 from berth_core.framework.extended import Extended
 from berth_core.framework.queue import QueuedPod
@@ -47,24 +46,20 @@ class Turns:
 
     def __init__(self, desk: Desk, failures: Failures, whole: Whole, decides: Decides) -> None:
         self._desk, self._failures, self._whole, self._decides = desk, failures, whole, decides
-        self._line: list[tuple[Any, int, QueuedPod]] = []
+        self._line: asyncio.PriorityQueue[tuple[Any, int, QueuedPod]] = asyncio.PriorityQueue()
         self._number = count()
-        self._news = asyncio.Event()
 
     def put(self, queued: QueuedPod) -> None:
         """Stand in line."""
         key = self._desk.queue.rules.sort_key(queued.pod, queued.queued_at)
-        heapq.heappush(self._line, (key, next(self._number), queued))
-        self._news.set()
+        self._line.put_nowait((key, next(self._number), queued))
 
     async def run(self) -> None:
         """Until cancelled."""
         try:
             while True:
-                while not self._line:
-                    self._news.clear()
-                    await self._news.wait()
-                await self._one(heapq.heappop(self._line)[2])
+                _key, _number, queued = await self._line.get()
+                await self._one(queued)
         finally:
             await self._whole.stop()
 
@@ -87,11 +82,11 @@ class Turns:
         """Ask about nodes that nobody was asked about; None: there were none, and the decision is made."""
         queued, extenders = attempt.queued, judges(attempt.running.extenders, attempt.queued.pod)
         decision = self._decides.decide(attempt, extended if extenders else None)
-        if extenders and _unasked(decision, extended):
-            assert decision.outcome is not None  # noqa: S101 - some node fits
+        names = _to_ask(decision, extended) if extenders else ()
+        if names:
             pod = await self._whole.pod(queued.pod)
             if pod is not None:
-                return await heard(extenders, self._whole, pod, decision.outcome.feasible, extended)
+                return await heard(extenders, self._whole, pod, names, extended)
             self._desk.queue.done(queued.pod.uid)  # gone: the watch is about to tell it
             return None
         if extenders and decision.nomination.candidates:
@@ -105,7 +100,7 @@ class Turns:
 
     async def _elected(self, extenders: list[HttpExtender], attempt: Attempt, found: Nomination) -> Nomination:
         """The choice among the nodes on which room could be made, with what extenders say of them."""
-        snapshot: Snapshot = self._desk.cluster.snapshot
+        snapshot = self._desk.cluster.snapshot
         pod = await self._whole.pod(attempt.queued.pod)
         if pod is None:
             return found
@@ -115,8 +110,10 @@ class Turns:
             return Nomination(message=f"preemption: {exc.message}")
 
 
-def _unasked(decision: Decision, extended: Extended) -> bool:
+def _to_ask(decision: Decision, extended: Extended) -> Sequence[str]:
+    """The nodes that fit, where nobody was asked about one of them: scores may be relative. Else none."""
     outcome = decision.outcome
     if extended.closed or outcome is None or outcome.placement is None:
-        return False
-    return not extended.asked.issuperset(outcome.feasible)
+        return ()
+    names = outcome.feasible
+    return () if extended.asked.issuperset(names) else names

@@ -10,8 +10,6 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 Obj = dict[str, Any]
-#: Scores of an extender go from 0 to here; kube-scheduler multiplies them by ten and by the weight.
-HIGHEST = 10
 
 
 class Refused(Exception):

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from berth_core.app.asking import Ask, ask
 from berth_core.errors import BerthError, StateError
 from berth_core.framework.cycle import Outcome, place
+from berth_core.framework.extended import HIGHEST
 from berth_core.framework.profile import Profile
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import make_profile
 
 from ..cluster import Cluster
 from .holds import Holds
-from .messages import HIGHEST, Asked, Obj, Preempting, filtered, preempted, prioritized
+from .messages import Asked, Obj, Preempting, filtered, preempted, prioritized
 
 #: Everything else kube-scheduler decides itself.
 PROFILE = make_profile("extender", weights=(("LocalDiskFit", 1), ("LocalDeviceFit", 1)))

@@ -84,9 +84,7 @@ def configuration(wanted: Wanted) -> tuple[Object, list[str]]:
 def _parsed(document: Mapping[str, Any], outside: Sequence[str]) -> SchedulerConfiguration:
     table = TABLE.extended((name, _made_there) for name in sorted(set(outside)))
     found = SchedulerConfiguration.parse(document, table, {**EXTENDS, **dict.fromkeys(outside, _OUTSIDE)})
-    for profile in found.profiles:
-        profile.build()
-    found.check_extenders()
+    found.check()
     return found
 
 

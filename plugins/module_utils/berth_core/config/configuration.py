@@ -111,8 +111,10 @@ class SchedulerConfiguration:
             kubeconfig=string(client, "kubeconfig", "clientConnection.kubeconfig"),
         )
 
-    def check_extenders(self) -> None:
-        """Raise InputError for an extender that could never be asked."""
+    def check(self, table: Registry = TABLE) -> None:
+        """Raise InputError for a plugin that cannot be made, and for an extender that could never be asked."""
+        for profile in self.profiles:
+            profile.build(table)
         for index, one in enumerate(self.extenders):
             address_of(one, f"extenders[{index}]")
 

@@ -4,22 +4,23 @@
 """Where an extender is, and how it is known: its `urlPrefix` and `tlsConfig`, taken apart.
 
 kube-scheduler finds out with the first pod; here a wrong one is refused with its path when the file is read, by front
-ends that call `SchedulerConfiguration.check_extenders`. `parse` takes what kube-scheduler takes.
+ends that call `SchedulerConfiguration.check`. `parse` takes what kube-scheduler takes.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import InputError
+from ..model.fields import boolean, string
 from .connections import Extender
 from .reading import only, wrong
 
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/?#@:\[\]\s]+)(?::([0-9]{1,5}))?(/[^?#\s]*)?")
-_TEXTS = ("serverName", "certFile", "keyFile", "caFile", "certData", "keyData", "caData")
+_KINDS = ("cert", "key", "ca")
+_TEXTS = ("serverName", *(f"{kind}File" for kind in _KINDS), *(f"{kind}Data" for kind in _KINDS))
 
 
 class Pem(NamedTuple):
@@ -50,29 +51,23 @@ def address_of(extender: Extender, path: str) -> Address:
         raise wrong(f"{path}.urlPrefix", "http(s)://HOST[:PORT][/PATH]", extender.url_prefix)
     tls, where = dict(extender.tls), f"{path}.tlsConfig"
     only(tls, ("insecure", *_TEXTS), where)
-    for field in _TEXTS:
-        if not isinstance(tls.get(field, ""), str):
-            raise wrong(f"{where}.{field}", "a text", tls[field])
-    insecure = tls.get("insecure", False)
-    if not isinstance(insecure, bool):
-        raise wrong(f"{where}.insecure", "true or false", insecure)
-    trust, cert, key = (_pem(tls, kind, where) for kind in ("ca", "cert", "key"))
+    name, *pems = (string(tls, field, f"{where}.{field}") for field in _TEXTS)
+    cert, key, trust = (_pem(*one, f"{where}.{kind}Data") for kind, one in zip(_KINDS, zip(pems[:3], pems[3:])))
+    insecure = boolean(tls, "insecure", f"{where}.insecure")
     if insecure and trust is not None:
         raise InputError(f"{where}: expected an authority or insecure, got both", field=where)
     if (cert is None) != (key is None):
         raise InputError(f"{where}: expected a certificate with its key, got one of them", field=where)
     pair = (cert, key) if cert is not None and key is not None else None
-    name = str(tls.get("serverName", ""))
     prefix = (found[4] or "").rstrip("/")
     return Address(found[2].strip("[]"), port, prefix, found[1] == "https", name, insecure, trust, pair)
 
 
-def _pem(tls: Mapping[str, Any], kind: str, path: str) -> Pem | None:
+def _pem(file: str, data: str, path: str) -> Pem | None:
     """Data goes before a file, as in kube-scheduler."""
-    data, file = tls.get(f"{kind}Data"), tls.get(f"{kind}File")
     if not data:
         return Pem(file, None) if file else None
     try:
         return Pem(None, base64.b64decode(data, validate=True))
     except ValueError as exc:
-        raise InputError(f"{path}.{kind}Data: expected base64: {exc}", field=f"{path}.{kind}Data") from exc
+        raise InputError(f"{path}: expected base64: {exc}", field=path) from exc

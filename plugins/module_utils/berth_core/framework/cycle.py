@@ -350,7 +350,7 @@ class _Run:
         """Leave out, and say why, the rows that extenders refuse."""
         if self.extended is None:
             return rows
-        for status, refused in list(self.extended.refusals(self.snapshot.nodes.names, rows)):
+        for status, refused in self.extended.refusals(self.snapshot.nodes.names, rows):
             self._refuse(EXTENDER, status, refused)
             rows = np.setdiff1d(rows, refused)
         return rows

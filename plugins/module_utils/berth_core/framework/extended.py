@@ -18,8 +18,9 @@ from .contract import MAX_SCORE, Status, unschedulable
 
 NAME = "Extender"
 """What refused, in the words of the queue. Anything that changes may convince it."""
-SCALE = MAX_SCORE // 10
-"""Extenders rate from 0 to 10."""
+HIGHEST = 10
+"""Extenders rate from 0 to here."""
+SCALE = MAX_SCORE // HIGHEST
 NOT_ASKED = unschedulable("node(s) had room only after the extenders were asked")
 
 
