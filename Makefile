@@ -14,7 +14,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 # `make unit ARGS=-x`: more arguments for pytest. Each target leaves its results for the closing count of `make test`.
 PYTEST = $(BIN)/pytest --junitxml=build/junit/$@.xml $(ARGS)
 # Tests on clusters wait more than they compute: several files at a time, each worker with clusters of its own.
-WORKERS ?= 3
+WORKERS ?= 2
 # Real processes on a machine that does other things too: what fails is run once more, and named (docs/decisions/0020).
 AGAIN = --reruns 1 --reruns-delay 5
 SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile
@@ -41,8 +41,8 @@ venv-matrix:
 	@python3 tools/venv.py .venv-matrix requirements-matrix.txt
 
 # --- checks that need no cluster -------------------------------------------------------------------------------------------
-# The files of a commit at a path that Ansible's own tools accept.
-TREE := build/tree/ansible_collections/berth/stateful
+# The files of a commit at a path that Ansible's own tools accept; each target has its own, for they run side by side.
+TREE = build/tree-$@/ansible_collections/berth/stateful
 
 .PHONY: lint lint-python lint-go lint-yaml
 lint: lint-python lint-yaml lint-go ## style, types, layers: ruff, mypy, import-linter, yamllint, go vet
@@ -60,24 +60,27 @@ lint-yaml: venv-lint
 lint-go: venv
 	@$(BIN)/python tools/go_vet.py
 
-.PHONY: unit
+.PHONY: unit explore
 unit: venv venv-lint ## tests of the pure core, of the glue and of the tools: no cluster
 	$(PYTEST) tests/core tests/unit tests/tools
+
+explore: venv ## property tests with new examples, again and again, for MINUTES (5): each round prints the seed that repeats it
+	@$(BIN)/python tools/explore.py --minutes $(or $(MINUTES),5)
 
 # The name that ansible-test of the pinned ansible-core looks for; a real get-pip script that is there already is left alone.
 GET_PIP := $(HOME)/.ansible/test/cache/get_pip_24_2.py
 
 # ansible-lint looks into the home's collections first, where molecule leaves a copy of this one as it was then.
-ALONE := ANSIBLE_HOME="$(CURDIR)/build/ansible"
+ALONE = ANSIBLE_HOME="$(CURDIR)/build/ansible-$@"
 
 .PHONY: sanity
 sanity: venv venv-lint ## ansible-test sanity (no ignore file) and ansible-lint's production profile
-	@python3 tools/snapshot.py build/tree
+	@python3 tools/snapshot.py build/tree-$@
 	@[ -s "$(GET_PIP)" ] || install -D -m 0644 tools/get_pip.py "$(GET_PIP)"
 	cd $(TREE) && PATH="$(CURDIR)/$(BIN):$(CURDIR)/$(LINT):$$PATH" ansible-test sanity --color no --truncate 0 \
 		--python "$$($(CURDIR)/$(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-	@rm -rf build/ansible
-	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" $(ALONE) \
+	@rm -rf build/ansible-$@
+	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree-$@" $(ALONE) \
 		ansible-lint --offline --strict --nocolor --profile production
 
 INSTALLED := build/collection/installed
@@ -88,8 +91,8 @@ agent: venv ## the node agent as one file, build/berth-agent.pyz
 
 .PHONY: collection
 collection: venv venv-lint ## build the tarball, install it into an empty path, read its documentation from there, galaxy-importer
-	@python3 tools/snapshot.py build/tree
-	@rm -rf build/ansible build/collection && mkdir -p build/collection
+	@python3 tools/snapshot.py build/tree-$@
+	@rm -rf build/ansible-$@ build/collection && mkdir -p build/collection
 	$(BIN)/ansible-galaxy collection build $(TREE) --output-path build/collection
 	ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/$(INSTALLED) $(BIN)/ansible-galaxy collection install build/collection/berth-stateful-*.tar.gz --collections-path $(INSTALLED) --offline
 	@$(BIN)/python tools/installed_docs.py $(INSTALLED)
@@ -97,23 +100,27 @@ collection: venv venv-lint ## build the tarball, install it into an empty path, 
 		python -m galaxy_importer.main berth-stateful-*.tar.gz 2>&1 | tee importer.log
 	@! grep -E '^(WARNING|ERROR)' build/collection/importer.log
 
-.PHONY: docs docs-site
+.PHONY: pages docs docs-site
+pages: venv # what the pages take from the code
+	$(BIN)/python tools/generated_docs.py
+
 docs: venv venv-lint ## what the pages take from the code; check and render the plugins' documentation; the changelog
 	$(BIN)/python tools/generated_docs.py
-	@python3 tools/snapshot.py build/tree
+	@python3 tools/snapshot.py build/tree-$@
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=all .
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-changelog lint
 	@rm -rf build/docs && mkdir -m 0700 build/docs
-	PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree" \
+	PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree-$@" \
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 docs-site: venv venv-lint ## the documentation as a site, build/site/html: every link leads somewhere; how many examples are checked
-	@python3 tools/snapshot.py build/site-tree
-	PATH="$(CURDIR)/$(LINT):$$PATH" $(LINT)/python tools/docs_site.py build/site-tree build/site
+	@python3 tools/snapshot.py build/tree-$@
+	PATH="$(CURDIR)/$(LINT):$$PATH" $(LINT)/python tools/docs_site.py build/tree-$@ build/site
 	@$(BIN)/python -m tests.support.pages
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
-.PHONY: cluster oracle dev apiserver daemons vm chaos integration molecule
+DAEMONS := agent controller kube scheduler
+.PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) vm chaos integration molecule
 cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 
@@ -126,8 +133,10 @@ dev: venv ## tests of the development cluster itself, its virtual machine left o
 apiserver: venv venv-bench ## tests against the real control plane, beside kubernetes.core too
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/apiserver
 
-daemons: venv ## tests of the agent, the controller and the scheduler, on the real control plane and on real hosts (as root)
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) --ignore=tests/daemons/vm --ignore=tests/daemons/chaos tests/daemons
+daemons: $(DAEMONS:%=daemons-%) ## tests of the agent, the controller, their client and the scheduler, on real hosts (as root)
+
+$(DAEMONS:%=daemons-%): daemons-%: venv
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/$*
 
 vm: venv cluster ## the virtual machine with NVMe and SCSI disks, and the agent in it (as root); ROLE=1: the role's upgrade there, too
 	$(BIN)/berth-dev vm build
@@ -143,35 +152,35 @@ molecule: venv venv-lint ## molecule: every role, what it refuses too, on one de
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule destroy
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test $(if $(ONLY),--scenario-name $(ONLY),--all --exclude kind --exclude kind_upgrade)
 
-.PHONY: kind test-kind
-test-kind: venv venv-lint ## tests/kind, molecule's kind and kind_upgrade (as root): Docker, the node image (minutes once), all of it away
+.PHONY: kind kind-image
+kind-image: venv ## Docker, and the node image of kind (as root; minutes once, cached per user)
 	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
 	$(BIN)/berth-dev kind image
+
+kind: venv venv-lint kind-image ## tests/kind, molecule's kind and kind_upgrade on it (as root), all of it away again
 	$(PYTEST) $(AGAIN) tests/kind
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind_upgrade
-
-kind: venv ## test-kind where the node image is cached; else one line
-	@if $(BIN)/berth-dev kind image --cached; then $(MAKE) test-kind; \
-		else echo "kind: NOT RUN, the node image is not cached; make test-kind makes it and runs"; fi
 
 .PHONY: matrix
 matrix: venv-matrix ## every supported ansible-core with the Pythons of its controller, and the oldest packages; ONLY='unit(2.16, 3.10)'
 	.venv-matrix/bin/nox $(if $(ONLY),-s '$(ONLY)')
 
 # --- everything --------------------------------------------------------------------------------------------------------
-.PHONY: test bench demo demo-play demo-down
-# The virtual machine is emulated by one core and waits a lot: what computes on the other meanwhile minds it least.
-test: ## all checks and tests; KEEP_GOING=1 does not stop at the first failure
-	@python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) \
-		deps venv venv-lint lint-python lint-yaml unit cluster 'vm&' sanity collection docs docs-site lint-go oracle molecule \
-		dev apiserver wait daemons integration kind chaos
+.PHONY: check test bench demo demo-play demo-down
+STAGES = python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) $(if $(FULL),--full)
+
+check: ## what to run for every change, without a cluster: style, types, layers, unit tests, generated pages
+	@$(STAGES) --set check
+
+test: ## all checks and tests, less what was green on the same files; FULL=1 runs that too; KEEP_GOING=1 goes on after a failure
+	@$(STAGES) --set test
 
 bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))
 
 demo: ## from nothing to a three-replica app on real disks: environment, cluster, playbooks/quickstart.yml
-	@python3 tools/stages.py deps venv cluster demo-play
+	@$(STAGES) deps venv cluster demo-play
 
 # What a user runs, with the environment's own Ansible.
 demo-play: venv
@@ -184,7 +193,7 @@ demo-down: venv ## remove the demo's cluster and everything that it put on the m
 .PHONY: demo-kind demo-kind-play demo-kind-down
 demo-kind: ## from nothing to a kind cluster of real and fake nodes (as root): agents, scheduler, an app on real disks, the page
 	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
-	@python3 tools/stages.py deps venv cluster demo-kind-play
+	@$(STAGES) deps venv cluster demo-kind-play
 
 demo-kind-play: venv
 	ANSIBLE_CALLBACK_PLUGINS=tools/callback_plugins ANSIBLE_CALLBACKS_ENABLED=play_times \

@@ -38,7 +38,7 @@ NEEDED = ("jmespath", "kubernetes", "numpy", "PyYAML")
 LOWEST = ("ansible-core==2.16.19", "jmespath==1.0.0", "kubernetes==24.2.0", "numpy==1.23.2", "PyYAML==6.0")
 #: What the tests need beside it, and no more: the daemons have one Python, and their tests one environment.
 TESTS = (
-    *("pytest", "pytest-rerunfailures", "pytest-xdist", "hypothesis", "markdown-it-py"),
+    *("pytest", "pytest-rerunfailures", "pytest-timeout", "pytest-xdist", "hypothesis", "markdown-it-py"),
     *("cryptography", "h11", "prometheus-client"),
 )
 

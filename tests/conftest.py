@@ -6,6 +6,8 @@ pytest reads me. I start nothing: the fixtures of the development cluster live i
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import json
 import os
 import sys
 from pathlib import Path
@@ -15,9 +17,9 @@ import pytest
 
 COLLECTIONS = Path(sys.prefix) / "collections"
 
-# One checkout gives one answer; BERTH_HYPOTHESIS=explore looks for new examples instead and keeps what it finds.
+# One checkout gives one answer; `make explore` looks for new examples instead, with a seed for each round.
 hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+hypothesis.settings.register_profile("explore", deadline=None, derandomize=False, max_examples=300, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("BERTH_HYPOTHESIS", "fixed"))
 
 pytest_plugins = ["berth_dev.pytest_plugin"] if importlib.util.find_spec("berth_dev") else []
@@ -64,10 +66,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in again:
         terminalreporter.section(report.nodeid, "-")
         terminalreporter.line(report.longreprtext)
-    _leave(terminalreporter.config, [report.nodeid for report in again])
+    _leave(terminalreporter, [report.nodeid for report in again])
 
 
-def _leave(config: pytest.Config, again: list[str]) -> None:
-    """Beside the JUnit file, which knows last results only; tools/stages.py reads it."""
-    if config.option.xmlpath:
-        Path(config.option.xmlpath).with_suffix(".again").write_text("".join(f"{name}\n" for name in again))
+def _leave(reporter: pytest.TerminalReporter, again: list[str]) -> None:
+    """Beside the JUnit file, which knows last results and sums only; tools/proving/results.py reads both."""
+    if not reporter.config.option.xmlpath:
+        return
+    stage = Path(reporter.config.option.xmlpath)
+    stage.with_suffix(".again").write_text("".join(f"{name}\n" for name in again))
+    stage.with_suffix(".times.json").write_text(json.dumps(_times(reporter)))
+
+
+def _times(reporter: pytest.TerminalReporter) -> list[tuple[str, float, float, float]]:
+    """Seconds of set-up, call and tear-down of every test, all tries together."""
+    seconds: dict[str, dict[str, float]] = {}
+    for report in itertools.chain.from_iterable(reporter.stats.values()):
+        if isinstance(report, pytest.TestReport) and report.when:
+            phases = seconds.setdefault(report.nodeid, {"setup": 0.0, "call": 0.0, "teardown": 0.0})
+            phases[report.when] += report.duration
+    return [(test, *(round(phases[when], 2) for when in phases)) for test, phases in seconds.items()]

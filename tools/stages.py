@@ -1,134 +1,183 @@
-"""Run make targets one after the other, time each, and end with one table: `make test` and `make demo` are this.
+"""Run make targets, time each, and end with one table: `make test`, `make check` and `make demo` use this.
 
-    python3 tools/stages.py [--keep-going] lint 'vm&' unit sanity wait integration
+    python3 tools/stages.py deps venv cluster demo-play          one after the other; stops at the first failure
+    python3 tools/stages.py --set test [--keep-going] [--full]   a set of tools/stages.ini, in two lanes
 
-As in a shell, a target with & runs beside those that follow, and `wait` waits for it, as the end does; its output is
-printed when it has ended. Stops at the first target that fails, and lets those beside it end. Test results are read
-from the JUnit files that the targets leave in build/junit; every skipped test is named at the end, and every one that
-failed and was run again. I decide nothing about what a target does.
+A stage of a set that was green on exactly the same inputs is not run again, unless --full is given: the table says
+PROVED then, by which commit, with how many tests. Test results are read from the files that the targets leave in
+build/junit. The table, the slowest tests and the counts are printed, and kept in build/times.json and build/flaky.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
-import dataclasses
+import fcntl
+import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import time
-import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-JUNIT = pathlib.Path("build/junit")
+from proving import inputs, proofs, reads, report, results, runner, table
 
-
-@dataclasses.dataclass
-class Stage:
-    """One target's run: seconds of wall time and make's exit status."""
-
-    target: str
-    seconds: float
-    status: int
-
-
-@dataclasses.dataclass
-class Results:
-    """What pytest left: numbers of tests, (name, reason) of those that were skipped, and which failed at first."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    again: list[str] = dataclasses.field(default_factory=list)
+TABLE = pathlib.Path("tools/stages.ini")
+LOCK = pathlib.Path("build/.stages.lock")
+#: Arguments that change what a stage proves. With one of them no proof is used, and none is kept.
+PARTIAL = (
+    "AGAIN",
+    "ARGS",
+    "BERTH_HYPOTHESIS",
+    "BERTH_KUBECONFIG",
+    "BERTH_VM",
+    "MINUTES",
+    "ONLY",
+    "PYTEST_ADDOPTS",
+    "SEED",
+)
 
 
-def read_results(folder: pathlib.Path) -> Results:
-    """Count over all files of a folder."""
-    results = Results()
-    for path in sorted(folder.glob("*.xml")):
-        # Written by our own pytest a moment ago.
-        for case in ET.parse(path).iter("testcase"):  # noqa: S314
-            skip = case.find("skipped")
-            if case.find("failure") is not None or case.find("error") is not None:
-                results.failed += 1
-            elif skip is not None:
-                results.skipped.append((f"{case.get('classname')}::{case.get('name')}", skip.get("message", "")))
-            else:
-                results.passed += 1
-    for path in sorted(folder.glob("*.again")):
-        results.again += path.read_text(encoding="utf-8").splitlines()
-    return results
+class Proving:
+    """The hooks of the runner: what is proved already is not run, and what was green is written down."""
+
+    def __init__(self, full: bool) -> None:
+        self.store = proofs.Store(proofs.default_path())
+        self.paths = inputs.files_of_the_tree()
+        self.programs = inputs.programs()
+        self.full = full
+        self.trouble = _reason_against()
+        self._digests: dict[str, str] = {}
+
+    def before(self, stage: table.Stage) -> runner.Run | None:
+        """The proof of an earlier run as this one's result, where there is one."""
+        reads.FOLDER.mkdir(parents=True, exist_ok=True)
+        reads.file_of(stage.name).unlink(missing_ok=True)
+        if not stage.inputs or self.trouble:
+            return None
+        digest = self._digests[stage.name] = self._digest(stage)
+        proof = None if self.full else self.store.find(stage.name, digest)
+        if proof is None:
+            return None
+        tests = f"{proof.tests} tests, " if proof.tests else ""
+        detail = f"at {proof.commit}, {tests}{proof.seconds:.0f} s, {proof.date}"
+        return runner.Run(stage.name, "PROVED", detail=detail)
+
+    def after(self, stage: table.Stage, run: runner.Run) -> runner.Run:
+        """Count a stage's tests, and keep a proof if it was green on what its inputs still are."""
+        counted = results.of_stage(stage.name)
+        if counted.tests and run.result == "ok":
+            run.detail = f"{counted.tests} tests"
+        if not stage.inputs:
+            return run
+        foreign = reads.undeclared(stage.name, stage.inputs, self.paths)
+        if foreign and run.result == "ok":
+            more = f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""
+            run.result = "FAILED"
+            run.detail = f"it reads {', '.join(foreign[:5])}{more}: add them to [{stage.name}] inputs in {TABLE}"
+        digest = self._digests.get(stage.name)
+        if run.result == "ok" and counted.green and digest is not None and digest == self._digest(stage):
+            today = time.strftime("%Y-%m-%d", time.gmtime())
+            self.store.keep(stage.name, digest, proofs.Proof(commit(), today, round(run.seconds, 1), counted.tests))
+        return run
+
+    def _digest(self, stage: table.Stage) -> str:
+        return inputs.digest(stage.name, stage.inputs, self.paths, self.programs)
 
 
-def summary(stages: list[Stage], seconds: float, results: Results) -> str:
-    """The closing table. ``seconds``: of wall time, for all of them."""
-    lines = [f"{'stage':<16} {'seconds':>8}  result"]
-    lines += [f"{s.target:<16} {s.seconds:>8.1f}  {'ok' if s.status == 0 else 'FAILED'}" for s in stages]
-    lines.append(f"{'total':<16} {seconds:>8.1f}")
-    if results.passed or results.failed or results.skipped:
-        lines.append(f"tests: {results.passed} passed, {results.failed} failed, {len(results.skipped)} skipped")
-    lines += [f"  skipped {name}: {reason}" for name, reason in results.skipped]
-    lines += [f"  FLAKY: failed at first, and was run again: {name}" for name in results.again]
-    return "\n".join(lines)
+def commit() -> str:
+    """The commit that is checked out; with a + where the work tree differs from it."""
+    command = ["git", "describe", "--always", "--exclude=*", "--dirty=+"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return done.stdout.decode().strip() or "unknown"
 
 
-def run(target: str) -> Stage:
-    """Run one target with this process's own output and no input."""
-    print(f"\n=== {target}", flush=True)
+def _reason_against() -> str:
+    """Why no proof counts in this run; empty where they do."""
+    given = [name for name in PARTIAL if os.environ.get(name)]
+    # `make test ARGS=-x` hands what was given to its own makes in MAKEFLAGS, behind two dashes.
+    _, _, overrides = os.environ.get("MAKEFLAGS", "").partition("-- ")
+    given += [name for name in PARTIAL if any(word.startswith(f"{name}=") for word in overrides.split())]
+    if given:
+        return f"{given[0]} is set: every stage runs, and no proof is kept"
+    return "" if inputs.files_of_the_tree() else "not a git checkout: every stage runs, and no proof is kept"
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One run of a set at a time in a checkout: they would share environments and results."""
+    LOCK.parent.mkdir(exist_ok=True)
+    with open(LOCK, "a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read().strip() or "unknown"
+            sys.exit(f"process {holder} runs the stages of this checkout already; wait for it, or use another clone")
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        # Stages do not inherit the lock: what one of them leaves running must not keep the next run out.
+        os.set_inheritable(lock.fileno(), False)
+        yield
+
+
+def run_plain(targets: list[str]) -> list[runner.Run]:
+    """Targets one after the other, with their output as it comes; none begins after a failure."""
+    runs: list[runner.Run] = []
+    for target in targets:
+        print(f"\n=== {target}", flush=True)
+        runs.append(runner.call(target))
+        if runs[-1].result == "FAILED":
+            break
+    return runs
+
+
+def run_set(chosen: table.Set, keep_going: bool, full: bool) -> int:
+    """A whole set. Returns the exit status."""
     start = time.monotonic()
-    status = subprocess.call(["make", target], stdin=subprocess.DEVNULL)
-    return Stage(target, time.monotonic() - start, status)
-
-
-def run_beside(target: str) -> tuple[Stage, bytes]:
-    """The same, with its output kept."""
-    start = time.monotonic()
-    with tempfile.TemporaryFile() as output:
-        status = subprocess.call(["make", target], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        seconds = time.monotonic() - start
-        output.seek(0)
-        return Stage(target, seconds, status), output.read()
-
-
-def run_all(targets: list[str], keep_going: bool) -> list[Stage]:
-    """The stages in the order in which they ended; none is begun after one has failed, unless ``keep_going``."""
-    stages: list[Stage] = []
-    beside: list[concurrent.futures.Future[tuple[Stage, bytes]]] = []
-
-    def gather() -> None:
-        for each in beside:
-            stage, output = each.result()
-            print(f"\n=== {stage.target}, which ran beside others", flush=True)
-            sys.stdout.buffer.write(output)
-            stages.append(stage)
-        beside.clear()
-
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        for target in targets:
-            if target == "wait":
-                gather()
-            elif target.endswith("&"):
-                print(f"\n=== {target[:-1]} begins, beside the next ones", flush=True)
-                beside.append(pool.submit(run_beside, target[:-1]))
-            else:
-                stages.append(run(target))
-            if any(stage.status for stage in stages) and not keep_going:
-                break
-        gather()
-    return stages
+    results.clear()
+    runs = run_plain(list(chosen.first))
+    proving = Proving(full)
+    if not any(run.result == "FAILED" for run in runs):
+        for line in filter(None, (proving.trouble, proving.store.trouble)):
+            print(f"proofs: {line}", flush=True)
+        runs += runner.Lanes(chosen.stages, runner.Hooks(proving.before, proving.after), keep_going).run()
+    else:
+        runs += [runner.Run(stage.name, "NOT RUN", detail=f"{runs[-1].stage} failed") for stage in chosen.stages]
+    seconds, slowest = time.monotonic() - start, results.slowest(report.SLOWEST)
+    total = results.Results()
+    for stage in chosen.stages:
+        total.add(results.of_stage(stage.name))
+    report.write(runs, seconds, slowest, total)
+    parts = (report.table(runs, seconds), report.slow_tests(slowest), report.closing(runs, total))
+    print("\n" + "\n\n".join(part for part in parts if part), flush=True)
+    flaky = len(total.again) > report.TOLERATED
+    return int(flaky or any(run.result == "FAILED" for run in runs))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("targets", nargs="+")
-    parser.add_argument("--keep-going", action="store_true", help="run the other targets also after one has failed")
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--set", metavar="NAME", help=f"run a set of {TABLE}")
+    parser.add_argument("--keep-going", action="store_true", help="begin further stages of a set after one has failed")
+    parser.add_argument("--full", action="store_true", help="run what is proved already, too")
     options = parser.parse_args()
-    for leftover in (*JUNIT.glob("*.xml"), *JUNIT.glob("*.again")):
-        leftover.unlink()
-    start = time.monotonic()
-    stages = run_all(options.targets, options.keep_going)
-    print("\n" + summary(stages, time.monotonic() - start, read_results(JUNIT)), flush=True)
-    return int(any(stage.status for stage in stages))
+    if bool(options.targets) == bool(options.set):
+        parser.error("name targets, or one --set")
+    if options.targets:
+        start = time.monotonic()
+        runs = run_plain(options.targets)
+        print("\n" + report.table(runs, time.monotonic() - start), flush=True)
+        return int(any(run.result == "FAILED" for run in runs))
+    try:
+        sets = table.read(TABLE)
+    except table.TableError as error:
+        parser.error(str(error))
+    if options.set not in sets:
+        parser.error(f"--set {options.set}: no such set; there are {', '.join(sorted(sets))}")
+    with alone():
+        return run_set(sets[options.set], options.keep_going, options.full)
 
 
 if __name__ == "__main__":

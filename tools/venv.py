@@ -18,6 +18,9 @@ import sys
 CANDIDATES = ("python3", "python3.13", "python3.12", "python3.11")
 OLDEST, NEWEST = (3, 11), (3, 13)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Says which files a stage of `make test` reads; only there, where the variable is set.
+READS = os.path.join(ROOT, "tools", "berth_reads.py")
+READS_LINE = 'import os; os.environ.get("BERTH_READS") and __import__("berth_reads")\n'
 
 
 def version_of(python: str) -> tuple[int, ...] | None:
@@ -81,8 +84,18 @@ def install(venv: str, requirements: str, editable: bool) -> None:
         subprocess.check_call([find_python(), "-m", "venv", venv])
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
     subprocess.check_call([*pip, "--requirement", requirements])
+    watch_reads(python)
     if editable:
         subprocess.check_call([*pip, "--no-build-isolation", "--no-deps", "--editable", ROOT])
+
+
+def watch_reads(python: str) -> None:
+    """Put the module that notes what is opened where every process of the environment imports it at its start."""
+    ask = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = subprocess.run(ask, stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+    shutil.copy(READS, packages)
+    with open(os.path.join(packages, "berth_reads.pth"), "w", encoding="utf-8") as handle:
+        handle.write(READS_LINE)
 
 
 def main() -> None:
@@ -91,7 +104,7 @@ def main() -> None:
     parser.add_argument("requirements")
     parser.add_argument("--editable", action="store_true", help="install this project too, and link the collection")
     options = parser.parse_args()
-    inputs = [options.requirements, os.path.abspath(__file__)]
+    inputs = [options.requirements, os.path.abspath(__file__), READS]
     if options.editable:
         inputs.append(os.path.join(ROOT, "pyproject.toml"))
     # The location is part of it: a moved or copied environment has the old path in its scripts.

@@ -78,7 +78,7 @@ def _possible(name: str) -> bool:
         say(f"{name}: NOT RUN, {error}")
         return False
     if not image.cached():
-        say(f"{name}: NOT RUN, the node image is not cached; make test-kind makes it")
+        say(f"{name}: NOT RUN, the node image is not cached; make kind-image makes it")
     return image.cached()
 
 

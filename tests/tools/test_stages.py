@@ -1,9 +1,11 @@
-"""The closing table of `make test` counts what ran and hides no skip and no failure."""
+"""`make test`: lanes, the closing table, and proofs that are kept. Real makes, in a project of their own."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,58 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """
 good:
-\t@mkdir -p build/junit && cp results.xml build/junit/good.xml && echo tests/a.py::one > build/junit/good.again
+\t@mkdir -p build/junit && cp results.xml build/junit/good.xml && echo ran >> good.ran
+flaky:
+\t@mkdir -p build/junit && cp green.xml build/junit/flaky.xml && cat again > build/junit/flaky.again
 bad:
-\t@exit 3
+\t@echo what went wrong; exit 3
+kept:
+\t@mkdir -p build/junit && cp green.xml build/junit/kept.xml && echo ran >> kept.ran; \\
+\techo '[["tests/a.py::one", 0.5, 2.0, 0.25]]' > build/junit/kept.times.json
+reads:
+\t@echo other.txt > "$$BERTH_READS"
 slow:
-\t@echo begun; while [ ! -e ran ]; do sleep 0.05; done; echo ended; exit 3
+\t@while [ ! -e go ]; do sleep 0.05; done
+opens:
+\t@touch go
 never:
-\t@touch ran
+\t@touch never
+"""
+TABLE = """
+[sets]
+good = | good
+kept = | kept
+flaky = | flaky
+bad = | bad never
+ordered = | good later
+beside = | slow opens
+reads = | reads
+first = bad | good
+[groups]
+some = green.xml in/
+[good]
+lane = compute
+[kept]
+lane = compute
+inputs = @some !in/not
+[flaky]
+lane = compute
+inputs = again
+[bad]
+lane = wait
+[never]
+lane = wait
+after = bad
+[later]
+lane = wait
+after = good
+[slow]
+lane = compute
+[opens]
+lane = wait
+[reads]
+lane = wait
+inputs = Makefile
 """
 RESULTS = """<testsuites><testsuite>
 <testcase classname="tests.a" name="one"/>
@@ -25,13 +72,38 @@ RESULTS = """<testsuites><testsuite>
 <testcase classname="tests.b" name="three"><skipped message="needs root"/></testcase>
 </testsuite></testsuites>
 """
+GREEN = '<testsuites><testsuite><testcase classname="tests.a" name="one"/></testsuite></testsuites>'
+
+
+def git(project: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=test", "-c", "user.email=test@example.org")
+    subprocess.run(["git", "-C", str(project), *who, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "Makefile").write_text(MAKEFILE)
-    (tmp_path / "results.xml").write_text(RESULTS)
-    return tmp_path
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with stages of its own, and a user's cache folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("MAKEFLAGS", "BERTH_READS", "ARGS", "ONLY"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "project"
+    for name, text in {
+        "Makefile": MAKEFILE,
+        "tools/stages.ini": TABLE,
+        "results.xml": RESULTS,
+        "green.xml": GREEN,
+        "again": "tests/a.py::one\n",
+        "in/put": "1",
+        "in/not": "1",
+        "other.txt": "1",
+        ".gitignore": "build/\n*.ran\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "one")
+    return folder
 
 
 def stages(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,49 +111,235 @@ def stages(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
 
+def store(project: Path) -> Path:
+    return project.parent / "cache" / "berth-proofs" / "proofs.json"
+
+
+def runs(project: Path, name: str) -> int:
+    """How often a stage's recipe has run."""
+    path = project / f"{name}.ran"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
 def test_counts_and_names_skips(project: Path) -> None:
-    answer = stages(project, "good")
-    assert answer.returncode == 0
-    assert "tests: 1 passed, 1 failed, 1 skipped" in answer.stdout
+    answer = stages(project, "--set", "good")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "\ntests: 1 passed, 1 failed, 1 skipped\n" in answer.stdout
     assert "skipped tests.b::three: needs root" in answer.stdout
-    assert "FLAKY: failed at first, and was run again: tests/a.py::one" in answer.stdout
 
 
-def test_stops_at_the_first_failure(project: Path) -> None:
+def test_plain_targets_stop_at_the_first_failure(project: Path) -> None:
     answer = stages(project, "bad", "never")
     assert answer.returncode == 1
-    assert "FAILED" in answer.stdout
-    assert not (project / "ran").exists()
+    assert "FAILED make's status 2" in answer.stdout
+    assert not (project / "never").exists()
 
 
-def test_keeps_going_when_asked_and_still_fails(project: Path) -> None:
-    answer = stages(project, "--keep-going", "bad", "never")
+def test_what_did_not_run_says_why(project: Path) -> None:
+    answer = stages(project, "--set", "bad")
     assert answer.returncode == 1
-    assert (project / "ran").exists()
+    assert "NOT RUN never: " in answer.stdout
+    assert "what went wrong" in answer.stdout, "the output of a stage that failed is printed"
+    assert not (project / "never").exists()
+
+
+def test_what_comes_after_a_failed_stage_does_not_run_either_way(project: Path) -> None:
+    answer = stages(project, "--keep-going", "--set", "bad")
+    assert answer.returncode == 1
+    assert "NOT RUN never: bad did not end well" in answer.stdout
+    assert not (project / "never").exists()
+
+
+def test_a_failure_of_the_ground_ends_the_run(project: Path) -> None:
+    answer = stages(project, "--keep-going", "--set", "first")
+    assert answer.returncode == 1
+    assert "NOT RUN good: bad failed" in answer.stdout
+    assert runs(project, "good") == 0
+
+
+def test_what_needs_root_and_has_none_is_not_run(project: Path) -> None:
+    table = project / "tools/stages.ini"
+    table.write_text(table.read_text() + "needs = root\n")
+    # The test's own user may be root: the question for it is answered as for anybody else.
+    script = (
+        "import os, sys; os.geteuid = lambda: 1000; sys.path.insert(0, sys.argv.pop(1)); import stages; stages.main()"
+    )
+    command = [sys.executable, "-c", script, str(ROOT / "tools"), "--set", "reads"]
+    answer = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    assert "NOT RUN reads: it needs root" in answer.stdout
+
+
+def test_lanes_run_side_by_side(project: Path) -> None:
+    answer = stages(project, "--set", "beside")
+    assert answer.returncode == 0, "slow ends only when the stage behind it has run meanwhile"
 
 
 def test_results_of_an_earlier_run_do_not_count(project: Path) -> None:
     leftover = project / "build" / "junit" / "old.xml"
     leftover.parent.mkdir(parents=True)
     leftover.write_text(RESULTS)
-    assert "1 passed, 1 failed, 1 skipped" in stages(project, "good").stdout
+    assert "1 passed, 1 failed, 1 skipped" in stages(project, "--set", "good").stdout
     assert not leftover.exists()
 
 
-def test_what_runs_beside_is_told_when_it_has_ended(project: Path) -> None:
-    answer = stages(project, "--keep-going", "slow&", "never", "wait", "good")
-    assert answer.returncode == 1, "its failure is one of the whole run"
-    told = [answer.stdout.index(word) for word in ("=== never", "begun\nended", "=== good")]
-    assert told == sorted(told)
+def test_times_are_kept_and_printed(project: Path) -> None:
+    answer = stages(project, "--set", "kept")
+    assert "2.0     0.5      0.2  tests/a.py::one" in answer.stdout
+    record = json.loads((project / "build" / "times.json").read_text())
+    assert record["slowest"] == [{"test": "tests/a.py::one", "call": 2.0, "setup": 0.5, "teardown": 0.2}]
+    assert [stage["stage"] for stage in record["stages"]] == ["kept"]
+    assert record["seconds"] > 0
 
 
-def test_what_runs_beside_is_let_end_after_a_failure(project: Path) -> None:
-    answer = stages(project, "never", "slow&", "bad", "good")
-    assert "begun\nended" in answer.stdout
-    assert "=== good" not in answer.stdout
+def test_what_was_green_on_the_same_files_is_not_run_again(project: Path) -> None:
+    first, second = stages(project, "--set", "kept"), stages(project, "--set", "kept")
+    assert "PROVED" not in first.stdout
+    head = subprocess.check_output(["git", "-C", project, "rev-parse", "--short", "HEAD"], text=True)
+    assert f"PROVED at {head.strip()}, 1 tests, " in second.stdout
+    assert time.strftime("%Y-%m-%d", time.gmtime()) in second.stdout
+    assert "proved before, on the same inputs, and not run now: kept" in second.stdout
+    assert "tests: " not in second.stdout, "what ran now is counted apart"
+    assert runs(project, "kept") == 1
 
 
-def test_nothing_begins_after_a_failure_beside(project: Path) -> None:
-    answer = stages(project, "slow&", "never", "wait", "good")
+def test_full_runs_what_is_proved(project: Path) -> None:
+    stages(project, "--set", "kept")
+    assert "PROVED" not in stages(project, "--full", "--set", "kept").stdout
+    assert runs(project, "kept") == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "again"),
+    [("in/put", "2", 2), ("in/new", "1", 2), ("in/not", "2", 1), ("other.txt", "2", 1)],
+)
+def test_a_proof_is_of_the_inputs(project: Path, file: str, content: str, again: int) -> None:
+    stages(project, "--set", "kept")
+    (project / file).write_text(content)
+    stages(project, "--set", "kept")
+    assert runs(project, "kept") == again
+    git(project, "checkout", "--quiet", ".")
+    (project / "in/new").unlink(missing_ok=True)
+    stages(project, "--set", "kept")
+    assert runs(project, "kept") == again, "the proof of the first state is there still"
+
+
+def test_a_proof_is_of_the_modes_too(project: Path) -> None:
+    stages(project, "--set", "kept")
+    (project / "in/put").chmod(0o755)
+    stages(project, "--set", "kept")
+    assert runs(project, "kept") == 2
+
+
+def test_another_clone_of_the_same_commit_has_the_proof(project: Path) -> None:
+    stages(project, "--set", "kept")
+    other = project.parent / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(project), str(other)], check=True)
+    assert "PROVED" in stages(other, "--set", "kept").stdout
+
+
+def test_a_second_try_is_no_proof_and_is_listed(project: Path) -> None:
+    for _ in range(2):
+        answer = stages(project, "--set", "flaky")
+        assert answer.returncode == 0
+        assert "FLAKY: failed at first, and was run again: tests/a.py::one" in answer.stdout
+        assert "PROVED" not in answer.stdout
+    assert json.loads((project / "build" / "flaky.json").read_text()) == ["tests/a.py::one"]
+
+
+def test_more_than_two_second_tries_fail_the_run(project: Path) -> None:
+    (project / "again").write_text("tests/a.py::one\ntests/a.py::two\ntests/a.py::three\n")
+    answer = stages(project, "--set", "flaky")
     assert answer.returncode == 1
-    assert "=== good" not in answer.stdout
+    assert "3 tests failed at first; more than 2 fail the run" in answer.stdout
+
+
+def test_a_stage_that_reads_more_than_its_inputs_fails(project: Path) -> None:
+    answer = stages(project, "--set", "reads")
+    assert answer.returncode == 1
+    assert "FAILED it reads other.txt: add them to [reads] inputs in tools/stages.ini" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "is damaged: every stage runs"),
+        ("[]", "is damaged: every stage runs"),
+        ('{"version": 1, "proofs": {"kept": {"x": {"commit": 1}}}}', "is damaged: every stage runs"),
+        ('{"version": 99, "proofs": {}}', "is of version 99, not 1: every stage runs"),
+    ],
+)
+def test_a_store_that_cannot_be_used(project: Path, content: str, said: str) -> None:
+    store(project).parent.mkdir(parents=True)
+    store(project).write_text(content)
+    answer = stages(project, "--set", "kept")
+    assert answer.returncode == 0
+    assert answer.stdout.count(said) == 1
+    assert runs(project, "kept") == 1
+
+
+def test_a_store_that_cannot_be_written(project: Path) -> None:
+    # Root may write anywhere: a file stands where the folder would be.
+    store(project).parent.parent.mkdir()
+    store(project).parent.write_text("")
+    answer = stages(project, "--set", "kept")
+    assert answer.returncode == 0
+    assert "proofs: " in answer.stdout
+    assert runs(project, "kept") == 1
+
+
+@pytest.mark.parametrize("variable", ["ARGS", "ONLY", "BERTH_KUBECONFIG"])
+def test_a_part_of_a_stage_proves_nothing(project: Path, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "x")
+    answer = stages(project, "--set", "kept")
+    assert f"proofs: {variable} is set: every stage runs, and no proof is kept" in answer.stdout
+    monkeypatch.delenv(variable)
+    assert "PROVED" not in stages(project, "--set", "kept").stdout
+
+
+def test_arguments_on_makes_command_line_prove_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAKEFLAGS", " --no-print-directory -- ARGS=-x")
+    assert "proofs: ARGS is set" in stages(project, "--set", "kept").stdout
+    assert not store(project).exists()
+
+
+def test_outside_of_git_everything_runs(project: Path) -> None:
+    (project / ".git").rename(project / "not-git")
+    assert "proofs: not a git checkout" in stages(project, "--set", "kept").stdout
+
+
+def test_two_runs_at_once_in_one_checkout(project: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "stages.py"), "--set", "beside"]
+    # Without the lane that opens the way it would wait: the lock is what is looked at.
+    (project / "Makefile").write_text(MAKEFILE.replace("@touch go", "@sleep 0.1"))
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL) as first:
+        lock = project / "build" / ".stages.lock"
+        while not (lock.exists() and lock.read_text()):
+            time.sleep(0.01)
+        second = stages(project, "--set", "good")
+        (project / "go").touch()
+    assert first.returncode == 0
+    assert second.returncode == 1
+    assert f"process {first.pid} runs the stages of this checkout already" in second.stderr
+    assert runs(project, "good") == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lane = fast", "[odd] lane = fast: expected one of compute, wait"),
+        ("lane = wait\nneeds = luck", "[odd] needs = luck: expected root"),
+        ("lane = wait\ninput = x", "[odd] input: no such key"),
+        ("lane = wait\ninputs = @nothing", "[odd] inputs: @nothing: no such group"),
+    ],
+)
+def test_a_table_that_cannot_be_used(project: Path, line: str, said: str) -> None:
+    (project / "tools/stages.ini").write_text(f"[sets]\nodd = | odd\n[odd]\n{line}\n")
+    answer = stages(project, "--set", "odd")
+    assert answer.returncode == 2
+    assert said in answer.stderr
+
+
+def test_a_set_that_is_not_there(project: Path) -> None:
+    answer = stages(project, "--set", "nothing")
+    assert answer.returncode == 2
+    assert "--set nothing: no such set; there are" in answer.stderr

@@ -1,0 +1,73 @@
+"""The end of a run: the table, the slowest tests, the counts, build/times.json and build/flaky.json."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Sequence
+
+from .results import Results, Times
+from .runner import Run
+
+TIMES = pathlib.Path("build/times.json")
+FLAKY = pathlib.Path("build/flaky.json")
+#: Tests that failed at first; more of them make the run fail.
+TOLERATED = 2
+SLOWEST = 30
+
+
+def table(runs: Sequence[Run], seconds: float) -> str:
+    """One line for each stage: seconds of wall time, of CPU time (what was waited for), and how it ended."""
+    lines = [f"{'stage':<20} {'seconds':>8} {'cpu':>8}  result"]
+    lines += [
+        f"{run.stage:<20} {run.seconds:>8.1f} {run.cpu:>8.1f}  {run.result} {run.detail}".rstrip() for run in runs
+    ]
+    lines.append(f"{'total':<20} {seconds:>8.1f} {sum(run.cpu for run in runs):>8.1f}")
+    return "\n".join(lines)
+
+
+def slow_tests(times: Sequence[Times]) -> str:
+    """The slowest tests: seconds of call, set-up and tear-down."""
+    lines = [f"slowest tests: {'call':>7} {'setup':>7} {'teardown':>8}"]
+    lines += [f"{'':<14} {t.call:>7.1f} {t.setup:>7.1f} {t.teardown:>8.1f}  {t.test}" for t in times]
+    return "\n".join(lines) if times else ""
+
+
+def closing(runs: Sequence[Run], results: Results) -> str:
+    """The counts: what ran now, what was proved before, what did not run and why, skips and second tries by name."""
+    lines = []
+    if results.tests or results.skipped:
+        lines.append(f"tests: {results.passed} passed, {results.failed} failed, {len(results.skipped)} skipped")
+    proved = [run.stage for run in runs if run.result == "PROVED"]
+    if proved:
+        lines.append(f"proved before, on the same inputs, and not run now: {', '.join(proved)} (FULL=1 runs them)")
+    lines += [f"  NOT RUN {run.stage}: {run.detail}" for run in runs if run.result == "NOT RUN"]
+    lines += [f"  skipped {name}: {reason}" for name, reason in results.skipped]
+    lines += [f"  FLAKY: failed at first, and was run again: {name}" for name in results.again]
+    if len(results.again) > TOLERATED:
+        lines.append(f"{len(results.again)} tests failed at first; more than {TOLERATED} fail the run")
+    return "\n".join(lines)
+
+
+def write(runs: Sequence[Run], seconds: float, times: Sequence[Times], results: Results) -> None:
+    """Keep the record of this run in files, for people and for other programs."""
+    record = {
+        "seconds": round(seconds, 1),
+        "stages": [
+            {
+                "stage": run.stage,
+                "seconds": round(run.seconds, 1),
+                "cpu_seconds": round(run.cpu, 1),
+                "result": run.result,
+                "detail": run.detail,
+            }
+            for run in runs
+        ],
+        "slowest": [
+            {"test": t.test, "call": round(t.call, 1), "setup": round(t.setup, 1), "teardown": round(t.teardown, 1)}
+            for t in times
+        ],
+    }
+    TIMES.parent.mkdir(exist_ok=True)
+    TIMES.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    FLAKY.write_text(json.dumps(sorted(set(results.again)), indent=1) + "\n", encoding="utf-8")
