@@ -119,6 +119,11 @@ docs-site: venv venv-lint ## the documentation as a site, build/site/html: every
 	@$(BIN)/python -m tests.support.pages
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
+.PHONY: images vm-image
+images: venv # the container images that tests give to hosts: what takes minutes once is not waited for by a test
+	$(BIN)/berth-dev build --image berth --image postgresql --image scheduler
+	$(BIN)/python -m tests.support.execution_environment
+
 DAEMONS := agent controller kube scheduler
 .PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) vm chaos integration molecule
 cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
@@ -138,8 +143,10 @@ daemons: $(DAEMONS:%=daemons-%) ## tests of the agent, the controller, their cli
 $(DAEMONS:%=daemons-%): daemons-%: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/$*
 
-vm: venv cluster ## the virtual machine with NVMe and SCSI disks, and the agent in it (as root); ROLE=1: the role's upgrade there, too
+vm-image: venv cluster
 	$(BIN)/berth-dev vm build
+
+vm: vm-image ## the virtual machine with NVMe and SCSI disks, and the agent in it (as root); ROLE=1: the role's upgrade there, too
 	BERTH_VM_ROLE=$(ROLE) $(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
 
 chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from . import build, kind_cli, vm_cli
+from . import build, images, kind_cli, vm_cli
 from .cluster import Cluster, kubectl_environment
 from .errors import DevError
 from .kwok import Shape
@@ -100,6 +100,7 @@ def _add_cluster_commands(commands: Any) -> None:
     _command(commands, "inventory", _inventory, "print the hosts as an Ansible inventory (YAML)")
     fetch = _command(commands, "build", _build, "build the programs and print the folder that they are in")
     fetch.add_argument("--version", default=build.DEFAULT_VERSION, help="Kubernetes version (default: %(default)s)")
+    fetch.add_argument("--image", action="append", default=[], help="make this image too, for later; may be repeated")
     image = _command(commands, "image", _image, "make a container image and give it to every host")
     image.add_argument("image", help="pause, busybox, postgresql, berth or scheduler")
     kubectl = _command(commands, "kubectl", _kubectl, "run the cluster's own kubectl as the administrator")
@@ -198,7 +199,11 @@ def _inventory(cluster: Cluster, arguments: argparse.Namespace) -> None:  # noqa
 
 
 def _build(cluster: Cluster, arguments: argparse.Namespace) -> None:  # noqa: ARG001
-    print(build.ensure_binaries(arguments.version, _Clock()))
+    clock = _Clock()
+    programs = build.ensure_binaries(arguments.version, clock)
+    for name in arguments.image:
+        images.ensure(name, programs, clock)
+    print(programs)
 
 
 def _image(cluster: Cluster, arguments: argparse.Namespace) -> None:
