@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from berth_core.errors import BerthError, ConflictError, NotFoundError
+from berth_core.errors import BerthError, NotFoundError
 from berth_core.framework.contract import SUCCESS, Nomination, Status, unresolvable
 from berth_core.framework.nominated import Nominations
 from berth_core.model.pod import PodInfo
@@ -20,6 +20,7 @@ from berth_core.model.preemption import VictimFacts
 from berth_core.model.resources import POD
 from berth_kube.client import KubeClient
 
+from .binding import ASK_AGAIN
 from .cluster import Cluster
 from .reports import Reports
 
@@ -30,35 +31,47 @@ WAITS = unresolvable("waiting for the preemption for this pod to be finished")
 
 
 class Preempting:
-    """DefaultPreemption at PreEnqueue: a pod whose victims are being deleted is not tried before all of them are."""
+    """DefaultPreemption at PreEnqueue: a pod whose victims are being deleted is not tried before all of them are.
+
+    Nor before the watch has told of each. An answer to a deletion is there sooner than its news: until that comes the
+    victims count on their node, and the pod, woken by something else meanwhile, would end others in their place.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._last: dict[str, VictimFacts | None] = {}
+        self._victims: dict[str, Sequence[VictimFacts] | None] = {}
+        self._news = asyncio.Event()
+        cluster.pods.on(update=lambda _old, _new: self._news.set(), delete=lambda _pod: self._news.set())
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Let the pod in once its last victim is going: then the news of it may come before the answer to us."""
-        if pod.uid not in self._last:
+        """Let the pod in once all its victims are going: then the news of it may come before the answer to us."""
+        if pod.uid not in self._victims:
             return SUCCESS
-        last = self._last[pod.uid]
-        return SUCCESS if last is not None and self.leaving(last) else WAITS
+        victims = self._victims[pod.uid]
+        return SUCCESS if victims is not None and self._told(victims) else WAITS
 
     def leaving(self, victim: VictimFacts) -> bool:
-        """Whether the pod is gone, or has been asked to go."""
+        """Whether the pod is gone, or has been asked to go, as far as the watch has told."""
         found = self._cluster.pods.get(victim.name, victim.namespace)
         return found is None or found["info"].uid != victim.uid or found["info"].terminating
 
+    def _told(self, victims: Sequence[VictimFacts]) -> bool:
+        return all(self.leaving(one) for one in victims)
+
     def begin(self, uid: str) -> None:
         """Hold the pod back."""
-        self._last[uid] = None
+        self._victims[uid] = None
 
-    def only(self, uid: str, last: VictimFacts) -> None:
-        """All victims are deleted but this one."""
-        self._last[uid] = last
+    def asked_to_go(self, uid: str, victims: Sequence[VictimFacts]) -> None:
+        """All victims are deleted, or the last of them is about to be: the pod is held back for their news alone."""
+        self._victims[uid] = victims
 
-    def end(self, uid: str) -> None:
-        """Hold the pod back no more."""
-        self._last.pop(uid, None)
+    async def end(self, uid: str) -> None:
+        """Until there is that news, then hold the pod back no more."""
+        while not self._told(self._victims.get(uid) or ()):
+            self._news.clear()
+            await self._news.wait()
+        self._victims.pop(uid, None)
 
 
 class Preemptions:
@@ -104,22 +117,40 @@ class Preemptions:
     async def _carry_out(self, pod: Obj, profile: str, node: str, victims: Sequence[VictimFacts]) -> None:
         info: PodInfo = pod["info"]
         self.yield_to(info.priority, node)
+        ended: list[VictimFacts] = []
         news = False
         try:
             *others, last = victims
-            await _all([self._end(one, pod, profile, node) for one in others])
-            self._preempting.only(info.uid, last)
-            news = await self._end(last, pod, profile, node)
+            first = await _all([self._end(one, pod, profile, node, ended) for one in others])
+            self._preempting.asked_to_go(info.uid, victims)
+            news = await self._end(last, pod, profile, node, ended) and all(first)
         except BerthError as exc:
             _log.warning("preemption for pod %s/%s: %s", info.namespace, info.name, exc.message)
-        finally:
-            self._preempting.end(info.uid)
-        # Of a last victim that somebody else has ended the news may be over, and the pod was held back when it came.
+        self._preempting.asked_to_go(info.uid, ended)
+        await self._preempting.end(info.uid)
+        # Of a victim that somebody else has ended the news may be over, and the pod was held back when it came.
         if not news:
             self._activate(info.uid)
 
-    async def _end(self, victim: VictimFacts, pod: Obj, profile: str, node: str) -> bool:
-        """Say why, and delete; False: it is gone, or another one of its name by now, which is what was wanted."""
+    async def _end(self, victim: VictimFacts, pod: Obj, profile: str, node: str, ended: list[VictimFacts]) -> bool:
+        """Say why, and delete; False: somebody else has ended it, which is what was wanted. ``ended``: it goes there.
+
+        Raises BerthError where the pod is certainly still there.
+        """
+        ours = False
+        try:
+            ours = await self._delete(victim, profile)
+        except NotFoundError:
+            pass
+        except BerthError:  # a conflict may be about another pod of its name, and an answer may be lost
+            if await self._stays(victim):
+                raise
+        ended.append(victim)
+        if ours:
+            self._reports.preempted(victim, pod, profile, node)
+        return ours
+
+    async def _delete(self, victim: VictimFacts, profile: str) -> bool:
         condition = self._reports.condition(
             "DisruptionTarget",
             "True",
@@ -128,18 +159,35 @@ class Preemptions:
         )
         body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
         where = (POD, victim.name, victim.namespace)
-        try:
-            await self._client.patch(*where, body, kind="strategic", subresource="status")
-            if not await self._client.delete(*where, uid=victim.uid):
+        await self._client.patch(*where, body, kind="strategic", subresource="status")
+        return await self._client.delete(*where, uid=victim.uid)
+
+    async def _stays(self, victim: VictimFacts) -> bool:
+        """Whether the pod is there and has not been asked to go. Asks until somebody knows.
+
+        Else its pod would be tried again, not knowing of the room that has been made for it, and end others.
+        """
+        told = ""
+        while True:
+            try:
+                meta = (await self._client.get(POD, victim.name, victim.namespace))["metadata"]
+            except NotFoundError:
                 return False
-        except (NotFoundError, ConflictError):
-            return False
-        self._reports.preempted(victim, pod, profile, node)
-        return True
+            except BerthError as exc:  # a refusal, too: who has just started refuses everybody
+                if type(exc).__name__ != told:
+                    told = type(exc).__name__
+                    where = f"{victim.namespace}/{victim.name}"
+                    _log.warning("pod %s: not known whether it was deleted: %s; asking again", where, exc.message)
+                await asyncio.sleep(ASK_AGAIN)
+                continue
+            return bool(meta["uid"] == victim.uid and not meta.get("deletionTimestamp"))
 
 
-async def _all(works: Sequence[Any]) -> None:
+async def _all(works: Sequence[Awaitable[bool]]) -> list[bool]:
     """Wait for all, whatever becomes of one; raise what the first that failed says."""
+    answers = []
     for found in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(found, BaseException):
             raise found
+        answers.append(found)
+    return answers

@@ -183,7 +183,7 @@ class Scheduler:
         if pod is None or running is None or not known or uid in self._desk.assumed or pod["info"].terminating:
             self._desk.queue.done(uid)
             return None
-        queued.pod = pod["info"]
+        queued.pod = self._desk.nominations.of(pod["info"])
         return Attempt(queued, pod, running, self._loop.time())
 
     def decide(self, attempt: Attempt, extended: Extended | None = None) -> Decision:

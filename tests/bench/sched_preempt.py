@@ -38,5 +38,5 @@ async def check(_site: Site, pods: Sequence[Obj], work: Workload) -> str:
     left = sum(1 for one in pods if one["metadata"]["labels"]["app"] == "filler")
     victims = FILL * work.nodes - left
     assert len(pods) - left == work.pods, f"{len(pods) - left} of {work.pods} pods of high priority are there"
-    assert victims >= work.pods, f"{victims} pods were ended for {work.pods} that need the room of one each"
+    assert victims == work.pods, f"{victims} pods were ended for {work.pods} that need the room of one each"
     return f"victims {victims}"

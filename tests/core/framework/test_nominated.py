@@ -85,9 +85,38 @@ def test_a_nomination_is_put_and_forgotten():
     kept.put(one)
     kept.put(other)
     kept.put(one)
-    assert [pod.name for pod in kept.on("a")] == ["other", "one"]
+    assert [pod.name for pod in kept.on("a")] == ["one", "other"], "who was the first stays the first"
     kept.put(other, "")
     kept.remove(one.uid)
     kept.remove("never heard of")
     assert kept.by_node == {}
     assert yields_to(one, {"a": [one]}, "a") == []
+
+
+def test_of_two_nominated_to_one_node_the_second_yields_to_the_first():
+    """The first one's victim is gone, the second one's is still there: the first takes its room, and ends nobody."""
+    full = Snapshot.from_objects(
+        nodes=[node("a", cpu="2"), node("b", cpu="2")],
+        pods=[pod(f"low-{number}", [container("1")], node_name=where) for number, where in enumerate("abb")],
+    )
+    first, second = (waiting(name, "1", 10, "a") for name in ("first", "second"))
+    kept = Nominations()
+    kept.put(first)
+    kept.put(second)
+    kept.update(first, first)
+    assert placed(full, first, kept.by_node) == "a"
+    assert placed(full, second, kept.by_node) == "0/2 nodes are available: 2 Insufficient cpu."
+    above = waiting("above", "1", 11, "a")
+    kept.put(above)
+    assert placed(full, first, kept.by_node) == "0/2 nodes are available: 2 Insufficient cpu.", "priority goes first"
+    assert [one.name for one in yields_to(waiting("third", "1", 10), kept.by_node, "a")] == ["first", "second", "above"]
+
+
+def test_a_pod_is_tried_with_what_was_decided_though_its_object_does_not_say_it_yet():
+    kept, decided = Nominations(), waiting("p")
+    kept.put(decided, "a")
+    assert kept.of(decided).preemption.nominated == "a"
+    written = waiting("p", nominated="a")
+    assert kept.of(written) is written
+    kept.put(written, "")
+    assert kept.of(written).preemption.nominated == "", "what was taken back is, too"

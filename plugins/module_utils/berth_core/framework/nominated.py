@@ -5,13 +5,15 @@
 
 framework/cycle.py and framework/dry_run.py ask me, the daemon keeps `Nominations`. The rules are those of
 kube-scheduler v1.36: a pod yields to nominated pods of its own priority and above, and never to itself; a node has to
-pass both with them and without them, for they may yet go elsewhere.
+pass both with them and without them, for they may yet go elsewhere. But of two of one priority that are nominated to
+one node, the second yields to the first and not the other way round.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Optional
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, every_row, np
@@ -44,10 +46,26 @@ class Nominations:
         """Return the pods that are nominated to a node."""
         return tuple(self.by_node.get(node, ()))
 
+    def of(self, pod: PodInfo) -> PodInfo:
+        """Return a waiting pod as it is with what was decided, which its object may not say yet.
+
+        Else it would be tried as one for which no room is being made, and end others for more.
+        """
+        node = self.node_of(pod.uid)
+        if pod.preemption.nominated == node:
+            return pod
+        return replace(pod, preemption=replace(pod.preemption, nominated=node))
+
     def put(self, pod: PodInfo, node: str | None = None) -> None:
-        """Nominate a pod. `node` "": to none any more; None: to the one that its object says."""
-        self.remove(pod.uid)
+        """Nominate a pod. `node` "": to none any more; None: to the one that its object says.
+
+        One that stays nominated to its node keeps its place among those there.
+        """
         where = pod.preemption.nominated if node is None else node
+        if where and where == self.node_of(pod.uid):
+            self.by_node[where] = [pod if one.uid == pod.uid else one for one in self.by_node[where]]
+            return
+        self.remove(pod.uid)
         if where:
             self.by_node.setdefault(where, []).append(pod)
             self._node_of[pod.uid] = where

@@ -20,7 +20,7 @@ from .state import Cycle
 
 Answer = TypeVar("Answer")
 Nominated = Mapping[str, Sequence[PodInfo]]
-"""Nominated pods by node."""
+"""Nominated pods by node, in the order in which they were."""
 MOST = 32
 """Questions whose answers are kept; then all are forgotten."""
 
@@ -71,5 +71,16 @@ def asked_by(
 
 
 def yields_to(pod: PodInfo, nominated: Nominated, node: str) -> list[PodInfo]:
-    """Return the pods nominated to a node whose room the pod must leave alone."""
-    return [one for one in nominated.get(node, ()) if one.priority >= pod.priority and one.uid != pod.uid]
+    """Return the pods nominated to a node whose room the pod must leave alone.
+
+    Of those of its own priority only who was nominated there before it: who came later has counted it, and ended
+    somebody for more room. Else each of two would yield to the other while the second one's victim is going, and the
+    first, whose room is there, would end yet another one elsewhere (kube-scheduler does).
+    """
+    found, later = [], False
+    for one in nominated.get(node, ()):
+        if one.uid == pod.uid:
+            later = True
+        elif one.priority > pod.priority or (one.priority == pod.priority and not later):
+            found.append(one)
+    return found
