@@ -19,13 +19,13 @@ FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSu
 def case(seed: int) -> Object:
     """Return the documents of one case, as the oracle reads them."""
     rng = Random(seed)
-    nodes = [_node(rng, f"n{index}") for index in range(rng.randint(1, 8))]
+    nodes = [make_node(rng, f"n{index}") for index in range(rng.randint(1, 8))]
     names = [node["metadata"]["name"] for node in nodes]
-    pods = [_pod(rng, f"p{index}", names) for index in range(rng.randint(0, 20))]
+    pods = [make_pod(rng, f"p{index}", names) for index in range(rng.randint(0, 20))]
     volumes, claims, wanted = storage.storage(rng, names)
     for one in pods:
         one["spec"]["volumes"] = storage.users(rng, claims) + storage.inline(rng, 0.06)
-    pod = _pod(rng, "new", [], wanted + storage.inline(rng, 0.1))
+    pod = make_pod(rng, "new", [], wanted + storage.inline(rng, 0.1))
     pod["spec"].pop("nodeName", None)
     if rng.random() < 0.05:
         pod["spec"]["nodeName"] = rng.choice(names)
@@ -112,7 +112,7 @@ _CLASSES = [
 ]
 
 
-def _node(rng: Random, name: str) -> Object:
+def make_node(rng: Random, name: str) -> Object:
     labels = {HOST: name, "cores": rng.choice(["4", "8", "x", "-3"])}
     if rng.random() < 0.85:
         labels["zone"] = rng.choice(ZONES)
@@ -187,7 +187,7 @@ def _container(rng: Random, name: str) -> Object:
     return {"name": name, "image": image, "resources": _resources(rng), "ports": ports}
 
 
-def _pod(rng: Random, name: str, nodes: list[str], volumes: list[Object] | None = None) -> Object:
+def make_pod(rng: Random, name: str, nodes: list[str], volumes: list[Object] | None = None) -> Object:
     app = rng.choice(APPS)
     labels = {"app": app, "rev": rng.choice(["1", "2"])}
     spec: Object = {"containers": [_container(rng, f"c{index}") for index in range(rng.choice([1, 1, 1, 2]))]}

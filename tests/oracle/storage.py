@@ -17,12 +17,12 @@ def storage(rng: Random, names: list[str]) -> tuple[list[Object], list[Object], 
     """Return volumes, claims, and the pod's volumes."""
     if rng.random() < 0.65:
         return [], [], []
-    volumes = [_volume(rng, f"pv{index}", names) for index in range(rng.randint(0, 6))]
+    volumes = [make_volume(rng, f"pv{index}", names) for index in range(rng.randint(0, 6))]
     claims, wanted = [], []
     for index in range(rng.choice([1, 1, 2, 3])):
         name = f"claim{index}"
         if rng.random() < 0.95:
-            claims.append(_claim(rng, name, volumes))
+            claims.append(make_claim(rng, name, volumes))
         wanted.append({"name": f"v{index}", "persistentVolumeClaim": {"claimName": name}})
     if rng.random() < 0.05:
         wanted.append({"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
@@ -87,10 +87,10 @@ def capacity(rng: Random, names: list[str], claims: list[Object]) -> tuple[list[
         spec = rng.choice([{"storageCapacity": True}, {"storageCapacity": True}, {"storageCapacity": False}, {}])
         if rng.random() < 0.85:
             drivers.append({"metadata": {"name": name}, "spec": spec})
-    return drivers, [_capacity(rng, f"c{index}", names) for index in range(rng.choice([0, 1, 2, 4, 8]))]
+    return drivers, [make_capacity(rng, f"c{index}", names) for index in range(rng.choice([0, 1, 2, 4, 8]))]
 
 
-def _capacity(rng: Random, name: str, names: list[str]) -> Object:
+def make_capacity(rng: Random, name: str, names: list[str]) -> Object:
     """Return one report: for a node, a few, all or none; of what is left, of the largest volume, or of nothing."""
     zone = {"key": "zone", "operator": rng.choice(["In", "NotIn"]), "values": rng.sample("abc", rng.randint(1, 2))}
     topologies: list[Object | None] = [
@@ -128,7 +128,7 @@ _ZONE_LABELS: list[Object] = [
 ]
 
 
-def _volume(rng: Random, name: str, names: list[str]) -> Object:
+def make_volume(rng: Random, name: str, names: list[str]) -> Object:
     spec: Object = {
         "capacity": {"storage": rng.choice(["1Gi", "2Gi", "10Gi"])},
         "accessModes": rng.choice(
@@ -158,7 +158,7 @@ def _volume(rng: Random, name: str, names: list[str]) -> Object:
     }
 
 
-def _claim(rng: Random, name: str, volumes: list[Object]) -> Object:
+def make_claim(rng: Random, name: str, volumes: list[Object]) -> Object:
     spec: Object = {
         "resources": {"requests": {"storage": rng.choice(["500Mi", "1Gi", "2Gi", "5Gi"])}},
         "accessModes": [maybe(rng, 0.85, "ReadWriteOnce", "ReadWriteOncePod")],

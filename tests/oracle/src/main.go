@@ -9,7 +9,8 @@
 //	      "plugins": [{"name": ..., "weight": ...}], "pluginConfig": [{"name": ..., "args": {...}}]}
 //	out: {"message": "", "plugins": {"NodePorts": {...}}, "totals": {"n1": 412}}
 //
-// A document {"configuration": {...}} is read as kube-scheduler reads its file (configuration.go).
+// A document {"configuration": {...}} is read as kube-scheduler reads its file (configuration.go). Of one with
+// "happenings" it is said which of them would wake a waiting pod (hints.go).
 //
 // Objects get the API server's defaults. Nothing is sent anywhere: the objects are put into the informers' stores.
 package main
@@ -83,17 +84,24 @@ func main() {
 		} else if err != nil {
 			fail(err)
 		}
-		var found any
-		if one.Configuration != nil {
-			found = readConfiguration(one.Configuration)
-		} else if answered, err := judge(&one); err != nil {
+		found, err := answerTo(&one)
+		if err != nil {
 			fail(err)
-		} else {
-			found = answered
 		}
 		if err := writer.Encode(found); err != nil {
 			fail(err)
 		}
+	}
+}
+
+func answerTo(one *cluster) (any, error) {
+	switch {
+	case one.Configuration != nil:
+		return readConfiguration(one.Configuration), nil
+	case one.Happenings != nil:
+		return wake(one)
+	default:
+		return judge(one)
 	}
 }
 

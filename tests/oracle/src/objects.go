@@ -52,13 +52,13 @@ type cluster struct {
 	Plugins                []plugin                        `json:"plugins"`
 	PluginConfig           []json.RawMessage               `json:"pluginConfig"`
 	Configuration          json.RawMessage                 `json:"configuration"`
+	Happenings             []happening                     `json:"happenings"`
 }
 
 // setDefaults does to the objects what the API server does before it stores them.
 func (c *cluster) setDefaults() error {
 	for _, one := range append(append(append([]*v1.Pod{}, c.Pods...), c.Nominated...), c.Pod) {
-		corev1.SetObjectDefaults_Pod(one)
-		if err := mergeLabelKeys(one); err != nil {
+		if err := defaultPod(one); err != nil {
 			return err
 		}
 	}
@@ -72,6 +72,11 @@ func (c *cluster) setDefaults() error {
 		kubestoragev1.SetObjectDefaults_StorageClass(one)
 	}
 	return nil
+}
+
+func defaultPod(pod *v1.Pod) error {
+	corev1.SetObjectDefaults_Pod(pod)
+	return mergeLabelKeys(pod)
 }
 
 // mergeLabelKeys lets the API server's own code write matchLabelKeys and mismatchLabelKeys into the affinity's selectors.
