@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,13 +90,14 @@ def test_a_hint_decides_for_its_pod_and_one_that_fails_says_yes():
     assert sorted(names(one, 100.0)) == ["liked", "third"]
 
 
-def test_backoff_doubles_and_is_rounded_down_to_whole_seconds():
+@pytest.mark.parametrize("plugins", [("Fit",), ()], ids=["refusals", "errors"])
+def test_backoff_doubles_and_is_rounded_down_to_whole_seconds(plugins):
     one = queue()
     one.add(waiting("a"), PROFILE, 0.0)
     waited = []
     now = 100.5
     for _attempt in range(6):
-        refused(one, now, "Fit")
+        refused(one, now, *plugins)
         one.changed(NODE_ADDED, now)
         assert one.counts()["backoff"] == 1
         freed = now

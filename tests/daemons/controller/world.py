@@ -31,14 +31,14 @@ GI = 1 << 30
 OBSERVED = {"devicePath": "/dev/sdx", "health": "Healthy"}
 
 
-def until(condition: Callable[[], Any], what: str | Callable[[], Any]) -> Any:
+def until(condition: Callable[[], Any], what: str | Callable[[], Any], patience: float = PATIENCE) -> Any:
     """The first true value of the condition."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while True:
         found = condition()
         if found:
             return found
-        assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what() if callable(what) else what}"
+        assert time.monotonic() < end, f"not within {patience:.0f} s: {what() if callable(what) else what}"
         time.sleep(0.05)
 
 

@@ -13,7 +13,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_scheduler.cluster import Cluster
-from tests.daemons.controller.world import until
+from tests.daemons.scheduler.world import until
 from tests.support.watching import watching
 
 pytestmark = pytest.mark.slow

@@ -27,9 +27,9 @@ from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_scheduler.consulted.opinions import Whole
 from berth_scheduler.consulted.pool import Pool
-from tests.daemons.controller.world import until
 from tests.daemons.scheduler.extending import Stock
 from tests.daemons.scheduler.others import Answer, Somebody, lets_pass, named, prefers
+from tests.daemons.scheduler.world import until
 from tests.support.certificates import authority, inline, pem
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_scheduler.cluster import Cluster
 from berth_scheduler.devices import ResourceClaims
-from tests.daemons.controller.world import until
+from tests.daemons.scheduler.world import until
 from tests.support.watching import watching
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,8 @@ import signal
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.controller.world import GI, until
+from tests.daemons.controller.world import GI
+from tests.daemons.scheduler.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 

@@ -16,7 +16,8 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.config.stock import ExtenderAddress
-from tests.daemons.controller.world import GI, ROOT, until
+from tests.daemons.controller.world import GI, ROOT
+from tests.daemons.scheduler.world import until
 from tests.support.certificates import authority, pem
 
 pytestmark = pytest.mark.slow

@@ -22,10 +22,9 @@ import yaml
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_scheduler.bundles import IN_FLIGHT, MOST
 from berth_scheduler.scheduler import STREAK
-from tests.daemons.controller.world import until
 from tests.daemons.scheduler.naughty import LABEL
 from tests.daemons.scheduler.test_outside import installed
-from tests.daemons.scheduler.world import ACCOUNT
+from tests.daemons.scheduler.world import ACCOUNT, until
 from tests.support.etcd import Etcd
 from tests.support.tcp import Proxy, free_port
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.controller.world import until
+from tests.daemons.scheduler.world import until
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from tests.daemons.controller.world import until
+from tests.daemons.scheduler.world import until
 
 pytestmark = pytest.mark.slow
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

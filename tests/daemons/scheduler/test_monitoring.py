@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.daemons.controller.world import ROOT, Process, install, until
+from tests.daemons.controller.world import ROOT, Process, install
 from tests.daemons.controller.world import kubeconfig as controllers
 from tests.daemons.scheduler.extending import Extender
-from tests.daemons.scheduler.world import kubeconfig
+from tests.daemons.scheduler.world import kubeconfig, until
 from tests.support.made_up_host import made_up, said
 from tests.support.prometheus import ask, prometheus
 from tests.support.tcp import free_port

@@ -18,7 +18,7 @@ from berth_kube.client import KubeClient
 from berth_scheduler import page as page_module
 from berth_scheduler.cluster import Cluster
 from berth_scheduler.page import Page
-from tests.daemons.controller.world import until
+from tests.daemons.scheduler.world import until
 from tests.support.chromium import chromium
 from tests.support.tcp import free_port
 

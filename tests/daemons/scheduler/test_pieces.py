@@ -7,7 +7,7 @@ import re
 import pytest
 
 from berth_scheduler.bundles import MANY, MOST
-from tests.daemons.controller.world import until
+from tests.daemons.scheduler.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 

@@ -11,7 +11,7 @@ import asyncio
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.controller.world import PATIENCE, until
+from tests.daemons.scheduler.world import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 

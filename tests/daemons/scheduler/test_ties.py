@@ -14,7 +14,7 @@ from berth_core.framework.cycle import place
 from berth_core.model.placement import PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import DEFAULT_WEIGHTS, make_profile
-from tests.daemons.controller.world import until
+from tests.daemons.scheduler.world import until
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ RBAC is what deploy/scheduler says. Every world has scheduler names and a Lease 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,22 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.controller.world import ROOT, until
+from tests.daemons.controller.world import ROOT
 from tests.daemons.controller.world import Process as ControllerProcess
 from tests.daemons.controller.world import World as ControllerWorld
+from tests.daemons.controller.world import until as until_within
 
 DEPLOY = ROOT / "deploy" / "scheduler"
 NAMESPACE, ACCOUNT = "berth-system", "berth-scheduler"
 EXTENDER = "berth-scheduler-extender"
 POOL = "berth.dev/test-pool"
+#: Far less than the 300 s after which the queue tries everything again: a pod that nothing wakes is not just slow.
+PATIENCE = 60.0
+
+
+def until(condition: Callable[[], Any], what: str | Callable[[], Any]) -> Any:
+    """The first true value of the condition."""
+    return until_within(condition, what, PATIENCE)
 
 
 def kubeconfig(control_plane: Any, admin: Any, path: Path, server: str | None = None, account: str = ACCOUNT) -> Path:
