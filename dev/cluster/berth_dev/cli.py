@@ -44,7 +44,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status."""
-    arguments = parser().parse_args(argv)
+    arguments = parsed(sys.argv[1:] if argv is None else argv)
     run: Callable[[Cluster, argparse.Namespace], None] = arguments.run
     try:
         run(Cluster(Path(arguments.dir) if arguments.dir else arguments.name), arguments)
@@ -59,8 +59,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line, understood. Whatever follows `kubectl` is kubectl's, options too: argparse would take those
+    that come first for its own.
+    """
+    known, ours = parser(), list(argv)
+    kubectl = _place_of_command(ours)
+    if kubectl is None or ours[kubectl] != "kubectl":
+        return known.parse_args(ours)
+    arguments = known.parse_args(ours[: kubectl + 1])
+    arguments.arguments = ours[kubectl + 1 :]
+    return arguments
+
+
+def _place_of_command(argv: Sequence[str]) -> int | None:
+    """Where the command stands: behind the options of berth-dev itself, each of which has a value."""
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        at += 1 if "=" in argv[at] else 2
+    return at if at < len(argv) else None
+
+
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """The command line, but for kubectl's arguments."""
     top = argparse.ArgumentParser(
         prog="berth-dev",
         description="A real Kubernetes on this machine, for development and tests.",
@@ -103,8 +124,8 @@ def _add_cluster_commands(commands: Any) -> None:
     fetch.add_argument("--image", action="append", default=[], help="make this image too, for later; may be repeated")
     image = _command(commands, "image", _image, "make a container image and give it to every host")
     image.add_argument("image", help="pause, busybox, postgresql, berth or scheduler")
-    kubectl = _command(commands, "kubectl", _kubectl, "run the cluster's own kubectl as the administrator")
-    kubectl.add_argument("arguments", nargs=argparse.REMAINDER, help="kubectl's arguments")
+    text = "run the cluster's own kubectl as the administrator; what follows is kubectl's, --help too"
+    _command(commands, "kubectl", _kubectl, text)
 
 
 def _add_node_commands(commands: Any) -> None:
