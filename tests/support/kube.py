@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,39 @@ OTHERS = (
 
 
 def world(kubeconfig: Path | str) -> dict[str, str]:
-    """Everything that our modules could change, name -> resourceVersion; the same before and after: no write."""
+    """Everything that our modules could change, name -> resourceVersion; the same before and after: no write.
+
+    What earlier tests have made and what is on its way out is left out: when it goes is the cluster's doing.
+    """
     api, seen = client_for(kubeconfig), {}
-    spaces = api.list(resources.NAMESPACE)
-    # What an earlier test's namespace takes with it is the cluster's doing.
-    going = {space["metadata"]["name"] for space in spaces if space["metadata"].get("deletionTimestamp")}
+    spaces, nodes = staying(api.list(resources.NAMESPACE)), staying(api.list(resources.NODE))
     for kind in (value for value in vars(resources).values() if isinstance(value, resources.Resource)):
         if kind in OTHERS:
             continue
         with contextlib.suppress(NotFoundError):  # a kind of ours while the CRDs are not installed
             for item in api.list(kind):
                 meta = item["metadata"]
-                if meta.get("namespace") in going:
-                    continue
-                seen[f"{kind.plural}/{meta.get('namespace', '')}/{meta['name']}"] = meta["resourceVersion"]
+                if not leaving(item, spaces, nodes):
+                    seen[f"{kind.plural}/{meta.get('namespace', '')}/{meta['name']}"] = meta["resourceVersion"]
     return seen
+
+
+def staying(items: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """name -> uid of those that nobody has deleted."""
+    metas = (item["metadata"] for item in items)
+    return {meta["name"]: meta["uid"] for meta in metas if "deletionTimestamp" not in meta}
+
+
+def leaving(item: Mapping[str, Any], spaces: Mapping[str, str], nodes: Mapping[str, str]) -> bool:
+    """True for what was deleted, or goes with its namespace, with the node that it is on, or with the Node that owns it
+    (Kubernetes' garbage collectors take such pods away up to a minute later). ``spaces``, ``nodes``: what stays.
+    """
+    meta = item["metadata"]
+    owners = {owner["uid"] for owner in meta.get("ownerReferences") or () if owner["kind"] == "Node"}
+    node = item.get("spec", {}).get("nodeName") if item["kind"] == "Pod" else None
+    return (
+        "deletionTimestamp" in meta
+        or ("namespace" in meta and meta["namespace"] not in spaces)
+        or not owners <= set(nodes.values())
+        or (bool(node) and node not in nodes)
+    )
