@@ -14,6 +14,8 @@ With BERTH_VM `vm` is the machine of the cluster of that name (`berth-dev --name
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -46,16 +48,30 @@ def remove_abandoned(root: Path) -> list[Path]:
     """Take down the temporary clusters of test runs that were killed before they could. Returns their folders."""
     gone = []
     for owner in root.glob("berth-*/owner.json"):
-        try:
-            alive = processes.alive(processes.Identity(**json.loads(owner.read_text(encoding="utf-8"))))
-        except FileNotFoundError:  # its run has just ended and tidies up
-            continue
-        if not alive and owner.stat().st_uid == os.geteuid():
-            for folder in owner.parent.glob("t*"):
-                Cluster(folder).down()
-                gone.append(folder)
-            shutil.rmtree(owner.parent, ignore_errors=True)
+        with contextlib.ExitStack() as held:
+            if _abandoned(owner, held):
+                gone += _taken_down(owner.parent)
     return gone
+
+
+def _abandoned(owner: Path, held: contextlib.ExitStack) -> bool:
+    """True when its run is no more, and it is ours to take down: `held` keeps other workers from it."""
+    try:
+        lock = os.open(owner, os.O_RDONLY)
+        held.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        run = processes.Identity(**json.loads(owner.read_text(encoding="utf-8")))
+    except (FileNotFoundError, BlockingIOError):  # its run has just ended and tidies up; another worker is at it
+        return False
+    return not processes.alive(run) and owner.stat().st_uid == os.geteuid()
+
+
+def _taken_down(parent: Path) -> list[Path]:
+    folders = list(parent.glob("t*"))
+    for folder in folders:
+        Cluster(folder).down()
+    shutil.rmtree(parent, ignore_errors=True)
+    return folders
 
 
 @contextmanager
