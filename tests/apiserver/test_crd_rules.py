@@ -217,11 +217,13 @@ def _try(api: ApiClient, kind: Resource, base: dict[str, Any], name: str, step: 
         api.delete(kind, name)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("step", DISK_STEPS, ids=lambda step: step[0])
 def test_local_disk_step(api: ApiClient, name: str, step: tuple[Any, ...]) -> None:
     _try(api, LOCAL_DISK, DISK, name, step)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("step", DEVICE_STEPS, ids=lambda step: step[0])
 def test_local_device_step(api: ApiClient, name: str, step: tuple[Any, ...]) -> None:
     base = {**DEVICE, "capacity": {"shares": 1000}, "reserved": False}
@@ -327,6 +329,7 @@ def test_status_is_its_own_subresource(api: ApiClient, name: str) -> None:
     api.delete(LOCAL_DISK, name)
 
 
+@pytest.mark.promise
 def test_a_lock_is_won_once(api: ApiClient, name: str) -> None:
     """Two that saw the disk free at the same moment: the second write carries an old resourceVersion."""
     seen = api.create(LOCAL_DISK, _object(LOCAL_DISK, name, DISK))

@@ -155,6 +155,7 @@ def test_one_name_twice_is_refused_before_anybody_is_asked(disk: Run, node: str)
     assert refused["requests"] == {}
 
 
+@pytest.mark.promise
 def test_a_held_disk_keeps_its_lock_and_stays(disk: Run, api: ApiClient, node: str) -> None:
     name = f"{node}-sdb"
     disk(**declared(node, fs_type="ext4", observed=device()))
@@ -174,6 +175,7 @@ def test_a_held_disk_keeps_its_lock_and_stays(disk: Run, api: ApiClient, node: s
     assert (stored["spec"]["claimRef"], stored["spec"]["reserved"]) == (held(), True)
 
 
+@pytest.mark.promise
 def test_kept_data_is_forgotten_only_when_asked_for(disk: Run, api: ApiClient, node: str) -> None:
     name = f"{node}-sdb"
     disk(**declared(node, observed=device()))
@@ -188,6 +190,7 @@ def test_kept_data_is_forgotten_only_when_asked_for(disk: Run, api: ApiClient, n
     assert api.find(LOCAL_DISK, name) is None
 
 
+@pytest.mark.promise
 def test_a_lost_compare_and_swap_is_decided_again(
     disk: Run, api: ApiClient, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +215,7 @@ def test_a_lost_compare_and_swap_is_decided_again(
     assert stored["status"]["phase"] == "Locked"
 
 
+@pytest.mark.promise
 def test_a_name_that_another_node_has_is_told(disk: Run, api: ApiClient, node: str) -> None:
     disk(**declared(node))
     refused = disk(**{**declared(node), "node_name": f"{node}-b"})

@@ -65,6 +65,7 @@ def test_reserved_and_released(disk: Run, api: ApiClient, ld: str) -> None:
     assert "no such LocalDisk" in disk(name="not-there", state="released")["msg"]
 
 
+@pytest.mark.promise
 def test_release_gives_up_the_lock_of_a_berth_that_is_gone_alone(
     disk: Run, api: ApiClient, ld: str, name: str, namespace: str
 ) -> None:
@@ -88,6 +89,7 @@ def test_release_gives_up_the_lock_of_a_berth_that_is_gone_alone(
     assert "retainedFor" not in spec(api, ld)
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     ("there", "asked", "words"),
     [
@@ -111,6 +113,7 @@ def test_a_wipe_is_refused_before_it_is_asked_for(
         assert api.get(LOCAL_DISK, ld) == before
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     ("seen", "words"),
     [({"mounts": ["/data"]}, "mounted at /data"), ({"holders": ["md0"]}, "md0"), (None, "not in it")],

@@ -50,6 +50,7 @@ def test_from_nothing_to_running_and_again(world, kubeconfig):
     assert max(again["requests"].values()) <= 8, again["requests"]
 
 
+@pytest.mark.promise
 def test_the_pod_comes_back_to_its_disk_by_any_scheduler(world, kubeconfig):
     options = params("db", kubeconfig, wait=True)
     before = run(options)
@@ -61,6 +62,7 @@ def test_the_pod_comes_back_to_its_disk_by_any_scheduler(world, kubeconfig):
     assert places(after) == places(before)
 
 
+@pytest.mark.promise
 def test_scaling_keeps_what_is_there_and_the_data(world, kubeconfig):
     small = run(params("db", kubeconfig, wait=True))
     big = run(params("db", kubeconfig, replicas=4, wait=True))
@@ -78,6 +80,7 @@ def test_scaling_keeps_what_is_there_and_the_data(world, kubeconfig):
     assert places(back) == places(big), "the same ordinal takes its disk again"
 
 
+@pytest.mark.promise
 def test_absent_keeps_the_data_and_no_other_app_gets_it(world, kubeconfig):
     options = params("db", kubeconfig, replicas=6, wait=True)
     there = run(options)
@@ -101,6 +104,7 @@ def test_absent_keeps_the_data_and_no_other_app_gets_it(world, kubeconfig):
         assert ref["dataUID"] != ref["uid"], "the filesystem was made under the first lock"
 
 
+@pytest.mark.promise
 def test_bare_pods_are_tied_and_replaced_in_place(world, kubeconfig):
     options = params("db", kubeconfig, workload="Pod", wait=True)
     first = run(options)
@@ -177,6 +181,7 @@ def prepare_refusal(world, kubeconfig, state):
     return "fake-1-d1"
 
 
+@pytest.mark.promise
 def test_two_apps_that_pin_one_disk(world, kubeconfig, tmp_path):
     hold = tmp_path / "go"
     racers = [start(pinned(name, kubeconfig, "fake-1-d1"), hold=hold) for name in ("one", "two")]
@@ -210,6 +215,7 @@ def test_bad_input_changes_nothing(world, kubeconfig, values, message):
     assert world.holders() == {}
 
 
+@pytest.mark.promise
 def test_a_claim_that_is_not_ours_is_left_alone(world, kubeconfig):
     claim = {
         "metadata": {"name": "data-db-0", "namespace": "default", "labels": {"app.kubernetes.io/managed-by": "berth"}},
@@ -242,6 +248,7 @@ def test_a_service_that_is_not_ours_is_left_alone(world, kubeconfig, state):
     assert world.client.get(world.kinds.SERVICE, "db", "default")["spec"]["selector"] == {"a": "b"}
 
 
+@pytest.mark.promise
 def test_a_held_disk_that_vanished_from_the_api_stops_everything(world, kubeconfig):
     """Somebody deleted the LocalDisk under a running replica: its berth is final, and is not chosen again."""
     first = run(params("db", kubeconfig, wait=True))
@@ -262,6 +269,7 @@ def test_conflict_on_every_write_ends(world, kubeconfig):
     assert world.holders() == {}
 
 
+@pytest.mark.promise
 def test_the_api_server_restarts_in_the_middle(world, kubeconfig, control_plane):
     racer = start(params("db", kubeconfig, replicas=6, wait=True))
     eventually(world.berths, 60, "it has begun: who cannot reach an API server at all says so sooner")

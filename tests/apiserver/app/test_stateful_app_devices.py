@@ -7,6 +7,8 @@ import pytest
 from tests.apiserver.app.runner import run, start
 from tests.apiserver.app.world import MI, local_disk, params
 
+pytestmark = pytest.mark.promise
+
 
 def device(node, index, device_class="gpu"):
     name = f"{node}-{device_class}{index}"

@@ -19,6 +19,8 @@ from tests.apiserver.app.test_stateful_app_devices import device
 from tests.apiserver.app.world import MI, local_disk, params
 from tests.dev.hosts_help import eventually
 
+pytestmark = pytest.mark.promise
+
 MANIFESTS = Path(__file__).parents[3] / "deploy/agent/devices.yaml"
 POLICY = "mutatingadmissionpolicy/berth-device-claims"
 NODE = "fake-0"

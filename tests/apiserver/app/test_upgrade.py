@@ -51,6 +51,7 @@ def app(kubeconfig):
     return {"berth.stateful.stateful_app": options}
 
 
+@pytest.mark.promise
 def test_an_application_outlives_the_upgrade_and_the_way_back(before, now, app_world, control_plane, kubeconfig):
     for node in control_plane.fake_nodes()[:2]:
         app_world.add_disk(local_disk(node, 0))

@@ -146,6 +146,7 @@ def test_what_cannot_be_answered(world: Any, extend: Callable[..., Any]) -> None
     assert world.locks() == {}
 
 
+@pytest.mark.promise
 def test_a_claim_that_was_given_a_node_has_its_disk_there(world: Any, extend: Callable[..., Any]) -> None:
     """What kube-scheduler writes on a claim holds a disk before its lock is there, and until it is taken back."""
     nodes = ground(world, 1, 1)
@@ -176,6 +177,7 @@ def test_a_hold_that_nobody_confirms_ends(world: Any, extend: Callable[..., Any]
     assert "a hold has expired" in extender.text()
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("number", [1, 2, 3, 5])
 def test_an_extender_that_dies_while_it_binds_is_continued(world: Any, extend: Callable[..., Any], number: int) -> None:
     """SIGKILL right after a write on the way: the next answer finishes what is begun; no disk twice, no lock alone."""
@@ -199,6 +201,7 @@ def test_an_extender_that_dies_while_it_binds_is_continued(world: Any, extend: C
     world.check()
 
 
+@pytest.mark.promise
 def test_behind_kube_scheduler(plane: Any, world: Any, extend: Callable[..., Any], tmp_path: Path) -> None:
     """Two disks or none; two pods for the last one; an extender that is away: each pod ends where its disk is."""
     from tests.daemons.controller.world import Process, install
