@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from . import build, kwok, spec
+from . import build, kwok, kwok_ready, spec
 from .control_plane import ADMIN, CORE, GRACEFUL, ControlPlane, choose_ports
 from .errors import KubeError, StateError
 from .kwok import Shape
@@ -252,10 +252,10 @@ class Cluster:
         """Add `count` fake nodes; with `wait` until they are Ready. Returns how many were made."""
         with self.folder.lock():
             plane = self._control_plane()
-            kwok.ensure_running(plane, self.bin_dir)
+            started = kwok.ensure_running(plane, self.bin_dir)
             made = kwok.add(plane, count, shape or Shape())
         if wait:
-            kwok.wait_ready(plane, max(120.0, count / 10))
+            kwok_ready.wait(plane, max(120.0, count / 10), started=started)
         return made
 
     def remove_nodes(self, prefix: str = "") -> int:
@@ -287,9 +287,9 @@ class Cluster:
         """At least `wanted` fake nodes; kwok runs when there are any."""
         have = len(kwok.names(plane))
         if wanted or have:
-            kwok.ensure_running(plane, bin_dir)
+            started = kwok.ensure_running(plane, bin_dir)
             made = kwok.add(plane, max(0, wanted - have), Shape())
-            kwok.wait_ready(plane)
+            kwok_ready.wait(plane, started=started)
             progress(f"{have + made} fake nodes Ready ({made} new)")
 
     def _version(self, asked: str | None, known: Spec | None) -> str:

@@ -27,7 +27,7 @@ KUBELET_API_GROUP = "berth-dev:kubelet-api"
 LOOPBACK = "127.0.0.1"
 LOOPBACK_OF_VM = "10.0.2.2"
 """What a virtual machine (`qemu`) calls this machine's loopback."""
-PORT_NAMES = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+PORT_NAMES = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,13 @@ def kube_scheduler(at: Context) -> list[str]:
 def kwok(at: Context) -> list[str]:
     """kwok for the nodes with label type=kwok; its stages are in `data/kwok.yaml` (see `kwok.prepare`)."""
     kubeconfig = at.pki.kubeconfig("kwok", [], at.settings.api_url)
-    return at.argv("kwok", kwok_flags(kubeconfig, at.data, at.settings.ports["kwok"]))
+    return at.argv("kwok", kwok_flags(kubeconfig, at.data))
 
 
-def kwok_flags(kubeconfig: Path, data: Path, port: int) -> dict[str, object]:
-    """How kwok runs, in any cluster."""
+def kwok_flags(kubeconfig: Path, data: Path) -> dict[str, object]:
+    """How kwok runs, in any cluster. Without --server-address it listens nowhere: nobody asks it anything, and it would
+    end when somebody else had taken the port meanwhile, for it is started long after ports are chosen.
+    """
     return {
         "kubeconfig": kubeconfig,
         "config": data / "kwok.yaml",
@@ -176,7 +178,6 @@ def kwok_flags(kubeconfig: Path, data: Path, port: int) -> dict[str, object]:
         "manage-all-nodes": False,
         "manage-nodes-with-label-selector": "type=kwok",
         "node-lease-duration-seconds": 40,
-        "server-address": f"{LOOPBACK}:{port}",
     }
 
 

@@ -69,6 +69,16 @@ class KubeApi:
             raise
         return True
 
+    def delete(self, path: str) -> bool:
+        """DELETE; False when it is gone already."""
+        try:
+            self.request("DELETE", path)
+        except ApiError as error:
+            if error.status == http.HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return True
+
     def ready(self) -> bool:
         """True when /readyz says so."""
         try:

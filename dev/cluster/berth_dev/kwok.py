@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fake nodes: Node objects that kwok keeps Ready and whose pods it reports as running. `cluster` and `kind.fakes` call
-me.
+me; `kwok_ready` waits until kwok acts for them.
 
 They carry the label and the taint-free shape of real nodes, and `type: kwok`, by which kwok (and nobody else) cares
 for them. I never touch a node without that label.
@@ -14,7 +14,6 @@ import datetime as dt
 import itertools
 import re
 import subprocess
-import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from .kubeapi import KubeApi
 from .state import ClusterDir, write_atomically
 
 SELECTOR = "type%3Dkwok"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _NODES = "/api/v1/nodes"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 # Enough to keep the API server busy; more threads only wait for each other here.
@@ -173,6 +173,8 @@ def ensure_running(plane: Home, bin_dir: Path) -> bool:
     with plane.api() as api:
         api.create(f"{_RBAC}/clusterroles", role())
         api.create(f"{_RBAC}/clusterrolebindings", role_binding())
+    if not plane.folder.alive("kwok"):
+        _delete_leases(plane, names(plane))
     return plane.ensure("kwok")
 
 
@@ -191,45 +193,28 @@ def remove(plane: Home, prefix: str = "") -> int:
     """Delete the fake nodes whose names begin with `prefix`, and nobody else's. Returns how many."""
     gone = [name for name in names(plane) if name.startswith(prefix)]
     _spread(plane, "DELETE", ((f"{_NODES}/{name}", None) for name in gone))
+    _delete_leases(plane, gone)
     return len(gone)
 
 
 def names(plane: Home) -> list[str]:
     """The names of all fake nodes."""
     with plane.api() as api:
-        return [item["metadata"]["name"] for item in _list(api)]
+        return [item["metadata"]["name"] for item in listed(api)]
 
 
-def wait_ready(plane: Home, timeout: float = 120.0) -> None:
-    """Until every fake node is Ready and without the taint that says it is not. KubeError when that takes too long."""
-    until = time.monotonic() + timeout
-    with plane.api() as api:
-        while True:
-            began = time.monotonic()
-            waiting = [item["metadata"]["name"] for item in _list(api) if not _ready(item)]
-            if not waiting:
-                return
-            if not plane.folder.alive("kwok"):
-                raise plane.failure("kwok", "ended; it keeps the fake nodes Ready")
-            if time.monotonic() > until:
-                few = ", ".join(waiting[:5])
-                raise KubeError(
-                    f"{len(waiting)} fake nodes are not Ready after {timeout:.0f} s ({few}, …): "
-                    f"see {plane.folder.log_path('kwok')}"
-                )
-            # A list of thousands costs the API server what it needs for them: ask a fifth of the time at most.
-            time.sleep(max(0.2, 4 * (time.monotonic() - began)))
-
-
-def _list(api: Any) -> list[dict[str, Any]]:
+def listed(api: KubeApi) -> list[dict[str, Any]]:
+    """All fake nodes."""
     items: list[dict[str, Any]] = api.request("GET", f"{_NODES}?labelSelector={SELECTOR}&resourceVersion=0")["items"]
     return items
 
 
-def _ready(item: Mapping[str, Any]) -> bool:
-    taints = {taint["key"] for taint in item["spec"].get("taints", ())}
-    conditions = {c["type"]: c["status"] for c in item["status"].get("conditions", ())}
-    return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
+def _delete_leases(plane: Home, gone: Iterable[str]) -> None:
+    """Those of the nodes `gone`. kwok leaves everything alone that another holds, as which it takes itself when it was
+    started again, until the lease expires; and a node that is made again would begin with the lease of the old one,
+    which the garbage collector takes away under kwok.
+    """
+    _spread(plane, "DELETE", ((f"{LEASES}/{name}", None) for name in gone))
 
 
 def _spread(plane: Home, method: str, requests: Iterable[tuple[str, Any]]) -> None:
@@ -239,7 +224,10 @@ def _spread(plane: Home, method: str, requests: Iterable[tuple[str, Any]]) -> No
     def send(share: list[tuple[str, Any]]) -> None:
         with plane.api() as api:
             for path, body in share:
-                api.request(method, path, body)
+                if method == "DELETE":
+                    api.delete(path)
+                else:
+                    api.request(method, path, body)
 
     shares = [share for share in (work[k::_WORKERS] for k in range(_WORKERS)) if share]
     with ThreadPoolExecutor(_WORKERS) as pool:

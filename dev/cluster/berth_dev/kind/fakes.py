@@ -17,9 +17,8 @@ from typing import Any
 
 import yaml
 
-from .. import build, kwok
+from .. import build, kwok, kwok_ready
 from ..components import kwok_flags, words
-from ..control_plane import free_port
 from ..errors import ComponentError
 from ..kubeapi import KubeApi
 from ..pki import Pair
@@ -51,7 +50,7 @@ class Fakes:
         """Start kwok if it does not run."""
         if self.folder.alive(name):
             return False
-        argv = words(build.ensure_binaries() / name, kwok_flags(self._kubeconfig(), self._data, free_port()))
+        argv = words(build.ensure_binaries() / name, kwok_flags(self._kubeconfig(), self._data))
         self.folder.spawn(name, argv, cwd=self._data)
         return True
 
@@ -71,9 +70,9 @@ class Fakes:
 
     def fill(self, wanted: int) -> None:
         """At least so many fake nodes, Ready."""
-        kwok.ensure_running(self, build.ensure_binaries())
+        started = kwok.ensure_running(self, build.ensure_binaries())
         kwok.add(self, max(0, wanted - len(kwok.names(self))), SHAPE)
-        kwok.wait_ready(self)
+        kwok_ready.wait(self, started=started)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
