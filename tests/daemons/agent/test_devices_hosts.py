@@ -169,6 +169,7 @@ def ground(site):
     site.clear()
 
 
+@pytest.mark.promise
 def test_two_pods_on_two_devices_and_nothing_is_left(ground):
     device = ground.devices()["acc-null"]
     assert device["spec"]["capacity"] == {"shares": 1000, "memory": "17179869184"}
@@ -182,6 +183,7 @@ def test_two_pods_on_two_devices_and_nothing_is_left(ground):
     assert json.loads(ground.agent.here(f"cat {ground.agent.state}/claims.json"))["claims"] == {}
 
 
+@pytest.mark.promise
 def test_one_device_in_shares_for_two_pods(ground):
     ground.run("most", share=700)
     ground.run("rest", share=300)
@@ -216,6 +218,7 @@ def restart_container(ground, pod):
     eventually(lambda: restarts() > count, 60, f"{pod} started anew")
 
 
+@pytest.mark.promise
 def test_an_agent_that_was_killed_knows_what_it_gave(ground):
     ground.run("one")
     uuid = ground.check("one-0")
@@ -232,6 +235,7 @@ def test_an_agent_that_was_killed_knows_what_it_gave(ground):
     assert {ground.check("two-0"), ground.check("two-1")} == {"acc-null", "acc-zero"}
 
 
+@pytest.mark.promise
 def test_an_agent_that_lost_its_checkpoint_keeps_what_living_pods_need(ground):
     ground.run("one")
     uuid = ground.check("one-0")
@@ -296,6 +300,7 @@ def refused(ground, pod, words):
     eventually(lambda: any(words in message for message in said()), 120, f"{words!r} in the events of {pod}")
 
 
+@pytest.mark.promise
 def test_a_claim_on_a_device_without_its_lock_is_refused_in_the_pods_events(ground):
     ground.run("owner", replicas=2)  # both devices are held
     uid = get(ground.cluster, "berths.berth.dev", "owner-0")["metadata"]["uid"]
@@ -314,6 +319,7 @@ def test_a_claim_on_a_device_without_its_lock_is_refused_in_the_pods_events(grou
     assert ground.check("owner-0") == mine
 
 
+@pytest.mark.promise
 def test_a_device_that_vanishes_is_missing_and_its_lock_stays(ground):
     ground.run("one")
     uuid = ground.holder("one-0")

@@ -13,7 +13,7 @@ from tests.daemons.agent.disk_ground import Ground
 from tests.dev.hosts_help import apply, eventually, get
 from tests.support.agent import conditions_of, install_rights
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 HOST = "h3"
 
 

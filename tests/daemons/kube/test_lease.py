@@ -82,6 +82,7 @@ def wait(condition: Callable[[], Any], what: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.promise
 def test_a_leader_that_sleeps_writes_nothing_when_it_wakes(start: Callable[..., Candidate]) -> None:
     """SIGSTOP for longer than the lease: another leads, and all that the first one then tries is refused."""
     first = start("first")
@@ -101,6 +102,7 @@ def test_a_leader_that_sleeps_writes_nothing_when_it_wakes(start: Callable[..., 
     assert first.said("lost")
 
 
+@pytest.mark.promise
 def test_two_that_want_it_one_that_has_it(start: Callable[..., Candidate]) -> None:
     """They hand over by giving it back: no time is lost, and at no moment do both write."""
     candidates = [start("one"), start("two")]
@@ -115,6 +117,7 @@ def test_two_that_want_it_one_that_has_it(start: Callable[..., Candidate]) -> No
     assert led > ended - 0.5
 
 
+@pytest.mark.promise
 def test_a_leader_that_is_killed(start: Callable[..., Candidate]) -> None:
     """Its lease ends by itself, and not sooner."""
     first = start("first")
@@ -127,6 +130,7 @@ def test_a_leader_that_is_killed(start: Callable[..., Candidate]) -> None:
     assert second.said("leads")[0] - died > 4.5, "the last renewal was at most retry ago, the lease lasts 6 s"
 
 
+@pytest.mark.promise
 def test_an_agent_that_comes_back_under_its_own_name(start: Callable[..., Candidate]) -> None:
     """The same identity takes its lease again at once, without waiting for its end."""
     first = start("same")
@@ -137,6 +141,7 @@ def test_an_agent_that_comes_back_under_its_own_name(start: Callable[..., Candid
     wait(lambda: again.said("leads"), "the same leads again")
 
 
+@pytest.mark.promise
 def test_a_leader_that_is_cut_off(
     start: Callable[..., Candidate], far: Connect, proxy: Proxy, admin: dict[str, Any], kubeconfig: Any
 ) -> None:
@@ -193,6 +198,7 @@ def test_annotations_of_ours_and_of_others(run: Run, connect: Connect, namespace
     run(story())
 
 
+@pytest.mark.promise
 def test_a_lease_that_somebody_takes_by_force(run: Run, connect: Connect, namespace: str) -> None:
     """Whoever sees another name in it stops, at its next renewal."""
 
@@ -219,6 +225,7 @@ def test_a_lease_that_somebody_takes_by_force(run: Run, connect: Connect, namesp
     run(story())
 
 
+@pytest.mark.promise
 def test_work_that_ends_or_fails_gives_the_lease_back(run: Run, connect: Connect, namespace: str) -> None:
     async def story() -> None:
         async with connect() as client:
@@ -246,6 +253,7 @@ def test_periods_that_cannot_be_safe(run: Run, connect: Connect) -> None:
     run(story())
 
 
+@pytest.mark.promise
 def test_when_a_lease_is_over() -> None:
     """By our own clock, since we saw it change; what its holder's clock says plays no part."""
     lease = {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "1970-01-01T00:00:00.000000Z"}}
