@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from berth_core.app import capacity, claim_steps, claims, states
 from berth_core.app.claim_disks import choose, own_disks
@@ -29,6 +29,7 @@ from berth_kube.written import is_last
 from .caches import Caches, Obj, slim_pod
 from .held_back import HeldBack
 from .reports import Reports
+from .wakes import ClaimKey, Wakes
 
 _log = logging.getLogger(__name__)
 
@@ -36,18 +37,16 @@ _log = logging.getLogger(__name__)
 VISIT = 40
 
 
-class ClaimKey(NamedTuple):
-    """One claim, for ever: a claim that is made anew under its old name has another uid."""
-
-    namespace: str
-    uid: str
-
-
 class Binder:
-    """Brings claims to Bound, and back to nothing when they are gone. ``resync``: seconds between two visits."""
+    """Brings claims to Bound, and back to nothing when they are gone.
 
-    def __init__(self, client: KubeClient, caches: Caches, reports: Reports, mount_root: str, resync: float) -> None:
-        self._client, self._caches, self._reports = client, caches, reports
+    ``wakes`` gets the claims that wait for a disk to become free; ``resync``: seconds between two visits.
+    """
+
+    def __init__(
+        self, client: KubeClient, caches: Caches, reports: Reports, wakes: Wakes, mount_root: str, resync: float
+    ) -> None:
+        self._client, self._caches, self._reports, self._wakes = client, caches, reports, wakes
         self._mount_root, self._resync = mount_root, resync
         self._loop = asyncio.get_running_loop()
         #: disks that were chosen in this process and are not locked yet
@@ -55,8 +54,6 @@ class Binder:
         #: pods that were asked for, as the watch had not told of the one for which the claim's node was chosen
         self._pods: dict[ClaimKey, list[Obj]] = {}
         self.held_back = HeldBack(self._settled, self._loop.time)
-        #: claims that wait for a disk to become free
-        self.waiting: set[ClaimKey] = set()
         self._since: dict[ClaimKey, float] = {}
 
     async def reconcile(self, key: ClaimKey) -> float | None:
@@ -64,8 +61,14 @@ class Binder:
         try:
             return await self._visit(key)
         finally:
-            self._chosen.pop(key, None)
+            self._let_go(key)
             self._pods.pop(key, None)
+
+    def _let_go(self, key: ClaimKey) -> None:
+        """A disk that was chosen and not locked is there again for those who were told of the choice."""
+        disk = self._caches.disk(self._chosen.pop(key, ""))
+        if disk is not None:
+            self._wakes.wake([disk["spec"].get("storageClassName", "")], soon=True)
 
     async def _visit(self, key: ClaimKey) -> float | None:
         gone = False
@@ -85,9 +88,9 @@ class Binder:
 
     async def _rest(self, key: ClaimKey, view: View, step: Wait) -> float | None:
         record = dict(view.berth) if view.berth is not None else None
-        await self._reports.waits(self._about(key, view), record, step)
+        untold = await self._reports.waits(key, self._about(key, view), record, step)
         if step != DONE:
-            return self._resync
+            return min(self._resync, untold)
         since = self._since.pop(key, None)
         if view.asked is None or view.berth is None:
             self._forget(key)
@@ -97,8 +100,9 @@ class Binder:
         return self._resync
 
     def _forget(self, key: ClaimKey) -> None:
-        self.waiting.discard(key)
+        self._wakes.drop(key)
         self._since.pop(key, None)
+        self._reports.forget(key)
 
     # -- what is there ---------------------------------------------------------------------------------------------
 
@@ -165,11 +169,12 @@ class Binder:
         try:
             disk = self._best(key, asked)
         except UnschedulableError as exc:
-            self.waiting.add(key)
+            self._wakes.put(key, asked.claim.storage_class)
             if asked.node is not None and not view.own:
                 await self._give_node_back(key, asked, asked.node)
             return Wait("NoDisk", exc.message, True)
-        self.waiting.discard(key)
+        self._wakes.drop(key)
+        self._let_go(key)
         self._chosen[key] = disk.name
         return claim_steps.next_step(replace(view, chosen=disk))
 

@@ -67,6 +67,18 @@ def _claim_index(claim: Obj) -> list[str]:
     return [f"{claim['metadata']['namespace']}/{claim['metadata']['uid']}"]
 
 
+def _data_index(claim: Obj) -> list[str]:
+    return [f"{claim['metadata']['namespace']}/{claims.app_name(claim['metadata']['name'])}"]
+
+
+def _disk_index(record: Obj) -> list[str]:
+    return [disk["name"] for disk in record["spec"].get("disks") or ()]
+
+
+def _node_index(record: Obj) -> list[str]:
+    return [record["spec"]["nodeName"]]
+
+
 def _pod_index(pod: Obj) -> list[str]:
     return [f"{pod['metadata']['namespace']}/{name}" for name in pod["claims"]]
 
@@ -75,11 +87,12 @@ class Caches:
     """One informer for each kind. ``namespace`` is that of the capacity objects."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
-        self.claims = Informer(client, PVC, transform=slim("spec", "status"), indexers={"uid": _claim_index})
+        of_claims = {"uid": _claim_index, "data": _data_index}
+        self.claims = Informer(client, PVC, transform=slim("spec", "status"), indexers=of_claims)
         self.classes = Informer(client, STORAGE_CLASS)
         self.disks = Informer(client, LOCAL_DISK)
         self.devices = Informer(client, LOCAL_DEVICE)
-        self.berths = Informer(client, BERTH)
+        self.berths = Informer(client, BERTH, indexers={"disk": _disk_index, "node": _node_index})
         self.volumes = Informer(client, PV, labels=_MANAGED)
         self.nodes = Informer(client, NODE, transform=slim_node)
         self.pending = Informer(
@@ -146,12 +159,15 @@ class Caches:
         found = []
         for item in self.disks.all():
             name = item["metadata"]["name"]
-            disk = self._parse(self.disk(name) or item)
+            disk = self.parse(self.disk(name) or item)
             if disk is not None:
                 found.append(disk)
         return found
 
-    def _parse(self, item: Obj) -> LocalDisk | None:
+    def parse(self, item: Obj | None) -> LocalDisk | None:
+        """The LocalDisk, where it is there and can be read. The latest of each name is kept."""
+        if item is None:
+            return None
         name, version = item["metadata"]["name"], item["metadata"]["resourceVersion"]
         known = self._parsed.get(name)
         if known is None or known[0] != version:

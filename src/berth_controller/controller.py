@@ -6,22 +6,22 @@ __main__ makes me when this process may lead, and runs me until it may not. I de
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Iterable
 
-from berth_core.app import claims
-from berth_core.app.claim_disks import not_free, place_of
-from berth_core.errors import InputError
-from berth_core.model.disk import LocalDisk
+from berth_core.app import claim_wakes, claims
+from berth_core.app.claim_disks import place_of
+from berth_core.app.claim_manifests import DISK_ANNOTATION
 from berth_kube.client import KubeClient
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.queue import Reconciler
 
-from .binder import Binder, ClaimKey
+from .binder import Binder
 from .caches import Caches, Obj
 from .capacities import Capacities
 from .orphan_watch import OrphanWatch
 from .reports import Reports
 from .settings import Settings
+from .wakes import ClaimKey, Wakes
 
 #: Many disks change at one moment; their capacity is written once.
 DEBOUNCE = 0.1
@@ -35,7 +35,8 @@ class Controller:
         self, client: KubeClient, caches: Caches, reports: Reports, requests: RequestMetrics, settings: Settings
     ) -> None:
         self._caches = caches
-        self.binder = Binder(client, caches, reports, settings.mount_root, settings.resync)
+        self._wakes = Wakes(self._visit)
+        self.binder = Binder(client, caches, reports, self._wakes, settings.mount_root, settings.resync)
         self._claims: Reconciler[ClaimKey] = Reconciler(
             "claim", self.binder.reconcile, settings.workers, observe=requests.reconciles("claim")
         )
@@ -44,80 +45,99 @@ class Controller:
             CAPACITY, capacities.reconcile, 1, observe=requests.reconciles(CAPACITY)
         )
         self._orphans = OrphanWatch(client, caches, reports, settings)
-        reports.metrics.waiting.set_function(lambda: len(self.binder.waiting))
+        reports.metrics.waiting.set_function(lambda: len(self._wakes))
         requests.depth("claim", lambda: len(self._claims.queue))
         self._listen()
 
     async def run(self) -> None:
         """Until cancelled. The caches are synced."""
         self._capacity.queue.add(CAPACITY)
-        await asyncio.gather(self._claims.run(), self._capacity.run(), self._orphans.run())
+        await asyncio.gather(self._claims.run(), self._wakes.run(), self._capacity.run(), self._orphans.run())
 
     def _listen(self) -> None:
         """What is in the caches already is told as added: nothing of the time before is missed."""
         caches = self._caches
         caches.claims.on(self._claim, lambda _old, new: self._claim(new), self._claim)
         caches.berths.on(self._berth, lambda _old, new: self._berth(new), self._berth)
-        caches.volumes.on(self._volume, lambda _old, new: self._volume(new), self._volume)
-        caches.disks.on(lambda disk: self._disk(None, disk), self._disk, lambda disk: self._disk(disk, None))
+        caches.volumes.on(self._volume, self._volume, self._volume)
+        caches.disks.on(
+            lambda disk: self._disk(None, disk),
+            self._disk,
+            lambda disk: self._disk(disk, None),
+            listed=self._disks_listed,
+        )
         caches.nodes.on(lambda node: self._node(None, node), self._node, lambda node: self._node(node, None))
-        caches.classes.on(self._class, lambda _old, new: self._class(new), self._class)
-        caches.capacities.on(delete=lambda _item: self._measure())
+        caches.classes.on(self._class, self._class, self._class)
+        caches.capacities.on(*3 * [lambda *_versions: self._measure()])
+
+    def _visit(self, key: ClaimKey) -> None:
+        self._claims.queue.add(key)
 
     def _claim(self, claim: Obj) -> None:
-        meta = claim["metadata"]
-        self._claims.queue.add(ClaimKey(meta["namespace"], meta["uid"]))
+        self._visit(_key_of(claim))
         if self.binder.held_back:
             self._measure()
 
     def _berth(self, record: Obj) -> None:
-        of_claim = claims.claim_of(record)
-        if of_claim is not None:
-            self._claims.queue.add(ClaimKey(of_claim[0], of_claim[2]))
+        self._holders([record])
         self._measure()
 
-    def _volume(self, volume: Obj) -> None:
-        ref = volume["spec"].get("claimRef") or {}
-        if (volume["metadata"].get("annotations") or {}).get(claims.PROVISIONED_BY) == claims.PROVISIONER:
-            self._claims.queue.add(ClaimKey(ref.get("namespace", ""), ref.get("uid", "")))
+    def _holders(self, records: Iterable[Obj]) -> None:
+        """The claims of these Berths. By name: also where an app's berth stood in the way of a claim's, and went."""
+        for record in records:
+            uid = claims.claim_uid(record["metadata"]["name"])
+            if uid:
+                self._visit(ClaimKey(record["metadata"]["namespace"], uid))
+
+    def _volume(self, *versions: Obj) -> None:
+        """Whom it is tied to, and whose disk is below it."""
+        for volume in versions:
+            ref, notes = volume["spec"].get("claimRef") or {}, volume["metadata"].get("annotations") or {}
+            if notes.get(claims.PROVISIONED_BY) == claims.PROVISIONER:
+                self._visit(ClaimKey(ref.get("namespace", ""), ref.get("uid", "")))
+            self._holders(self._caches.berths.by_index("disk", notes.get(DISK_ANNOTATION, "")))
 
     def _disk(self, old: Obj | None, new: Obj | None) -> None:
         for disk in (old, new):
             ref = disk["spec"].get("claimRef") if disk is not None else None
             uid = claims.claim_uid(ref["name"]) if ref else None
             if ref and uid:
-                self._claims.queue.add(ClaimKey(ref["namespace"], uid))
-        if _is_free(new) and not _is_free(old):
-            self._wake()
+                self._visit(ClaimKey(ref["namespace"], uid))
+            self._holders(self._caches.berths.by_index("disk", disk["metadata"]["name"]) if disk is not None else ())
+        self._measure()
+        concerned = claim_wakes.of_disk(self._caches.parse(old), self._caches.parse(new))
+        self._wakes.wake(concerned.classes, concerned.soon)
+        for namespace, app in concerned.data:
+            for claim in self._caches.claims.by_index("data", f"{namespace}/{app}"):
+                self._visit(_key_of(claim))
+
+    def _disks_listed(self) -> None:
+        """What came and went since the last watch was told to nobody; a visit may have seen it in our own writes."""
+        self._wakes.wake_all(soon=True)
         self._measure()
 
     def _node(self, old: Obj | None, new: Obj | None) -> None:
-        if old is None or new is None or place_of(old) != place_of(new):
-            self._wake()
-            self._measure()
+        before, now = (place_of(node) if node is not None else None for node in (old, new))
+        soon = claim_wakes.of_node(before, now)
+        if soon is None:
+            return
+        self._wakes.wake_all(soon)
+        if before is None or now is None or before.hostname != now.hostname:
+            name = (new or old or {})["metadata"]["name"]
+            self._holders(self._caches.berths.by_index("node", name))
+        self._measure()
 
-    def _class(self, storage_class: Obj) -> None:
-        if claims.ours(storage_class):
+    def _class(self, *versions: Obj) -> None:
+        """Also one that was ours, and is another provisioner's now."""
+        if any(claims.ours(version) for version in versions):
             for claim in self._caches.claims.all():
-                if claims.class_of(claim) == storage_class["metadata"]["name"]:
+                if claims.class_of(claim) == versions[-1]["metadata"]["name"]:
                     self._claim(claim)
             self._measure()
-
-    def _wake(self) -> None:
-        """There may be a disk for those who wait."""
-        for key in self.binder.waiting:
-            self._claims.queue.add(key)
 
     def _measure(self) -> None:
         self._capacity.queue.add_after(CAPACITY, DEBOUNCE)
 
 
-def _is_free(disk: dict[str, Any] | None) -> bool:
-    """Also a disk with retained data counts: its own claim may be among those who wait."""
-    if disk is None:
-        return False
-    try:
-        problem = not_free(LocalDisk.from_object(disk))
-    except InputError:
-        return False
-    return not problem or problem.startswith("with retained data")
+def _key_of(claim: Obj) -> ClaimKey:
+    return ClaimKey(claim["metadata"]["namespace"], claim["metadata"]["uid"])

@@ -1,14 +1,17 @@
 """What people and machines are told: events, conditions, metrics, log lines. Decides nothing.
 
-Binder and orphan_watch call me. An event of the same words about the same object is sent once until it changes; a
-condition is written only when it differs.
+Binder and orphan_watch call me. An event of the same words about the same object is sent once until it changes, and of
+other words no oftener than pace allows; a condition is written only when it differs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -21,11 +24,17 @@ from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 from berth_kube.events import Recorder
 
+from .pace import Pace
+
 _log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 #: Conditions that are ours, and there only while they are True: a claim's Berth that cannot go on; an orphan.
 BLOCKED, ORPHANED = "Blocked", "Orphaned"
+#: Where more Events than this wait to be written, no claim is told other words: old ones would be written first.
+CROWD = 50
+#: Then it is tried again so many seconds later.
+CROWDED = 10.0
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 
@@ -46,33 +55,65 @@ class Metrics:
             self.orphans.labels(reason).set(0)
 
 
+@dataclass
+class _Told:
+    """What one claim was told last, by an event or not (``warned``), and the pace of its events."""
+
+    text: tuple[str, str] = ("", "")
+    pace: Pace = field(default_factory=Pace)
+    warned: bool = False
+
+
 class Reports:
-    """``now`` gives the wall clock; it is only written down."""
+    """``now`` gives the wall clock; it is only written down. Made inside a running loop."""
 
     def __init__(
         self, client: KubeClient, recorder: Recorder, metrics: Metrics, now: Callable[[], dt.datetime] = utc_now
     ) -> None:
         self._client, self._recorder, self.metrics = client, recorder, metrics
-        self._now = now
-        self._told: dict[str, str] = {}
+        self._now, self._loop = now, asyncio.get_running_loop()
+        self._told: dict[Hashable, _Told] = {}
 
-    async def waits(self, about: Obj | None, record: Obj | None, step: Wait) -> None:
-        """A visit came to rest. What it waits for is an event, once, and a condition of the claim's Berth."""
+    async def waits(self, key: Hashable, about: Obj | None, record: Obj | None, step: Wait) -> float:
+        """A visit came to rest. What it waits for is an event, once, and a condition of the claim's Berth.
+
+        Returns the seconds after which the claim wants to be asked again, as its event came too soon: infinity where
+        all was told.
+        """
         if about is None:
-            return
+            return math.inf
         if record is not None:
             await self.condition(BERTH, record, BLOCKED, step.reason if step.warn else "", step.message)
-        uid = about["metadata"]["uid"]
         if step == DONE:
-            self._told.pop(uid, None)
-            return
+            self.forget(key)
+            return math.inf
         self.metrics.waits.labels(step.reason).inc()
-        if self._told.get(uid) == step.reason + step.message:
-            return
-        self._told[uid] = step.reason + step.message
+        return self._tell(self._told.setdefault(key, _Told()), about, step)
+
+    def _tell(self, told: _Told, about: Obj, step: Wait) -> float:
+        text, now = (step.reason, step.message), self._loop.time()
+        if told.text == text:
+            return math.inf
+        # What is waited for in the normal course, Kubernetes itself tells: no event, nothing to be sparing with.
+        pause = self._pause(told, now) if step.warn else 0.0
+        if pause:
+            return pause
+        told.text = text
         _log.info("%s %s waits: %s: %s", about.get("kind"), name_of(about), step.reason, step.message)
-        if step.warn:  # what is waited for in the normal course, Kubernetes itself tells
+        if step.warn:
+            told.pace.said(now)
+            told.warned = True
             self.event(about, "Warning", step.reason, step.message, "Bind")
+        return math.inf
+
+    def _pause(self, told: _Told, now: float) -> float:
+        pause = told.pace.pause(now)
+        crowded = not pause and told.warned and self._recorder.backlog > CROWD
+        return CROWDED if crowded else pause
+
+    def forget(self, key: Hashable) -> None:
+        """The claim waits for nothing more."""
+        self._told.pop(key, None)
 
     def wrote(self, key: str, step: Write) -> None:
         """One write was carried out. A claim that is given its disk needs no event: the volume's name tells it."""

@@ -120,6 +120,11 @@ class Recorder:
         if not known.waiting and not known.writing:
             self._wait(told, known, now)
 
+    @property
+    def backlog(self) -> int:
+        """How many facts wait to be written now; a series whose next writing is due later is none of them."""
+        return self._queue.qsize()
+
     def _key(self, told: Fact) -> tuple[object, ...]:
         return told if self._by_note else (*told[:_NOTE], *told[_NOTE + 1 :])
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_controller.pace import MOST
 from tests.daemons.controller.world import until
 from tests.support.tcp import Proxy
 
@@ -95,7 +96,9 @@ def test_a_hundred_claims_at_once_over_thirty_disks(world, start, nodes):
     until(lambda: len(_bound(world)) == 30, lambda: f"{len(_bound(world))} are bound")
     waiting = set(names) - _bound(world)
     until(
-        lambda: waiting <= _told(world, "NoDisk", "30 held"), lambda: str(waiting - _told(world, "NoDisk", "30 held"))
+        lambda: waiting <= _told(world, "NoDisk", "30 held"),
+        lambda: f"told otherwise: {waiting - _told(world, 'NoDisk', '30 held')}",
+        seconds=2 * MOST,
     )
     world.check()
     assert len(world.locks()) == len(world.berths()) == 30

@@ -9,9 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from berth_controller.binder import Binder, ClaimKey
+from berth_controller.binder import Binder
 from berth_controller.caches import Caches
 from berth_controller.reports import Metrics, Reports
+from berth_controller.wakes import ClaimKey, Wakes
 from berth_core.app.claims import SELECTED_NODE
 from berth_kube import config
 from berth_kube.client import KubeClient
@@ -45,7 +46,7 @@ def test_a_pod_that_the_watch_has_not_told_of_is_asked_for(plane: Any, world: An
             try:
                 await asyncio.wait_for(asyncio.gather(*(one.wait_synced() for one in told)), 120)
                 reports = Reports(client, Recorder(client, "test", "test"), Metrics(CollectorRegistry()))
-                binder = Binder(client, caches, reports, "/var/lib/berth/disks", 60.0)
+                binder = Binder(client, caches, reports, Wakes(print), "/var/lib/berth/disks", 60.0)
                 for key in keys:
                     await binder.reconcile(key)
             finally:

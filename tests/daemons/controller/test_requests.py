@@ -6,6 +6,7 @@ What every process on the way costs besides (the volume controller, the schedule
 from __future__ import annotations
 
 import socket
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_controller.pace import FIRST, MOST
+from berth_controller.wakes import GAP, WORDS
 from tests.daemons.controller.test_claims import _metrics
 from tests.daemons.controller.world import until
 
@@ -94,3 +97,44 @@ def test_forty_claims_at_once_cost_as_much_each(world: Any, watched: Watched, no
     world.wait_bound(*names)
     watched.settled(40)
     assert Counter(watched.asked()) == dict.fromkeys(ONE_CLAIM, 40)
+
+
+WAITING, DISKS = 30, 20
+
+
+def test_claims_that_wait_follow_the_facts_with_few_events(world: Any, watched: Watched, nodes: list[str]) -> None:
+    """Each of twenty disks changes what thirty claims are to be told: 600 words, of which few are said."""
+    world.storage_class()
+    disks = [world.disk(nodes[index % 4], index, phase="Faulted") for index in range(DISKS)]
+    watched.begin()
+    began = time.monotonic()
+    names = {f"c{number}" for number in range(WAITING)}
+    for name in names:
+        world.claim(name)
+    until(lambda: _told(world, f"{DISKS} Faulted") == names, lambda: str(_told(world, f"{DISKS} Faulted")))
+    for disk in disks:
+        world.observe(disk, "Missing")
+        time.sleep(0.1)
+    changed = time.monotonic()
+    until(lambda: _told(world, f"{DISKS} Missing") == names, lambda: str(_told(world, f"{DISKS} Missing")))
+    assert time.monotonic() - changed < MOST, "the last word comes seconds after the last change"
+    asked = watched.asked()
+    assert set(asked) == {"create Event"}
+    assert len(asked) <= WAITING * _words(time.monotonic() - began)
+    for disk in disks:
+        world.api.patch(kinds.LOCAL_DISK, disk, None, {"status": {"observed": {"devicePath": "/dev/sdy"}}}, "status")
+    time.sleep(WORDS + GAP)
+    assert watched.asked() == asked, "another device path is no news for a claim"
+
+
+def _told(world: Any, words: str) -> set[str]:
+    events = [one for one in world.api.list(kinds.EVENT, world.name) if one["reason"] == "NoDisk"]
+    return {one["regarding"]["name"] for one in events if str(one.get("note")).endswith(f": {words}")}
+
+
+def _words(seconds: float) -> int:
+    """How often one claim may be told something else in that time."""
+    said, gap = 1, FIRST
+    while seconds >= gap:
+        said, seconds, gap = said + 1, seconds - gap, min(2 * gap, MOST)
+    return said

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from berth_controller.binder import Binder, ClaimKey
+from berth_controller.binder import Binder
 from berth_controller.caches import Caches
 from berth_controller.reports import Metrics, Reports
+from berth_controller.wakes import ClaimKey, Wakes
 from berth_core.app import claims
 from berth_core.errors import UnschedulableError
 from berth_kube.client import KubeClient
@@ -42,7 +43,7 @@ def binder(client: KubeClient) -> Binder:
     lock = claims.holder("default", "log", "c-1", "b-1")._asdict()
     put(caches.disks, disk("n1-d0", claimRef={**lock, "dataUID": "b-1"}), disk("n1-d1"))
     reports = Reports(client, Recorder(client, "berth.dev/controller", "test"), Metrics(CollectorRegistry()))
-    return Binder(client, caches, reports, "/mnt", 300.0)
+    return Binder(client, caches, reports, Wakes(print), "/mnt", 300.0)
 
 
 async def chosen_for_data(known: bool) -> str:

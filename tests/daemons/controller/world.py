@@ -25,8 +25,9 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy" / "controller"
 NAMESPACE, ACCOUNT = "berth-system", "berth-controller"
-#: several times as long as a node is held back for a pod that it could not take (held_back.SECONDS)
-PATIENCE = 300.0
+#: Twice as long as a node is held back for a pod that it could not take (held_back.SECONDS), and less than half of what
+#: passes until a claim is visited, or a parked pod tried, without being woken (300 s each): a lost wake-up fails.
+PATIENCE = 120.0
 GI = 1 << 30
 OBSERVED = {"devicePath": "/dev/sdx", "health": "Healthy"}
 

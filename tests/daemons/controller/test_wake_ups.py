@@ -1,0 +1,261 @@
+"""Every kind of change that lets a waiting claim go on wakes it: without one the controller looks at none for an hour.
+
+Which changes of a disk or a node concern whom is decided in berth_core.app.claim_wakes and proved there for all of
+them; here each kind comes through the API server, and reaches the claim. Each kind has a class of its own, so that none
+is woken by another's change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_controller.binder import Binder
+from berth_controller.caches import Caches
+from berth_controller.reports import Metrics, Reports
+from berth_controller.wakes import GAP, ClaimKey, Wakes
+from berth_core.errors import BerthError
+from berth_kube.client import KubeClient
+from berth_kube.config import Config
+from berth_kube.credentials import Static
+from berth_kube.events import Recorder
+from berth_kube.exchange import Endpoint
+from berth_kube.store import key_of
+from tests.core.app.claim_world import claim, disk, node, storage_class
+from tests.daemons.controller.world import GI, until
+
+#: No claim is looked at again because time has passed.
+ALONE = ("--no-leader-elect", "--resync", "3600")
+LOCK = {"namespace": "x", "name": "db-0", "uid": "u", "app": "db", "ordinal": 0, "claim": "d", "dataUID": "u"}
+KEPT = {"namespace": "x", "app": "db", "ordinal": 0, "claim": "d", "dataUID": "u"}
+WIPE = {"requestID": "r", "requestedBy": "a test"}
+
+#: What the disk is at first -> what is changed of its spec (None: taken off), for every field that claims look at.
+SPECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "freed": ({"claimRef": LOCK}, {"claimRef": None}),
+    "data-given-up": ({"retainedFor": KEPT}, {"retainedFor": None}),
+    "wiped": ({"retainedFor": KEPT, "wipe": WIPE}, {"retainedFor": None, "wipe": None}),
+    "uncordoned": ({"unschedulable": True}, {"unschedulable": None}),
+    "unreserved": ({"reserved": True}, {"reserved": False}),
+    "of-its-mode": ({"volumeMode": "Block"}, {"volumeMode": "Filesystem"}),
+}
+#: What the agent says of the disk at first.
+PHASES = ("Pending", "Missing", "Faulted", "InUse")
+
+
+def prepare(world: Any, node: str, kind: str, **spec: Any) -> str:
+    """A class and a disk for that kind of change."""
+    made = world.storage_class(suffix=f"-{kind}")
+    return str(world.disk(node, kind, storageClassName=made, **spec))
+
+
+def patch(world: Any, name: str, body: dict[str, Any]) -> None:
+    world.api.patch(kinds.LOCAL_DISK, name, None, body)
+
+
+def wait(world: Any, *names: str) -> None:
+    """Claims of those names and classes, until each was told that there is no disk."""
+    for name in names:
+        world.claim(name, storage_class=f"{world.name}-{name}")
+    for name in names:
+        until(lambda name=name: world.told(name, "NoDisk"), lambda name=name: world.story(name))
+
+
+def test_a_disk_that_can_be_given_now_is_given_at_once(world: Any, start: Any, nodes: list[str]) -> None:
+    changes: dict[str, Callable[[], None]] = {}
+    for kind, (before, after) in SPECS.items():
+        first = dict(before)
+        if "wipe" in first:
+            identity = {"serial": f"S-{world.name}-{nodes[0]}-{kind}", "size": 2 * GI}
+            first["wipe"] = {**WIPE, "identity": identity}
+        made = prepare(world, nodes[0], kind, **first)
+        changes[kind] = lambda made=made, after=after: patch(world, made, {"spec": after})  # type: ignore[misc]
+    for phase in PHASES:
+        made = prepare(world, nodes[1], phase.lower(), phase=phase)
+        changes[phase.lower()] = lambda made=made: world.observe(made, "Available")  # type: ignore[misc]
+    ill, well = ({"status": {"observed": {"health": word}}} for word in ("Failing", "Healthy"))
+    sick = prepare(world, nodes[1], "healthy")
+    world.api.patch(kinds.LOCAL_DISK, sick, None, ill, "status")
+    changes["healthy"] = lambda: world.api.patch(kinds.LOCAL_DISK, sick, None, well, "status")
+    moved = prepare(world, nodes[2], "of-its-class")
+    patch(world, moved, {"spec": {"storageClassName": f"{world.name}-none"}})
+    changes["of-its-class"] = lambda: patch(world, moved, {"spec": {"storageClassName": f"{world.name}-of-its-class"}})
+    world.storage_class(suffix="-added")
+    changes["added"] = lambda: world.disk(nodes[2], "added", storageClassName=f"{world.name}-added")
+    start(*ALONE)
+    wait(world, *changes)
+    for change in changes.values():
+        change()
+    world.wait_bound(*changes)
+
+
+def test_a_disk_with_the_labels_that_a_claim_selects_is_given_at_once(world: Any, start: Any, nodes: list[str]) -> None:
+    world.storage_class()
+    made = world.disk(nodes[0], 0)
+    start(*ALONE)
+    world.claim("data", selector={"matchLabels": {"tier": "log"}})
+    until(lambda: world.told("data", "NoDisk", "1 not selected by label"), lambda: world.story("data"))
+    patch(world, made, {"metadata": {"labels": {"tier": "log"}}})
+    world.wait_bound("data")
+
+
+def taint(world: Any, node: str, **spec: Any) -> None:
+    world.api.patch(kinds.NODE, node, None, {"spec": spec})
+
+
+@pytest.fixture
+def own_node(world: Any) -> Iterator[str]:
+    """The name of a node that nobody but the test makes."""
+    name = f"{world.name}-node"
+    yield name
+    world.delete(kinds.NODE, name)
+
+
+def add_node(world: Any, name: str, ready: bool = True) -> None:
+    world.api.create(kinds.NODE, {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
+    if ready:
+        set_ready(world, name)
+
+
+def set_ready(world: Any, name: str) -> None:
+    status = {"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}]}
+    world.api.patch(kinds.NODE, name, None, {"metadata": {}, "status": status}, "status")
+
+
+def test_a_node_that_takes_pods_again_gives_its_disks_at_once(
+    world: Any, start: Any, nodes: list[str], own_node: str
+) -> None:
+    world.storage_class()
+    made = world.disk(nodes[0], 0)
+    taint(world, nodes[0], unschedulable=True)
+    start(*ALONE)
+    try:
+        world.claim("cordoned")
+        until(lambda: world.told("cordoned", "NoDisk", "on a node that is cordoned"), lambda: world.story("cordoned"))
+    finally:
+        taint(world, nodes[0], unschedulable=None)
+    world.wait_bound("cordoned")
+    world.disk(own_node, 1)
+    world.claim("new")
+    words = ("1 held, 1 on a node that is gone", "1 held, 1 on a node that is not Ready")
+    until(lambda: world.told("new", "NoDisk", words[0]), lambda: world.story("new"))
+    add_node(world, own_node, ready=False)
+    until(lambda: world.told("new", "NoDisk", words[1]), lambda: world.story("new"))
+    set_ready(world, own_node)
+    world.wait_bound("new")
+    assert made in world.locks()
+
+
+def test_a_claim_whose_node_comes_back_gets_its_volume_back(
+    world: Any, start: Any, nodes: list[str], own_node: str
+) -> None:
+    """Its volume was deleted by hand, too: only the node tells to what the new one is tied."""
+    world.storage_class()
+    add_node(world, own_node)
+    world.disk(own_node, 0)
+    start(*ALONE)
+    world.claim("data")
+    volume = world.wait_bound("data")[0]["spec"]["volumeName"]
+    world.delete(kinds.NODE, own_node)
+    world.claim("other")  # tells that the controller knows of it
+    until(lambda: world.told("other", "NoDisk", "1 on a node that is gone"), lambda: world.story("other"))
+    world.delete(kinds.PV, volume)
+    world.api.patch(kinds.PV, volume, None, {"metadata": {"finalizers": None}})
+    until(lambda: world.told("data", "NodeGone"), lambda: world.story("data"))
+    assert not world.volumes()
+    add_node(world, own_node)
+    until(lambda: set(world.volumes()) == {volume}, lambda: world.story("data"))
+
+
+def test_a_claim_follows_what_becomes_of_its_own_disk_and_volume(world: Any, start: Any, nodes: list[str]) -> None:
+    """Who holds the disk now is no claim of ours, and does not name this one."""
+    world.storage_class()
+    made = world.disk(nodes[0], 0)
+    start(*ALONE)
+    world.claim("data")
+    volume = world.wait_bound("data")[0]["spec"]["volumeName"]
+    world.delete(kinds.LOCAL_DISK, made)
+    until(lambda: world.told("data", "DiskGone"), lambda: world.story("data"))
+    world.disk(nodes[0], 0)
+    until(lambda: world.told("data", "LockLost", "held by nobody"), lambda: world.story("data"))
+    patch(world, made, {"spec": {"claimRef": LOCK}})
+    until(lambda: world.told("data", "LockLost", "held by x/db-0"), lambda: world.story("data"))
+    assert set(world.volumes()) == {volume}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_claim_gets_its_own_data_as_soon_as_an_earlier_claim_gives_it_up(
+    world: Any, start: Any, nodes: list[str], waits: bool
+) -> None:
+    """No scheduler is waited for, whatever the class says: the data is where it is."""
+    world.storage_class(waits=waits)
+    owner = {"app": "pvc.data", "ordinal": 0, "claim": "data", "dataUID": "u-7", "namespace": world.name}
+    made = world.disk(nodes[0], 0, claimRef={**owner, "name": "pvc-u", "uid": "u-7"})
+    start(*ALONE)
+    world.claim("data")
+    reason = "WaitForFirstConsumer" if waits else "NoDisk"
+    until(lambda: world.told("data", reason), lambda: world.story("data"))
+    patch(world, made, {"spec": {"claimRef": None, "retainedFor": owner}})
+    world.wait_bound("data")
+    assert world.locks()[made]["dataUID"] == "u-7"
+
+
+def test_a_claim_gets_another_disk_as_soon_as_its_own_data_is_given_up(
+    world: Any, start: Any, nodes: list[str]
+) -> None:
+    world.storage_class()
+    owner = {"app": "pvc.data", "ordinal": 0, "claim": "data", "dataUID": "u-7", "namespace": world.name}
+    broken, free = world.disk(nodes[0], 0, phase="Faulted", retainedFor=owner), world.disk(nodes[1], 1)
+    start(*ALONE)
+    world.claim("data")
+    words = f"LocalDisk {broken} on node {nodes[0]}: Faulted"
+    until(lambda: world.told("data", "NoDisk", words), lambda: world.story("data"))
+    patch(world, broken, {"spec": {"retainedFor": None}})
+    world.wait_bound("data")
+    assert set(world.locks()) == {free}
+
+
+def test_a_class_that_becomes_another_provisioners_is_told(world: Any, start: Any, nodes: list[str]) -> None:
+    world.storage_class()
+    start(*ALONE)
+    world.claim("data")
+    until(lambda: world.told("data", "NoDisk"), lambda: world.story("data"))
+    other = {"metadata": {"name": world.name}, "provisioner": "x.example.com", "volumeBindingMode": "Immediate"}
+    world.delete(kinds.STORAGE_CLASS, world.name)
+    world.api.create(kinds.STORAGE_CLASS, other)
+    until(lambda: world.told("data", "ClassGone"), lambda: world.story("data"))
+    world.delete(kinds.STORAGE_CLASS, world.name)
+    world.storage_class()
+    world.disk(nodes[0], 0)
+    world.wait_bound("data")
+
+
+def test_a_disk_that_was_chosen_and_not_locked_is_there_for_the_next() -> None:
+    """The first claim's Berth cannot be written, as nobody listens: who waits meanwhile is looked at."""
+    first, second = ClaimKey("default", "c-1"), ClaimKey("default", "c-2")
+    visits: list[ClaimKey] = []
+
+    async def story() -> None:
+        nobody = Config(Endpoint("127.0.0.1", 1, tls=False), None, Static({}), "a test", "default")
+        async with KubeClient(nobody) as client:
+            caches, wakes = Caches(client, "berth-system"), Wakes(visits.append)
+            filled = ((caches.classes, storage_class()), (caches.nodes, node()), (caches.disks, disk()))
+            for informer, item in (*filled, (caches.claims, claim("one", "c-1")), (caches.claims, claim("two", "c-2"))):
+                informer.store.put(key_of(item), item)
+            reports = Reports(client, Recorder(client, "berth.dev/controller", "test"), Metrics(CollectorRegistry()))
+            binder = Binder(client, caches, reports, wakes, "/mnt", 3600.0)
+            wakes.put(second, "fast")  # as after a visit that found the disk chosen for the other
+            rounds = asyncio.ensure_future(wakes.run())
+            with pytest.raises(BerthError):
+                await binder.reconcile(first)
+            await asyncio.sleep(2 * GAP)
+            rounds.cancel()
+            await asyncio.gather(rounds, return_exceptions=True)
+
+    asyncio.run(story())
+    assert visits == [second]
