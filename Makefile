@@ -133,7 +133,7 @@ oracle: venv ## the engine beside kube-scheduler's own code
 	$(PYTEST) tests/oracle
 
 dev: venv ## tests of the development cluster itself, its virtual machine left out
-	$(PYTEST) $(AGAIN) --ignore=tests/dev/test_vm.py tests/dev
+	$(PYTEST) $(AGAIN) --numprocesses=2 --dist=loadfile --ignore=tests/dev/test_vm.py tests/dev
 
 apiserver: venv venv-bench ## tests against the real control plane, beside kubernetes.core too
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/apiserver

@@ -52,7 +52,7 @@ def berth_dev(*arguments: str, prefix: tuple[str, ...] = (), **env: str) -> subp
     return subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **env}, timeout=120, check=False)
 
 
-def test_up_twice_then_down_twice(fresh: Cluster) -> None:
+def test_up_twice_beside_another_then_down_twice(own: Cluster, fresh: Cluster) -> None:
     said: list[str] = []
     fresh.up(hosts=0, progress=said.append)
     running, tag, port = pids(fresh), fresh.folder.tag, fresh.api_url
@@ -64,12 +64,27 @@ def test_up_twice_then_down_twice(fresh: Cluster) -> None:
     assert fresh.api_url == port
     assert any("is up already" in line for line in said)
 
+    assert_nothing_shared(own, fresh)
+
     assert fresh.down()
     assert not fresh.folder.path.exists()
     assert list(processes.tagged(tag)) == []
     assert not any(processes.identity(pid) for pid in running.values())
     assert not fresh.down()
     assert fresh.status()["exists"] is False
+    assert own.kubectl("get", "--raw", "/readyz") == "ok"
+
+
+def assert_nothing_shared(own: Cluster, fresh: Cluster) -> None:
+    """Two that are up side by side."""
+    assert not set(fresh._known().ports.values()) & set(own._known().ports.values())
+    fresh.kubectl("create", "namespace", "only-here")
+    with pytest.raises(KubeError, match="NotFound"):
+        own.kubectl("get", "namespace", "only-here")
+    mixed = fresh.folder.path / "mixed"
+    mixed.write_text(fresh.kubeconfig.read_text().replace(fresh.api_url, own.api_url))
+    with pytest.raises(KubeError, match=r"x509|certificate"):
+        Existing(mixed, own.bin_dir / "kubectl").kubectl("get", "namespaces")
 
 
 def test_what_was_killed_is_noticed_repaired_and_removed(fresh: Cluster) -> None:
@@ -113,20 +128,6 @@ def test_up_itself_killed_half_way(fresh: Cluster, component: str) -> None:
     assert fresh.down()
     assert list(processes.tagged(tag)) == []
     assert not fresh.folder.path.exists()
-
-
-def test_two_side_by_side_share_nothing(own: Cluster, fresh: Cluster) -> None:
-    fresh.up(hosts=0)
-    assert not set(fresh._known().ports.values()) & set(own._known().ports.values())
-    fresh.kubectl("create", "namespace", "only-here")
-    with pytest.raises(KubeError, match="NotFound"):
-        own.kubectl("get", "namespace", "only-here")
-    mixed = fresh.folder.path / "mixed"
-    mixed.write_text(fresh.kubeconfig.read_text().replace(fresh.api_url, own.api_url))
-    with pytest.raises(KubeError, match=r"x509|certificate"):
-        Existing(mixed, own.bin_dir / "kubectl").kubectl("get", "namespaces")
-    fresh.down()
-    assert own.kubectl("get", "--raw", "/readyz") == "ok"
 
 
 @pytest.mark.parametrize("kill", [False, True])
