@@ -5,8 +5,9 @@
 
 In it are our packages and what of their wheels runs; pip checks the hashes. The agent takes the pure-Python files alone
 and is the same for every Python and processor; the scheduler needs numpy, and is made for one of each. The same sources
-give the same bytes. The Makefile, the roles node_agent and scheduler (from an installed collection too), the image of
-the DaemonSet and the tests call me. Exit status 1, with what to do, where there is no pip or it fetches nothing.
+give the same bytes; where those lie already, nothing is packed. The Makefile, the roles node_agent and scheduler (from
+an installed collection too), the image of the DaemonSet and the tests call me. Exit status 1, with what to do, where
+there is no pip or it fetches nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -142,12 +143,47 @@ def theirs(daemon: Daemon, wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def build(target: Path = TARGET, cache: Path = TARGET.parent, daemon: Daemon = AGENT) -> Path:
-    """Write the zipapp; wheels are kept in ``cache``."""
-    entries = dict(ours(daemon))
-    for wheel in wheels(daemon, cache):
-        entries.update(theirs(daemon, wheel))
-    write(target, entries)
+    """Write the zipapp where it is not there already, made from the same; wheels are kept in ``cache``."""
+    entries, fetched = dict(ours(daemon)), wheels(daemon, cache)
+    sources = _sources(entries, fetched)
+    record = target.with_name(f".{target.name}.made")
+    if _recorded(record) != _made(sources, target):
+        for wheel in fetched:
+            entries.update(theirs(daemon, wheel))
+        write(target, entries)
+        _record(record, _made(sources, target))
     return target
+
+
+def _sources(entries: Mapping[str, bytes], fetched: Iterable[Path]) -> str:
+    """What it is made from: our files, this one, and the wheels; pip has checked these, so their folder says which."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for name, content in sorted(entries.items()):
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    for wheel in fetched:
+        digest.update(f"{wheel.parent.name}/{wheel.name}\n".encode())
+    return digest.hexdigest()
+
+
+def _made(sources: str, target: Path) -> str:
+    """The record of a target as it is now: one that was changed since, or is half there, has another."""
+    content = target.read_bytes() if target.is_file() else b""
+    return f"{sources} {hashlib.sha256(content).hexdigest()}\n"
+
+
+def _recorded(record: Path) -> str:
+    try:
+        return record.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _record(record: Path, text: str) -> None:
+    """Whole or not at all. After the target: who dies between the two leaves a record that says less."""
+    descriptor, scratch = tempfile.mkstemp(prefix=".zipapp-", dir=record.parent)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+    os.replace(scratch, record)
 
 
 def write(target: Path, entries: Mapping[str, bytes]) -> None:

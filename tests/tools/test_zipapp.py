@@ -40,6 +40,39 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
     assert one.read_bytes() == two.read_bytes()
 
 
+def test_what_is_made_from_the_same_already_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Path] = []
+    real = zipapp.write
+
+    def write(target: Path, entries: dict[str, bytes]) -> None:
+        written.append(target)
+        real(target, entries)
+
+    monkeypatch.setattr(zipapp, "write", write)
+    target, record = tmp_path / "agent.pyz", tmp_path / ".agent.pyz.made"
+    first = zipapp.build(target, zipapp.TARGET.parent).read_bytes()
+    zipapp.build(target, zipapp.TARGET.parent)
+    assert len(written) == 1
+
+    # Whatever is not as it was is made: the file changed, cut off or gone, its record unreadable or gone.
+    for spoil in (
+        lambda: target.write_bytes(first[:-1] + b"?"),
+        lambda: target.write_bytes(first[:1000]),
+        target.unlink,
+        lambda: record.write_bytes(b"\xff"),
+        record.unlink,
+    ):
+        spoil()
+        before = len(written)
+        assert zipapp.build(target, zipapp.TARGET.parent).read_bytes() == first
+        assert len(written) == before + 1
+
+    # Other sources, and another daemon at the same place.
+    monkeypatch.setattr(zipapp, "ours", lambda daemon: iter([("__main__.py", b"other")]))
+    assert zipapp.build(target, zipapp.TARGET.parent).read_bytes() != first
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".agent.pyz.made", "agent.pyz"]
+
+
 def test_every_python_that_is_here_runs_it(agent: Path, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
     good.write_text("node: h1\ndevice_classes: [{name: gpu, source: nvml}]\n")
