@@ -1,14 +1,18 @@
 """The role local_disks on real hosts: from the inventory to mounted filesystems, over ssh; disks are pulled and broken.
 
 Every test plugs disks of its own into one host and works under a node name of its own, so that it meets nobody else's.
+Which disk is adopted, kept or refused is decided by pure functions, and their tests hold the matrix (tests/core/app:
+test_disk_plan, test_identity, test_fs_plan, test_drift, test_disk_status). Here is what real disks can do to them. What
+can lie side by side on several disks of a host does: a play costs more than the disks.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -18,84 +22,132 @@ from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually, out, ssh
 from tests.support.hosts import run_plays
 from tests.support.kube import install_crds
-from tests.support.playbook import Run
+from tests.support.playbook import Run, Task
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
 HOST = "h2"
+Step = tuple[str, dict[str, Any]]  # a part of the role (tasks_from), variables
 
 
-class Ground(NamedTuple):
-    """One host with two blank disks, a node name, and how to run the role."""
+class Ground:
+    """One host with blank disks, a node name, and how to run the role."""
 
-    cluster: Any
-    node: str
-    disks: dict[str, dict[str, Any]]
-    play: Callable[..., Run]
+    def __init__(self, cluster: Any, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.mark = uuid4().hex[:5]
+        self.node = f"node-{self.mark}"
+        self.disks: dict[str, dict[str, Any]] = {}
 
-    def serial(self, name: str) -> str:
-        return str(self.disks[name]["serial"])
+    def plug(self, letters: str, size: str = "320Mi") -> None:
+        for letter in letters:
+            self.cluster.hosts.disk_add(HOST, f"{letter}{self.mark}", size)
+        found = {each["name"]: each for each in self.cluster.hosts.disks(HOST)}
+        self.disks.update({letter: found[f"{letter}{self.mark}"] for letter in letters})
+
+    def serial(self, letter: str) -> str:
+        return str(self.disks[letter]["serial"])
+
+    def devices(self, letters: str) -> list[str]:
+        return [str(self.disks[letter]["device"]) for letter in letters]
 
     def here(self, command: str) -> str:
         return out(self.cluster, HOST, command)
+
+    def checksums(self, letters: str) -> list[str]:
+        return self.here(f"sha256sum {' '.join(self.devices(letters))}").splitlines()
+
+    def signatures(self, letters: str) -> list[str]:
+        """What each disk carries by its first bytes; empty: nothing."""
+        probed = (f"echo $(blkid -p -o value -s TYPE {device})" for device in self.devices(letters))
+        return ssh(self.cluster, HOST, "; ".join(probed)).stdout.splitlines()
+
+    # -- the role --------------------------------------------------------------------------------------------------
+
+    def play(self, tasks_from: str = "main", *args: str, **values: Any) -> Run:
+        return self.steps((tasks_from, values), args=args)[0]
+
+    def steps(self, *steps: Step, args: tuple[str, ...] = (), environment: dict[str, str] | None = None) -> list[Run]:
+        """One run of Ansible in which the role is called several times; a Run for each, all with the whole output."""
+        whole = {"local_disks_kubeconfig": str(self.cluster.kubeconfig), "local_disks_node_name": self.node}
+        tasks: list[dict[str, Any]] = []
+        for tasks_from, values in steps:
+            role = {"name": "berth.stateful.local_disks", "tasks_from": tasks_from}
+            tasks.append({"name": "a step begins", "ansible.builtin.debug": {"msg": tasks_from}})
+            tasks.append({"name": "role", "ansible.builtin.include_role": role, "vars": values})
+        play = {"hosts": HOST, "gather_facts": False, "environment": environment or {}, "vars": whole, "tasks": tasks}
+        run = run_plays(self.cluster, [play], self.folder, *args)
+        parts: list[list[Task]] = []
+        for task in run.tasks:
+            if task.name == "a step begins":
+                parts.append([])
+            parts[-1].append(task)
+        assert parts, run.output
+        return [Run(run.rc, run.output, part) for part in parts]
+
+    def adopt(self, letters: str, **values: Any) -> dict[str, str]:
+        """Declare these disks; the names of their LocalDisks."""
+        self.play(berth_disks=[{"serial": self.serial(letter), **values.get(letter, {})} for letter in letters]).ok()
+        return self.names(letters)
+
+    # -- what the API server has -----------------------------------------------------------------------------------
 
     def objects(self) -> dict[str, dict[str, Any]]:
         """The LocalDisks of the node by serial number."""
         listed = self.cluster.kubectl("get", "ld", "-o", "json", "--field-selector", f"spec.nodeName={self.node}")
         return {each["spec"]["identity"]["serial"]: each for each in json.loads(listed)["items"]}
 
-    def patch(self, name: str, **spec: Any) -> None:
-        self.cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", json.dumps({"spec": spec}))
-
-    def adopt(self, *names: str) -> list[str]:
-        """Declare these disks; the names of their LocalDisks."""
-        self.play(berth_disks=[{"serial": self.serial(name)} for name in names]).ok()
+    def names(self, letters: str) -> dict[str, str]:
         found = self.objects()
-        return [found[self.serial(name)]["metadata"]["name"] for name in names]
+        return {letter: found[self.serial(letter)]["metadata"]["name"] for letter in letters}
 
     def phases(self) -> dict[str, str]:
         return {serial.rsplit("-", 1)[-1]: each["status"]["phase"] for serial, each in self.objects().items()}
+
+    def patch(self, name: str, **spec: Any) -> None:
+        self.cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", json.dumps({"spec": spec}))
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def clean(self) -> None:
+        names = [each["metadata"]["name"] for each in self.objects().values()]
+        for name in names:
+            undo = f"umount /var/lib/berth/disks/{name}; sed -i '/{name}/d' /etc/fstab"
+            ssh(self.cluster, HOST, undo, check=False)
+        if names:
+            self.cluster.kubectl("delete", "ld", *names)
+        mine = {f"{letter}{self.mark}" for letter in self.disks}
+        for disk in self.cluster.hosts.disks(HOST):
+            if disk["name"] in mine:
+                if disk["broken"]:
+                    self.cluster.hosts.disk_heal(HOST, disk["name"])
+                if disk["plugged"]:
+                    self.cluster.hosts.disk_remove(HOST, disk["name"])
 
 
 @pytest.fixture
 def ground(dev_cluster: Any, tmp_path: Path) -> Iterator[Ground]:
     install_crds(dev_cluster.kubeconfig)
-    mark = uuid4().hex[:5]
-    node, names = f"node-{mark}", [f"{letter}{mark}" for letter in "ab"]
-    for name in names:
-        dev_cluster.hosts.disk_add(HOST, name, "320Mi")
-    disks = {disk["name"][0]: disk for disk in dev_cluster.hosts.disks(HOST) if disk["name"] in names}
-
-    def play(*args: str, tasks_from: str = "main", environment: dict[str, str] | None = None, **values: Any) -> Run:
-        whole = {"local_disks_kubeconfig": str(dev_cluster.kubeconfig), "local_disks_node_name": node, **values}
-        role = {"name": "berth.stateful.local_disks", "tasks_from": tasks_from}
-        tasks = [{"name": "role", "ansible.builtin.include_role": role}]
-        plays = [
-            {"hosts": HOST, "gather_facts": False, "environment": environment or {}, "vars": whole, "tasks": tasks}
-        ]
-        return run_plays(dev_cluster, plays, tmp_path, *args)
-
-    yield Ground(dev_cluster, node, disks, play)
-    listed = json.loads(dev_cluster.kubectl("get", "ld", "-o", "json", "--field-selector", f"spec.nodeName={node}"))
-    for each in listed["items"]:
-        point = f"/var/lib/berth/disks/{each['metadata']['name']}"
-        ssh(dev_cluster, HOST, f"umount {point}; sed -i '/{each['metadata']['name']}/d' /etc/fstab", check=False)
-        dev_cluster.kubectl("delete", "ld", each["metadata"]["name"])
-    for disk in dev_cluster.hosts.disks(HOST):
-        if disk["name"] in names:
-            if disk["broken"]:
-                dev_cluster.hosts.disk_heal(HOST, disk["name"])
-            if disk["plugged"]:
-                dev_cluster.hosts.disk_remove(HOST, disk["name"])
+    it = Ground(dev_cluster, tmp_path)
+    try:
+        yield it
+    finally:
+        it.clean()
 
 
 def changes(run: Run) -> bool:
     return any(task.result.get("changed") for task in run.tasks)
 
 
+def done(run: Run, name: str) -> list[Task]:
+    """The tasks of that name that were not skipped."""
+    return [task for task in run.tasks if task.name.endswith(name) and task.kind != "skipped"]
+
+
 def test_from_the_inventory_to_localdisks_and_back(ground: Ground) -> None:
+    ground.plug("ab", "96Mi")
     inventory = {
         "berth_disks": [
-            {"serial": ground.serial("a"), "size": "320Mi", "storage_class": "one", "labels": {"rack": "r1"}}
+            {"serial": ground.serial("a"), "size": "96Mi", "storage_class": "one", "labels": {"rack": "r1"}}
         ],
         "berth_disk_selectors": [
             {
@@ -105,7 +157,7 @@ def test_from_the_inventory_to_localdisks_and_back(ground: Ground) -> None:
             }
         ],
     }
-    planned = ground.play("--check", "--diff", **inventory).ok()
+    planned = ground.play("main", "--check", "--diff", **inventory).ok()
     assert changes(planned)
     assert ground.objects() == {}
     assert "it carries the running system" in planned.output
@@ -124,24 +176,27 @@ def test_from_the_inventory_to_localdisks_and_back(ground: Ground) -> None:
     assert not changes(again)
     assert {serial: each["metadata"]["resourceVersion"] for serial, each in ground.objects().items()} == versions
 
-    raw = found[ground.serial("b")]["metadata"]["name"]
+    raw = ground.names("b")["b"]
     ground.patch(raw, claimRef=held())
-    ground.play(tasks_from="prepare").ok()
+    ground.play("prepare").ok()
     assert ground.objects()[ground.serial("b")]["status"]["phase"] == "Locked"
-    device = ground.disks["b"]["device"]
-    assert ssh(ground.cluster, HOST, f"blkid -p {device}", check=False).returncode == 2  # a raw disk stays raw
+    assert ground.signatures("b") == [""]  # a raw disk stays raw
     ground.patch(raw, claimRef=None)
 
     ground.patch(found[ground.serial("a")]["metadata"]["name"], claimRef=held())
-    kept_all = ground.play(berth_disks=[]).ok()
-    assert "in no inventory entry" in kept_all.output
-    assert set(ground.objects()) == set(found)
-    pruned = ground.play(berth_disks=[], local_disks_prune=True).ok()
+    prune = {"berth_disks": [], "local_disks_prune": True}
+    kept_all, pruned = ground.steps(("main", {"berth_disks": []}), ("main", prune))
+    assert "in no inventory entry" in kept_all.ok().output
+    assert not done(kept_all, "Delete what is declared no more")
     assert "held by default/db-0" in pruned.output
+    (deleted,) = done(pruned, "Delete what is declared no more")
+    assert deleted.result["changed"]
     assert set(ground.objects()) == {ground.serial("a")}
 
 
+@pytest.mark.promise
 def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -> None:
+    ground.plug("ab")
     types = {"a": "ext4", "b": "xfs"}
     inventory = {
         "berth_disks": [
@@ -149,18 +204,16 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
             for letter, fs_type in types.items()
         ]
     }
-    ground.play(**inventory).ok()
-    found = ground.objects()
-    names = {letter: found[ground.serial(letter)]["metadata"]["name"] for letter in types}
+    _adopted, unheld = ground.steps(("main", inventory), ("prepare", {}))
+    assert not changes(unheld.ok())  # nobody holds them: nothing is made
+    names = ground.names("ab")
     points = {letter: f"/var/lib/berth/disks/{name}" for letter, name in names.items()}
-    assert not changes(ground.play(tasks_from="prepare").ok())  # nobody holds them: nothing is made
 
     for name in names.values():
         ground.patch(name, claimRef=held("u1", "u1"))
-    assert changes(ground.play("--check", "--diff", tasks_from="prepare").ok())
-    for disk in ground.disks.values():
-        assert ssh(ground.cluster, HOST, f"blkid -p {disk['device']}", check=False).returncode == 2
-    assert changes(ground.play(tasks_from="prepare").ok())
+    assert changes(ground.play("prepare", "--check", "--diff").ok())
+    assert ground.signatures("ab") == ["", ""]
+    assert changes(ground.play("prepare").ok())
     for letter, fs_type in types.items():
         device, point = ground.disks[letter]["device"], points[letter]
         assert ground.here(f"blkid -p -o value -s UUID {device}") == filesystem_uuid("u1", names[letter])
@@ -169,8 +222,7 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
         assert ground.here(f"stat -c %a {point}/data /var/lib/berth/disks").split() == ["777", "700"]
         ground.here(f"echo precious > {point}/data/file; sync")
     assert set(ground.phases().values()) == {"InUse"}
-    assert not changes(ground.play(tasks_from="prepare").ok())
-    assert not changes(ground.play(**inventory).ok())
+    assert not any(changes(run.ok()) for run in ground.steps(("prepare", {}), ("main", inventory)))
 
     ground.cluster.hosts.power_off(HOST)
     ground.cluster.hosts.power_on(HOST)
@@ -181,31 +233,23 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
 
     for name in names.values():
         ground.patch(name, claimRef=None, retainedFor=kept("u1"))
-    assert changes(ground.play(tasks_from="unmount").ok())
-    assert not changes(ground.play(tasks_from="unmount").ok())
+    unmounted = ground.steps(("unmount", {}), ("unmount", {}))
+    assert [changes(run.ok()) for run in unmounted] == [True, False]
     assert "x-berth" not in ground.here("cat /etc/fstab")
     assert set(ground.phases().values()) == {"Released"}
     for name in names.values():  # the replica returns: another berth, the same data
         ground.patch(name, retainedFor=None, claimRef=held("u2", "u1"))
-    assert changes(ground.play(tasks_from="prepare").ok())
+    assert changes(ground.play("prepare").ok())
     for point in points.values():
         assert ground.here(f"cat {point}/data/file") == "precious"
 
 
-def failed_item(run: Run) -> str:
-    """The message of the disk that failed, of the task that goes through all disks."""
-    (item,) = [each for each in run.failed()["results"] if each.get("failed")]
-    return str(item["msg"])
-
-
-def refused(ground: Ground, words: str) -> None:
-    """prepare fails with these words, in one line, and nothing was written to any disk."""
-    devices = [disk["device"] for disk in ground.disks.values()]
-    before = [ground.here(f"sha256sum < {device}") for device in devices]
-    message = failed_item(ground.play(tasks_from="prepare"))
-    assert words in message, message
-    assert "\n" not in message
-    assert [ground.here(f"sha256sum < {device}") for device in devices] == before
+def failures(run: Run, names: dict[str, str]) -> dict[str, str]:
+    """letter -> the message of the disk that failed, of the task that goes through all disks."""
+    items = {each["local_disks_one"]["metadata"]["name"]: each for each in run.failed()["results"]}
+    told = {letter: str(items[name]["msg"]) for letter, name in names.items() if items[name].get("failed")}
+    assert not [text for text in told.values() if "\n" in text], told
+    return told
 
 
 def put_partition_table(ground: Ground, device: str) -> None:
@@ -214,135 +258,150 @@ def put_partition_table(ground: Ground, device: str) -> None:
     ground.here(f"python3 -c \"open('{device}', 'r+b').write({table})\"")
 
 
-def test_nothing_is_ever_formatted_by_mistake(ground: Ground) -> None:
-    (name,) = ground.adopt("a")
-    device = ground.disks["a"]["device"]
-    ground.patch(name, claimRef=held("u2", "u1"))
-    refused(ground, "should carry the data of default/db-0")
-
-    ground.patch(name, claimRef=None)
-    ground.patch(name, claimRef=held("u1", "u1"))
-    ground.here(f"mkfs.ext4 -q {device}")
-    refused(ground, "carries ext4")
-    assert ground.objects()[ground.serial("a")]["spec"]["claimRef"] == held("u1", "u1")
-
-    point = "/mnt/elsewhere"
-    ground.here(f"mkdir -p {point}; mount -o ro,noload {device} {point}")
-    refused(ground, "is mounted at /mnt/elsewhere")
-    ground.here(f"umount {point}; wipefs -qa {device}")
-    put_partition_table(ground, device)
-    refused(ground, "carries a partition table (dos)")
-
-    ground.here(f"wipefs -qa {device}")
-    hold = f"python3 -c \"import os,time; os.open('{device}', os.O_RDWR | os.O_EXCL); time.sleep(60)\""
-    ground.here(f"nohup {hold} >/dev/null 2>&1 & echo $! > /tmp/holder; sleep 1")
-    refused(ground, "is used by somebody else")
-    ground.here("kill $(cat /tmp/holder)")
-    eventually(lambda: not changes(ground.play(tasks_from="prepare").ok()), 30, "prepare, when all is in order")
-
-
-def test_a_disk_that_breaks_under_its_lock_is_refused(ground: Ground) -> None:
-    (name,) = ground.adopt("a")
-    ground.patch(name, claimRef=held())
-    ground.cluster.hosts.disk_break(HOST, ground.disks["a"]["name"])
-    message = failed_item(ground.play(tasks_from="prepare"))
-    assert "faulted" in message
-    assert "Input/output error" in message
-    ground.cluster.hosts.disk_heal(HOST, ground.disks["a"]["name"])
-    ground.play(tasks_from="prepare").ok()
-
-
-def test_a_disk_that_was_swapped_under_its_lock_is_refused(ground: Ground) -> None:
-    (name,) = ground.adopt("a")
-    ground.patch(name, claimRef=held())
-    ground.cluster.hosts.disk_remove(HOST, ground.disks["a"]["name"])
-    message = failed_item(ground.play(tasks_from="prepare"))
-    assert f"no disk of this host is wwn {ground.disks['a']['wwn']}, serial {ground.serial('a')}" in message
-    assert ground.serial("b") in message
-    ground.cluster.hosts.disk_add(HOST, ground.disks["a"]["name"])
-
-
-def test_pulled_and_broken_disks_are_seen_and_come_back(ground: Ground) -> None:
-    inventory = {"berth_disks": [{"serial": ground.serial(letter)} for letter in "ab"]}
-    ground.play(**inventory).ok()
-    one, two = (ground.disks[letter]["name"] for letter in "ab")
-    ground.play(tasks_from="drift", **inventory).ok()
-
-    ground.cluster.hosts.disk_remove(HOST, one)
-    ground.cluster.hosts.disk_break(HOST, two)
-    drift = ground.play(tasks_from="drift", **inventory).failed()
-    assert "missing: LocalDisk" in drift["msg"]
-    assert "is not in the node" in drift["msg"]
-    assert "it is faulted" in drift["msg"]
-    assert ground.phases() == {one: "Available", two: "Available"}  # looking at drift changes nothing
-    ground.play(**inventory).ok()
-    assert ground.phases() == {one: "Missing", two: "Faulted"}
-    assert not changes(ground.play(**inventory).ok())
-
-    ground.cluster.hosts.disk_add(HOST, one)
-    ground.cluster.hosts.disk_heal(HOST, two)
-    assert changes(ground.play(tasks_from="observe").ok())
-    assert ground.phases() == {one: "Available", two: "Available"}
-
-
-def test_two_disks_with_one_serial_number_are_refused_with_the_list(ground: Ground) -> None:
-    """As bad firmware does it: both disks report the same serial number and WWN."""
-    numbers = [disk["device"].removeprefix("/dev/loop") for disk in ground.disks.values()]
-    records = [f"/run/udev/data/b7:{number}" for number in numbers]
-    ground.here(f"cp {records[1]} /tmp/udev.true; cp {records[0]} {records[1]}")
-    for inventory in (
-        {"berth_disks": [{"serial": ground.serial("a"), "storage_class": "one"}]},
-        {"berth_disks": [{"model": "BERTH_DEV_DISK", "size": "320Mi"}]},
-    ):
-        failed = ground.play(**inventory).failed()
-        assert all(disk["device"] in failed["msg"] for disk in ground.disks.values()), failed["msg"]
-    selected = ground.play(berth_disk_selectors=[{"query": f"[?serial == '{ground.serial('a')}']"}]).ok()
-    assert "2 disks carry it" in selected.output
-    assert ground.objects() == {}
-    ground.here(f"cp /tmp/udev.true {records[1]}")
-
-
-def test_the_systems_disk_is_refused_even_by_name_and_may_be_recorded_as_reserved(ground: Ground) -> None:
-    devices = json.loads(ground.here("lsblk --json -o NAME,SERIAL,MOUNTPOINTS"))["blockdevices"]
-    serial = next(each["serial"] for each in devices if "/" in each["mountpoints"])
-    failed = ground.play(berth_disks=[{"serial": serial}]).failed()
-    assert "it carries the running system" in failed["msg"]
-    assert ground.objects() == {}
-    ground.play(berth_disks=[{"serial": serial, "reserved": True}]).ok()
-    system = ground.objects()[serial]
-    assert (system["spec"]["reserved"], system["status"]["phase"]) == (True, "Pending")
-
-
-def kill_mkfs_at(ground: Ground, fs_type: str, write: int) -> str:
-    """A folder for PATH in which mkfs is the real one, killed at its n-th write."""
-    folder = f"/root/killed-{fs_type}-{write}"
-    real = ground.here(f"command -v mkfs.{fs_type}")
-    inject = f"strace -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:signal=KILL:when={write} {real}"
-    ground.here(
-        f"mkdir -p {folder}; printf '#!/bin/sh\\nexec {inject} \"$@\"\\n' > {folder}/mkfs.{fs_type}; "
-        f"chmod 755 {folder}/mkfs.{fs_type}"
+def hold_open(device: str) -> str:
+    """A shell command that leaves a process with the device open for itself; its pid is in /tmp/holder."""
+    said = "/tmp/holder"
+    code = (
+        f"import os, time; os.open('{device}', os.O_RDWR | os.O_EXCL); print(os.getpid(), flush=True); time.sleep(600)"
     )
+    started = f'rm -f {said}; nohup python3 -c "{code}" >{said} 2>&1 & '
+    return f"{started} for i in $(seq 100); do [ -s {said} ] && exit 0; sleep .1; done; exit 1"
+
+
+#: Why a disk is refused, each a disk of its own; g is in order.
+REFUSED = {
+    "a": "should carry the data of default/db-0",
+    "b": "carries ext4",
+    "c": "is mounted at /mnt/elsewhere",
+    "d": "carries a partition table (dos)",
+    "e": "is used by somebody else",
+    "f": "faulted",
+    "h": "no disk of this host is wwn",
+}
+
+
+@pytest.mark.promise
+def test_nothing_is_ever_formatted_by_mistake(ground: Ground) -> None:
+    """Every disk of the host but one is refused, for a reason of its own; the one beside them is made ready."""
+    ground.plug("abcdefgh", "96Mi")
+    names = ground.adopt("abcdefgh")
+    for letter, name in names.items():
+        ground.patch(name, claimRef=held("u2", "u1") if letter == "a" else held("u1", "u1"))
+    path = {letter: str(disk["device"]) for letter, disk in ground.disks.items()}
+    ground.here(f"mkfs.ext4 -q {path['b']}; mkfs.ext4 -q {path['c']}")
+    ground.here(f"mkdir -p /mnt/elsewhere; mount -o ro,noload {path['c']} /mnt/elsewhere")
+    put_partition_table(ground, path["d"])
+    ground.here(hold_open(path["e"]))
+    before, pulled = ground.checksums("abcdef"), ground.checksums("h")
+    ground.cluster.hosts.disk_break(HOST, ground.disks["f"]["name"])
+    ground.cluster.hosts.disk_remove(HOST, ground.disks["h"]["name"])
+    try:
+        told = failures(ground.play("prepare"), names)
+        again = failures(ground.play("prepare"), names)  # a second run is no braver
+    finally:
+        ground.here("umount /mnt/elsewhere; kill $(cat /tmp/holder)")
+    for found in (told, again):
+        assert found.keys() == REFUSED.keys()
+        assert not {letter: text for letter, text in found.items() if REFUSED[letter] not in text}, found
+        assert "Input/output error" in found["f"]
+        assert f"wwn {ground.disks['h']['wwn']}, serial {ground.serial('h')}" in found["h"]
+        assert ground.serial("a") in found["h"], "which disks there are"
+    made = f"findmnt -no FSTYPE,UUID,SOURCE /var/lib/berth/disks/{names['g']}"
+    assert ground.here(made).split() == ["ext4", filesystem_uuid("u1", names["g"]), path["g"]]
+    assert ground.here("cat /proc/mounts").count("/var/lib/berth/disks/node-") == 1
+
+    ground.cluster.hosts.disk_heal(HOST, ground.disks["f"]["name"])
+    ground.cluster.hosts.disk_add(HOST, ground.disks["h"]["name"])
+    ground.disks["h"] = next(each for each in ground.cluster.hosts.disks(HOST) if each["serial"] == ground.serial("h"))
+    assert ground.checksums("abcdef") == before
+    assert [each.split()[0] for each in ground.checksums("h")] == [each.split()[0] for each in pulled]
+    assert {serial: each["spec"]["claimRef"] for serial, each in ground.objects().items()} == {
+        ground.serial(letter): held("u2", "u1") if letter == "a" else held("u1", "u1") for letter in names
+    }
+
+    ground.patch(names["a"], claimRef=None)
+    ground.patch(names["a"], claimRef=held("u1", "u1"))
+    ground.here(f"wipefs -qa {path['b']} {path['c']} {path['d']}")
+    in_order, unchanged = ground.steps(("prepare", {}), ("prepare", {}))
+    assert changes(in_order.ok())
+    assert not changes(unchanged)
+    assert ground.here("cat /proc/mounts").count("/var/lib/berth/disks/node-") == len(names)
+
+
+def test_disks_are_told_apart_or_refused(ground: Ground) -> None:
+    """As bad firmware does it, two disks report the same serial number and WWN; and the system's own disk."""
+    ground.plug("ab", "96Mi")
+    devices = json.loads(ground.here("lsblk --json -o NAME,SERIAL,MOUNTPOINTS"))["blockdevices"]
+    system = next(each["serial"] for each in devices if "/" in each["mountpoints"])
+    records = [f"/run/udev/data/b7:{path.removeprefix('/dev/loop')}" for path in ground.devices("ab")]
+    ground.here(f"cp {records[1]} /tmp/udev.true; cp {records[0]} {records[1]}")
+    try:
+        entries = [
+            {"serial": ground.serial("a"), "storage_class": "one"},
+            {"model": "BERTH_DEV_DISK", "size": "96Mi"},
+            {"serial": system},
+        ]
+        twins, weak, reserved = ground.play(berth_disks=entries).failed()["refusals"]
+        for told in (twins, weak):
+            assert all(path in told for path in ground.devices("ab")), told
+        assert "it carries the running system" in reserved
+        assert ground.objects() == {}
+        query = f"[?serial == '{ground.serial('a')}']"
+        selected, recorded = ground.steps(
+            ("main", {"berth_disk_selectors": [{"query": query}]}),
+            ("main", {"berth_disks": [{"serial": system, "reserved": True}], "berth_disk_selectors": []}),
+        )
+    finally:
+        ground.here(f"cp /tmp/udev.true {records[1]}")
+    assert "2 disks carry it" in json.dumps([task.result for task in selected.tasks])
+    assert not changes(selected)
+    assert changes(recorded.ok())
+    (serial,) = ground.objects()
+    assert serial == system
+    of_the_system = ground.objects()[system]
+    assert (of_the_system["spec"]["reserved"], of_the_system["status"]["phase"]) == (True, "Pending")
+
+
+#: letter -> filesystem, the write at which its mkfs is killed, and what a look at the disk finds then.
+KILLED = {"a": ("xfs", 30, "xfs"), "b": ("xfs", 1, ""), "c": ("ext4", 100, "")}
+
+
+def killed_mkfs(ground: Ground) -> str:
+    """PATH with a folder in which mkfs is the real one, killed at the n-th write that it makes to that disk."""
+    folder = f"/root/killed-{ground.mark}"
+    for fs_type in ("xfs", "ext4"):
+        real = ground.here(f"command -v mkfs.{fs_type}")
+        cases = [
+            f"*{ground.disks[letter]['device']}) at={write} ;;"
+            for letter, (which, write, _left) in KILLED.items()
+            if which == fs_type
+        ]
+        inject = f"strace -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:signal=KILL:when=$at {real}"
+        script = f'#!/bin/sh\ncase "$*" in {" ".join(cases)} *) exit 9 ;; esac\nexec {inject} "$@"\n'
+        program = f"{folder}/mkfs.{fs_type}"
+        ground.here(f"mkdir -p {folder}; printf %s {shlex.quote(script)} > {program}; chmod 755 {program}")
     return f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-@pytest.mark.parametrize(("fs_type", "write", "signature"), [("xfs", 30, "xfs"), ("xfs", 1, ""), ("ext4", 100, "")])
-def test_a_mkfs_that_was_killed_half_way_is_done_once_more(
-    ground: Ground, fs_type: str, write: int, signature: str
-) -> None:
-    ground.play(berth_disks=[{"serial": ground.serial("a"), "fs_type": fs_type}]).ok()
-    name = ground.objects()[ground.serial("a")]["metadata"]["name"]
-    device = ground.disks["a"]["device"]
-    ground.patch(name, claimRef=held("u1", "u1"))
-    path = kill_mkfs_at(ground, fs_type, write)
-    failed = ground.play(tasks_from="prepare", environment={"PATH": path})
-    assert "filesystem could be made" in failed_item(failed)
-    assert ssh(ground.cluster, HOST, f"blkid -p -o value -s TYPE {device}", check=False).stdout.strip() == signature
-    ground.play(tasks_from="prepare").ok()
-    assert ground.here(f"findmnt -no FSTYPE,UUID /var/lib/berth/disks/{name}").split() == [
-        fs_type,
-        filesystem_uuid("u1", name),
-    ]
-    assert not changes(ground.play(tasks_from="prepare").ok())
+@pytest.mark.promise
+def test_a_mkfs_that_was_killed_half_way_is_done_once_more(ground: Ground) -> None:
+    ground.plug("".join(KILLED))
+    names = ground.adopt("".join(KILLED), **{letter: {"fs_type": each[0]} for letter, each in KILLED.items()})
+    for name in names.values():
+        ground.patch(name, claimRef=held("u1", "u1"))
+    (failed,) = ground.steps(("prepare", {}), environment={"PATH": killed_mkfs(ground)})
+    told = failures(failed, names)
+    assert told.keys() == KILLED.keys()
+    assert all("filesystem could be made" in text for text in told.values()), told
+    assert ground.signatures("".join(KILLED)) == [left for _type, _write, left in KILLED.values()]
+    made, again = ground.steps(("prepare", {}), ("prepare", {}))
+    assert changes(made.ok())
+    assert not changes(again)
+    for letter, name in names.items():
+        assert ground.here(f"findmnt -no FSTYPE,UUID /var/lib/berth/disks/{name}").split() == [
+            KILLED[letter][0],
+            filesystem_uuid("u1", name),
+        ]
 
 
 def play_drift(ground: Ground, folder: Path, declared: list[dict[str, Any]]) -> Run:
@@ -358,33 +417,39 @@ def play_drift(ground: Ground, folder: Path, declared: list[dict[str, Any]]) -> 
     return run_plays(ground.cluster, [play], folder, "-e", f"@{folder / 'values.json'}")
 
 
-def test_the_drift_playbook_tells_every_difference_and_ends_with_it(ground: Ground, tmp_path: Path) -> None:
-    declared = [{"serial": ground.serial(letter), "storage_class": "fast"} for letter in "ab"]
+def test_every_difference_is_told_and_what_was_pulled_or_broken_comes_back(ground: Ground, tmp_path: Path) -> None:
+    ground.plug("abc", "96Mi")
+    declared = [{"serial": ground.serial(letter), "storage_class": "fast"} for letter in "abc"]
     ground.play(berth_disks=declared).ok()
-    name, pulled = (ground.objects()[ground.serial(letter)]["metadata"]["name"] for letter in "ab")
+    names = ground.names("abc")
+    pulled, broken = (ground.disks[letter]["name"] for letter in "bc")
     clean = play_drift(ground, tmp_path, declared).ok()
     assert "as declared" in clean.output
     assert not changes(clean)
 
     path = ground.disks["a"]["device"]
     ground.here(f"mkfs.ext4 -q -F {path} && mkdir -p /run/elsewhere && mount {path} /run/elsewhere")
-    ground.cluster.hosts.disk_remove(HOST, ground.disks["b"]["name"])
+    ground.cluster.hosts.disk_remove(HOST, pulled)
+    ground.cluster.hosts.disk_break(HOST, broken)
     spec = {"nodeName": ground.node, "identity": {"serial": f"X-{ground.node}", "size": 4096}}
     extra = {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDisk", "metadata": {"name": f"{ground.node}-x"}}
     ground.cluster.kubectl("apply", "-f", "-", stdin=json.dumps({**extra, "spec": spec}))
     before = ground.objects()
     try:
-        run = play_drift(ground, tmp_path, [{**declared[0], "storage_class": "slow"}, declared[1]])
+        run = play_drift(ground, tmp_path, [{**declared[0], "storage_class": "slow"}, *declared[1:]])
         told = run.failed()["msg"]
     finally:
-        ground.here("umount /run/elsewhere")
+        ground.here(f"umount /run/elsewhere; wipefs -qa {path}")
     assert run.rc != 0
     for words in (
-        f"missing: LocalDisk {pulled}",
+        f"missing: LocalDisk {names['b']}",
+        "is not in the node",
+        f"changed: LocalDisk {names['c']}",
+        "it is faulted",
         f"extra: LocalDisk {ground.node}-x",
-        f"changed: LocalDisk {name}",
-        f"unexpected_filesystem: LocalDisk {name}",
-        f"held_elsewhere: LocalDisk {name}",
+        f"changed: LocalDisk {names['a']}",
+        f"unexpected_filesystem: LocalDisk {names['a']}",
+        f"held_elsewhere: LocalDisk {names['a']}",
         "storage_class is fast, declared slow",
         "/run/elsewhere",
     ):
@@ -392,3 +457,14 @@ def test_the_drift_playbook_tells_every_difference_and_ends_with_it(ground: Grou
     for line in ("--- declared", "+++ observed", "-  storage_class: slow", "+  storage_class: fast"):
         assert line in run.output, run.output
     assert ground.objects() == before  # looking changes nothing
+    ground.cluster.kubectl("delete", "ld", f"{ground.node}-x")
+
+    one, again = ground.steps(("main", {"berth_disks": declared}), ("main", {"berth_disks": declared}))
+    assert changes(one.ok())
+    assert not changes(again)
+    assert ground.phases() == {ground.disks["a"]["name"]: "Available", pulled: "Missing", broken: "Faulted"}
+
+    ground.cluster.hosts.disk_add(HOST, pulled)
+    ground.cluster.hosts.disk_heal(HOST, broken)
+    assert changes(ground.play("observe").ok())
+    assert set(ground.phases().values()) == {"Available"}

@@ -15,6 +15,9 @@ import yaml
 
 from tests.support.playbook import Run, _Dumper, _read, environment
 
+#: One ssh session for a module in place of five. The tests of the tarball, and molecule, run without, as Ansible comes.
+PIPELINED = {"ANSIBLE_PIPELINING": "1"}
+
 
 def run_plays(cluster: Any, plays: list[dict[str, Any]], folder: Path, *args: str, timeout: float = 300) -> Run:
     """Write the plays and the cluster's inventory to ``folder``, and run them."""
@@ -33,7 +36,7 @@ def run_on(
     record = folder / "record.jsonl"
     done = subprocess.run(
         _command(inventory, plays, folder, *args),
-        env=environment(record, env),
+        env=environment(record, {**PIPELINED, **(env or {})}),
         cwd=folder,
         text=True,
         stdout=subprocess.PIPE,
@@ -51,7 +54,7 @@ def kill_plays(cluster: Any, plays: list[dict[str, Any]], folder: Path, ready: C
     with (folder / "killed.log").open("ab") as log:
         running = subprocess.Popen(
             command,
-            env=environment(folder / "record.jsonl"),
+            env=environment(folder / "record.jsonl", PIPELINED),
             cwd=folder,
             stdout=log,
             stderr=log,
