@@ -17,12 +17,11 @@ import pytest
 from tests.core.app.disk_samples import held
 from tests.dev.hosts_help import eventually, out, ssh
 from tests.support import tarball
-from tests.support.agent import newer
+from tests.support.agent import newer, zipapp
 from tests.support.hosts import run_on
 from tests.support.kube import install_crds
 from tests.support.playbook import Run
 
-ROOT = Path(__file__).parents[2]
 HOSTS = ["h1", "h2"]
 ONE = "h2"
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
@@ -51,26 +50,22 @@ class Ground(NamedTuple):
         return out(self.cluster, host, "pgrep -f '[b]erth-agent.pyz run' || true").split()
 
 
-def zipapp(folder: Path) -> Path:
-    import runpy
-
-    target = folder / "berth-agent.pyz"
-    runpy.run_path(str(ROOT / "tools/zipapp.py"))["build"](target)
-    return target
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The agent as one file, made from the sources as they are."""
-    return zipapp(tmp_path_factory.mktemp("agent"))
+    program = tmp_path_factory.mktemp("agent") / "berth-agent.pyz"
+    program.write_bytes(zipapp())
+    program.chmod(0o755)
+    return program
 
 
 @pytest.fixture
 def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
     install_crds(dev_cluster.kubeconfig)
     disk = f"n{uuid4().hex[:5]}"
-    dev_cluster.hosts.disk_add(ONE, disk, "320Mi")
+    dev_cluster.hosts.disk_add(ONE, disk, "96Mi")
     (serial,) = [each["serial"] for each in dev_cluster.hosts.disks(ONE) if each["name"] == disk]
+    touched: set[str] = set()
 
     def play(*args: str, hosts: str = ":".join(HOSTS), env: dict[str, str] | None = None, **values: Any) -> Run:
         # The probe of a test's minute: what an operator would leave at its default is shorter.
@@ -81,19 +76,21 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
             "node_agent_intervals": {"poll": "500ms"},
             "node_agent_metrics": {"port": 0},
         }
+        touched.update(hosts.split(":"))
         tasks = [{"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.node_agent"}}]
         one = {"hosts": hosts, "gather_facts": False, "serial": 1, "any_errors_fatal": True}
         plays = [{**one, "vars": {**common, **values}, "tasks": tasks}]
         return run_on(dev_cluster.hosts.inventory(), plays, tmp_path, *args, env=env)
 
-    yield Ground(dev_cluster, serial, play, built)
-    for each in Ground(dev_cluster, serial, play, built).disks():
+    it = Ground(dev_cluster, serial, play, built)
+    yield it
+    for each in it.disks():
         name = each["metadata"]["name"]
         dev_cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", '{"spec":{"claimRef":null}}')
-    play(node_agent_state="absent", node_agent_force=True).ok()
-    for host in HOSTS:
+    play(hosts=":".join(sorted(touched)), node_agent_state="absent", node_agent_force=True).ok()
+    for host in touched:
         ssh(dev_cluster, host, "rm -rf /var/lib/berth/agent")
-    for each in Ground(dev_cluster, serial, play, built).disks():
+    for each in it.disks():
         dev_cluster.kubectl("delete", "ld", each["metadata"]["name"])
     dev_cluster.hosts.disk_remove(ONE, disk)
 
@@ -102,14 +99,29 @@ def changed(run: Run) -> list[str]:
     return [f"{task.host}: {task.name}" for task in run.tasks if task.result.get("changed")]
 
 
-def test_install_configure_remove(ground: Ground) -> None:
+@pytest.mark.promise
+def test_from_install_to_removal(ground: Ground, tmp_path: Path) -> None:
+    """One story, because each part needs what the one before has installed: that is most of its time."""
     mine = {"berth_disks": "{{ [{'serial': '" + ground.serial + "'}] if inventory_hostname == '" + ONE + "' else [] }}"}
-    planned = ground.play("--check", "--diff", **mine).ok()
+    nothing_without_its_program(ground, mine)
+    installed_one_host_after_the_other(ground, mine)
+    an_upgrade_stops_at_the_first_failure(ground, mine, tmp_path)
+    configured_while_it_runs(ground, mine)
+    a_run_that_died_leaves_its_restart_to_the_next(ground, mine, tmp_path)
+    removed_unless_its_disks_are_held(ground, mine)
+
+
+def nothing_without_its_program(ground: Ground, mine: dict[str, Any]) -> None:
+    named = ground.play(hosts=ONE, node_agent_zipapp="/not/there.pyz").failed()
+    assert "/not/there.pyz is not there" in named["msg"]
+    planned = ground.play("--check", "--diff", hosts=ONE, **mine).ok()
     assert "check-config" not in planned.output
     assert changed(planned)
     assert ground.agents(ONE) == []
     assert not ground.lease(ONE)
 
+
+def installed_one_host_after_the_other(ground: Ground, mine: dict[str, Any]) -> None:
     first = ground.play(**mine).ok()
     ready = [task.host for task in first.tasks if "Wait until the agent is Ready" in task.name]
     assert ready == HOSTS  # one after the other, and none without being Ready
@@ -122,26 +134,57 @@ def test_install_configure_remove(ground: Ground) -> None:
     assert token not in first.output
     assert changed(ground.play(**mine).ok()) == []
 
-    # Another configuration is taken up by the agent that runs.
+
+def an_upgrade_stops_at_the_first_failure(ground: Ground, mine: dict[str, Any], folder: Path) -> None:
+    pids = {host: ground.agents(host) for host in HOSTS}
+    broken = folder / "broken.pyz"
+    broken.write_bytes(b"no program")
+    failed = ground.play(**mine, node_agent_zipapp=str(broken))
+    assert failed.rc != 0
+    assert {task.host for task in failed.tasks if task.kind == "failed"} == {HOSTS[0]}
+    assert not [task for task in failed.tasks if task.host in HOSTS[1:]]
+    assert {host: ground.agents(host) for host in HOSTS} == pids
+
+    # One that starts and is never Ready ends it as well: the others keep the agent that works.
+    lame = folder / "lame.pyz"
+    lame.write_text("import sys, time\nsys.exit(0) if sys.argv[1] != 'run' else time.sleep(3600)\n")
+    failed = ground.play(**mine, node_agent_zipapp=str(lame), node_agent_wait_timeout=5)
+    assert "does not live" in failed.failed()["msg"]
+    assert {host: ground.agents(host) for host in HOSTS[1:]} == {host: pids[host] for host in HOSTS[1:]}
+    ground.play(hosts=HOSTS[0], **mine).ok()
+    assert ground.lease(HOSTS[0])["spec"]["holderIdentity"]
+
+
+def configured_while_it_runs(ground: Ground, mine: dict[str, Any]) -> None:
+    """Another configuration is taken up by the agent that runs; one that dies is started again."""
     before, pids = ground.digest(ONE), ground.agents(ONE)
     ground.play(hosts=ONE, **mine, node_agent_policies={"probe_writes": False}).ok()
     assert ground.digest(ONE) != before
     assert ground.agents(ONE) == pids
 
-    # It is refused as a whole where it is wrong, and the last good one stays.
-    good = ground.digest(ONE)
-    refused = ground.play(hosts=ONE, berth_disks=[{"serial": ground.serial, "fs_type": "ntfs"}]).failed()
-    assert "fs_type is 'ntfs': expected one of ext4, xfs" in json.dumps(refused)
-    assert ground.digest(ONE) == good
-    assert "ntfs" not in out(ground.cluster, ONE, "cat /etc/berth/agent.yaml")
-    assert ground.agents(ONE) == pids
-
-    # The agent that dies is started again.
     ssh(ground.cluster, ONE, f"kill -9 {pids[0]}")
     eventually(lambda: ground.agents(ONE) not in ([], pids), what="the supervisor starts it again")
 
-    # It is not removed while its disks are held.
-    name = published[0]["metadata"]["name"]
+
+def a_run_that_died_leaves_its_restart_to_the_next(ground: Ground, mine: dict[str, Any], folder: Path) -> None:
+    """The configuration of an upgrade is refused as a whole, once the program is in place; the last good one stays."""
+    good, pids = ground.digest(ONE), ground.agents(ONE)
+    upgrade = {"node_agent_zipapp": str(newer(ground.zipapp, folder / "newer.pyz"))}
+    died = ground.play(hosts=ONE, **upgrade, berth_disks=[{"serial": ground.serial, "fs_type": "ntfs"}])
+    assert "fs_type is 'ntfs': expected one of ext4, xfs" in json.dumps(died.failed())
+    assert ground.digest(ONE) == good
+    assert "ntfs" not in out(ground.cluster, ONE, "cat /etc/berth/agent.yaml")
+    assert [name for name in changed(died) if "The agent, tried before" in name], "it is in place"
+    assert ground.agents(ONE) == pids, "and does not run yet"
+    resumed = changed(ground.play(hosts=ONE, **upgrade, **mine).ok())
+    assert [name for name in resumed if "Running with what is installed" in name], resumed
+    assert len(ground.agents(ONE)) == 1
+    assert ground.agents(ONE) != pids
+    assert changed(ground.play(hosts=ONE, **upgrade, **mine).ok()) == []
+
+
+def removed_unless_its_disks_are_held(ground: Ground, mine: dict[str, Any]) -> None:
+    name = eventually(ground.disks, what="its disk")[0]["metadata"]["name"]
     lock = {"spec": {"claimRef": held()}}
     ground.cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", json.dumps(lock))
     kept = ground.play(hosts=ONE, node_agent_state="absent").failed()
@@ -157,42 +200,6 @@ def test_install_configure_remove(ground: Ground) -> None:
     assert changed(ground.play(hosts=ONE, node_agent_state="absent").ok()) == []
 
 
-def test_an_upgrade_stops_at_the_first_failure(ground: Ground, tmp_path: Path) -> None:
-    ground.play().ok()
-    pids = {host: ground.agents(host) for host in HOSTS}
-    broken = tmp_path / "broken.pyz"
-    broken.write_bytes(b"no program")
-    failed = ground.play(node_agent_zipapp=str(broken))
-    assert failed.rc != 0
-    assert {task.host for task in failed.tasks if task.kind == "failed"} == {HOSTS[0]}
-    assert not [task for task in failed.tasks if task.host in HOSTS[1:]]
-    assert {host: ground.agents(host) for host in HOSTS} == pids
-
-    # One that starts and is never Ready ends it as well: the others keep the agent that works.
-    lame = tmp_path / "lame.pyz"
-    lame.write_text("import sys, time\nsys.exit(0) if sys.argv[1] != 'run' else time.sleep(3600)\n")
-    failed = ground.play(node_agent_zipapp=str(lame), node_agent_wait_timeout=5)
-    assert "does not live" in failed.failed()["msg"]
-    assert {host: ground.agents(host) for host in HOSTS[1:]} == {host: pids[host] for host in HOSTS[1:]}
-    ground.play(hosts=HOSTS[0]).ok()
-    assert ground.lease(HOSTS[0])["spec"]["holderIdentity"]
-
-
-def test_a_run_that_died_leaves_its_restart_to_the_next(ground: Ground, tmp_path: Path) -> None:
-    ground.play(hosts=ONE).ok()
-    pids = ground.agents(ONE)
-    upgrade = {"node_agent_zipapp": str(newer(ground.zipapp, tmp_path / "newer.pyz"))}
-    died = ground.play(hosts=ONE, **upgrade, berth_disks=[{"serial": ground.serial, "fs_type": "ntfs"}])
-    assert "ntfs" in str(died.failed())
-    assert [name for name in changed(died) if "The agent, tried before" in name], "it is in place"
-    assert ground.agents(ONE) == pids, "and does not run yet"
-    resumed = changed(ground.play(hosts=ONE, **upgrade).ok())
-    assert [name for name in resumed if "Running with what is installed" in name], resumed
-    assert len(ground.agents(ONE)) == 1
-    assert ground.agents(ONE) != pids
-    assert changed(ground.play(hosts=ONE, **upgrade).ok()) == []
-
-
 def test_a_user_of_the_tarball_has_the_agent_without_the_sources(ground: Ground, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     env = {"ANSIBLE_COLLECTIONS_PATH": str(tarball.install(tmp_path)), "XDG_CACHE_HOME": str(cache)}
@@ -201,7 +208,3 @@ def test_a_user_of_the_tarball_has_the_agent_without_the_sources(ground: Ground,
     assert out(ground.cluster, ONE, "sha256sum < /opt/berth/berth-agent.pyz").split()[0] == sha256(built).hexdigest()
     assert len(ground.agents(ONE)) == 1, first.output
     assert changed(ground.play(hosts=ONE, env=env, node_agent_zipapp="").ok()) == []
-
-
-def test_a_missing_program_is_named(ground: Ground) -> None:
-    assert "/not/there.pyz is not there" in ground.play(node_agent_zipapp="/not/there.pyz").failed()["msg"]

@@ -10,7 +10,7 @@ import pytest
 from tests.dev.hosts_help import eventually
 from tests.support.hosts import run_plays
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 
 CONTAINER = {
     "name": "main",
