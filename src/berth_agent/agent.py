@@ -41,14 +41,17 @@ from .single import HostLock
 LOG = logging.getLogger("berth_agent")
 NAMESPACE = "berth-system"
 COMPONENT = "berth-agent"
-#: Renewed as seldom as a node's own Lease or less: it is the only thing that is written at rest.
-LEASE = Periods(lease=60.0, renew=40.0, retry=15.0)
 #: Disks that may be worked on at once; a wipe keeps its place for hours.
 _WORKERS = 64
 #: Seconds after the first publishing when starting is over; and when the connections are closed that it needed.
 _SETTLED = (10.0, 180.0)
 
 Job = Callable[[], Awaitable[Any]]
+
+
+def periods(lease: float) -> Periods:
+    """By default renewed as seldom as a node's own Lease or less: it is the only thing that is written at rest."""
+    return Periods(lease=lease, renew=lease * 2 / 3, retry=lease / 4)
 
 
 def utc_now() -> str:
@@ -87,7 +90,7 @@ class Agent:
             namespace,
             f"{COMPONENT}-{self.node}",
             host_lock.identity(self.node),
-            periods=LEASE,
+            periods=periods(self.settings().intervals.lease),
             annotations=self.report.annotations,
         )
         client.guard_writes(self.election.check)

@@ -10,6 +10,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,7 +130,7 @@ class Configuration:
         """What a running agent, or the command line, has settled already."""
         found = []
         for key in FIXED:
-            wanted, has = getattr(settings, key), getattr(self.settings, key)
+            wanted, has = attrgetter(key)(settings), attrgetter(key)(self.settings)
             settled = bool(self.in_force.digest) or key == "node"
             if settled and has and wanted != has:
                 found.append(Problem(1, f"{key} is {wanted!r}, and this agent runs with {has!r}: restart it"))

@@ -49,6 +49,8 @@ class Intervals:
     usage: float = 60.0
     #: capacity and reservations against what the kubelet reports
     facts: float = 60.0
+    #: an agent that is silent for so long has lost the node's Lease, and another one may work
+    lease: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Settings:
 #: Fields that no file sets.
 FROM_COMMAND_LINE = ("state_directory",)
 #: What cannot change while the agent runs.
-FIXED = ("node", "mount_root", "cdi_root")
+FIXED = ("node", "mount_root", "cdi_root", "intervals.lease")
 #: (section, field) -> least and most
 BOUNDS: Mapping[tuple[str, str], tuple[float, float]] = {
     ("intervals", "scan"): (5, 86400),
@@ -126,6 +128,7 @@ BOUNDS: Mapping[tuple[str, str], tuple[float, float]] = {
     ("intervals", "devices"): (1, 86400),
     ("intervals", "usage"): (1, 86400),
     ("intervals", "facts"): (1, 86400),
+    ("intervals", "lease"): (6, 3600),
     ("metrics", "port"): (0, 65535),
     ("kubelet", "port"): (0, 65535),
     ("usage", "retention"): (60, 10 * 366 * 86400),

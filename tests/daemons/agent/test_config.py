@@ -55,6 +55,7 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("intervals:\n  scan: 1\n", 2, "intervals.scan is 1: expected between 5 and 86400"),
         ("intervals:\n  poll: often\n", 2, "intervals.poll is 'often': expected a duration"),
         ("intervals:\n  poll: true\n", 2, "expected a duration"),
+        ("intervals:\n  lease: 5\n", 2, "intervals.lease is 5: expected between 6 and 3600"),
         ("intervals: 5\n", 1, "intervals is 5: expected a mapping"),
         ("policies:\n  wipe: 1\n", 2, "policies.wipe is 1: expected true or false"),
         ("usage:\n  store: mysql\n", 2, "expected one of sqlite, prometheus, none"),
@@ -181,6 +182,9 @@ def test_what_cannot_change_while_the_agent_runs_is_refused(tmp_path: Path) -> N
     assert not config.reload()
     assert "mount_root is '/mnt/elsewhere'" in config.in_force.problem
     assert config.settings.mount_root == "/var/lib/berth/disks"
+    write(path, GOOD.replace("poll: 1", "poll: 1, lease: 30"))
+    assert not config.reload()
+    assert "intervals.lease is 30.0, and this agent runs with 60.0: restart it" in config.in_force.problem
 
 
 def test_a_node_must_be_named_somewhere(tmp_path: Path) -> None:
