@@ -6,10 +6,11 @@ rest afterwards is for `invariants.check`. Listed in `KINDS` for the run at rand
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
@@ -89,22 +90,51 @@ def _leader(ground: ChaosGround) -> Any:
 
 
 def api_server_is_killed(ground: ChaosGround, chance: Chance) -> None:
-    api_server_is_away(ground, chance, chance.uniform(0, 12))
+    """For so short that some notice it and some do not; an agent dies meanwhile."""
+    seconds = chance.uniform(0, 12)
+    with _no_api_server(ground):
+        unnoticed = _by_the_bank(ground)
+        time.sleep(seconds / 2)
+        ground.kill_agent(BY_SERVICE)
+        time.sleep(seconds / 2)
+        if seconds >= 10:
+            unnoticed()
+            assert ground.agent_pid(BY_SERVICE), ground.rooms[BY_SERVICE].agent.log()[-2000:]
 
 
-def api_server_is_away(ground: ChaosGround, _chance: Chance, seconds: float = 60.0) -> None:
-    """Applications do not notice; an agent that dies meanwhile comes back and changes nothing before it may."""
+def api_server_is_away(ground: ChaosGround, _chance: Chance) -> None:
+    """Until every Lease is over: agents write nothing, the leading controller ends. Applications do not notice; an
+    agent that dies meanwhile comes back and changes nothing before it may."""
+    before = {host: ground.losses(host) for host in HOSTS}
+    with _no_api_server(ground):
+        unnoticed = _by_the_bank(ground)
+        for host in HOSTS:
+            until(lambda host=host: ground.losses(host) > before[host], f"the agent of {host} does not give up")
+        until(lambda: len(ground.controllers.alive()) < 2, "the leading controller goes on without its Lease")
+        log, agent = ground.kill_agent(BY_SERVICE), ground.rooms[BY_SERVICE].agent
+        eventually(lambda: "trying again until it works" in agent.log(log), SECONDS, "an agent without an API server")
+        unnoticed()
+        assert ground.agent_pid(BY_SERVICE), agent.log(log)[-2000:]
+
+
+def _by_the_bank(ground: ChaosGround) -> Callable[[], None]:
+    """To be called after a while: the database has gone on, and its connection is the same."""
+    commits, connections = len(ground.bank.acknowledged()), ground.bank.connections()
+
+    def check() -> None:
+        assert len(ground.bank.acknowledged()) > commits, "the database stood still without an API server"
+        assert ground.bank.connections() == connections
+
+    return check
+
+
+@contextlib.contextmanager
+def _no_api_server(ground: ChaosGround) -> Iterator[None]:
+    """It is killed, and started again afterwards."""
     with ground.churn.quiet():
-        commits, connections = len(ground.bank.acknowledged()), ground.bank.connections()
         ground.cluster.stop_component("kube-apiserver", kill=True)
         try:
-            time.sleep(seconds / 2)
-            ground.kill_agent(BY_SERVICE)
-            time.sleep(seconds / 2)
-            if seconds >= 10:
-                assert len(ground.bank.acknowledged()) > commits, "the database stood still without an API server"
-                assert ground.bank.connections() == connections
-                assert ground.agent_pid(BY_SERVICE), ground.rooms[BY_SERVICE].agent.log()[-2000:]
+            yield
         finally:
             ground.cluster.start_component("kube-apiserver")
         ground.witness_is_awake()

@@ -37,11 +37,14 @@ DAEMONSET = ROOT / "deploy/agent/daemonset.yaml"
 SELECTOR = "app.kubernetes.io/name=berth-agent"
 #: A host that was switched off has to start, and its pods.
 PATIENCE = 180.0
-INTERVALS = {"scan": 60, "poll": 0.5, "debounce": 0.1, "health": 1, "wipe_progress": 0.2}
+#: A Lease is over soon, so that nobody has to sleep until one is.
+INTERVALS = {"scan": 60, "poll": 0.5, "debounce": 0.1, "health": 1, "wipe_progress": 0.2, "lease": 12}
 SETTINGS = {"intervals": INTERVALS, "policies": {"devices": False}, "usage": {"store": "none"}, "metrics": {"port": 0}}
 #: role of a disk -> size; which host has which
 SIZES = {"bank": "384Mi", "log": "64Mi", "queue": "56Mi", "still": "48Mi", "raw": "40Mi", "foreign": "40Mi"}
 CHURNING = ("churn1", "churn2")
+#: what an agent says when it may write no more
+SILENCED = "nothing is written until it is back"
 WITHOUT_CLASS = ("still", "raw", "foreign")
 
 
@@ -199,6 +202,13 @@ class ChaosGround:
             return agent.pids[-1] if agent.pids and agent.alive() else 0
         found = self.rooms[host].agent.here("pgrep -f '^/usr/bin/python3 -I /opt/berth/agent run'", check=False)
         return int(found.split()[0]) if found else 0
+
+    def losses(self, host: str) -> int:
+        """How often an agent of that host has said that its Lease is lost; asked of the host, not of the API server."""
+        logs = "/var/log/pods/berth-system_berth-agent-*/*/*.log*"
+        if host == BY_SERVICE:
+            logs = f"{self.rooms[host].agent.folder}/log-*"
+        return int(self.rooms[host].agent.here(f"cat {logs} | grep -c '{SILENCED}'", check=False).splitlines()[-1])
 
     def kill_agent(self, host: str) -> str:
         """SIGKILL. The kubelet starts it again; on the other host we do. The new agent's log (empty: the kubelet's)."""

@@ -171,6 +171,7 @@ def leaders_are_paused(ground: ChaosGround, chance: Chance) -> None:
     try:
         eventually(lambda: "leads, " in second.log(), 60, "the second agent stands back")
         assert second.lease()["spec"]["holderIdentity"] == held
+        losses = ground.losses(host)
         second.here(f"kill -STOP {first}")
         try:
             faults.leading_controller_is_paused(ground, chance)
@@ -179,7 +180,7 @@ def leaders_are_paused(ground: ChaosGround, chance: Chance) -> None:
             until(lambda: ground.churn.served > served + 2, ground.story)
         finally:
             second.here(f"kill -CONT {first}")
-        until(lambda: "nothing is written until it is back" in _log_of(ground, host), lambda: _log_of(ground, host))
+        until(lambda: ground.losses(host) > losses, lambda: _log_of(ground, host))
         assert second.lease()["spec"]["holderIdentity"] != held
     finally:
         second.stop()

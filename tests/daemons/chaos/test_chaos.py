@@ -19,7 +19,7 @@ from tests.daemons.chaos import at_random, faults, one_by_one
 from tests.daemons.chaos.ground import ChaosGround
 from tests.daemons.chaos.invariants import check, everything_comes_to_rest, fingerprints
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 Stage = tuple[ChaosGround, dict[tuple[str, str], str]]
 MINUTES = os.environ.get("BERTH_CHAOS_MINUTES", "")
 SECONDS = 60 * float(MINUTES) if MINUTES else 30.0

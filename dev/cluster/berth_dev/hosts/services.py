@@ -97,6 +97,8 @@ def kubelet_config(host: Host) -> str:
         # A cut of power must show soon: the lease is renewed every quarter of its duration.
         "nodeStatusUpdateFrequency": "2s",
         "nodeLeaseDurationSeconds": 12,
+        # A container that has ended is wanted back soon: not after ten seconds, then twenty, then forty.
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "5s"},
         # Where kubeadm has the control plane; here nothing stands in it by itself.
         "staticPodPath": "/etc/kubernetes/manifests",
         "registerWithTaints": [],
