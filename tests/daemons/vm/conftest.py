@@ -10,15 +10,16 @@ import pytest
 
 from tests.daemons.vm.ground import HELD, Kept, VmGround
 
-collect_ignore = [] if os.environ.get("BERTH_VM_ROLE") else ["test_vm_role.py"]
+BY_ROLE = bool(os.environ.get("BERTH_VM_ROLE"))
+collect_ignore = [] if BY_ROLE else ["test_vm_role.py"]
 
 
 @pytest.fixture(scope="session")
 def ground(control_plane: Any, vm: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VmGround]:
-    """The role has put the agent there, it runs, and every disk of the machine is declared by its serial number."""
+    """The agent runs (with ROLE=1 the role has put it there), and every disk is declared by its serial number."""
     made = VmGround(control_plane, vm, tmp_path_factory.mktemp("plays"))
     try:
-        made.begin()
+        made.begin(by_role=BY_ROLE)
         yield made
     finally:
         made.clean()

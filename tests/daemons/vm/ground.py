@@ -55,18 +55,19 @@ class VmGround(Ground):
         self.vm, self.agent = vm, VmAgent(cluster, vm, folder)
         self.made: list[tuple[str, str]] = []
 
-    def begin(self) -> None:
-        """The Node and the custom resources; the rest is the role's."""
+    def begin(self, by_role: bool) -> None:
+        """The Node, the custom resources, and the agent."""
         install_crds(self.cluster.kubeconfig)
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.host}}
         self.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(node))
         for disk in self.vm.spec.disks:
             self._know(disk.name)
         self.agent.install(
+            by_role,
             berth_disks=[{"serial": self.plugged[name]["serial"], "fs_type": fs} for name, fs in FILESYSTEMS.items()],
             # Disks that tests plug in, and that nobody can tell from each other.
             berth_disk_selectors=[{"query": "[?model == 'VIRTUAL SSD' && size < `100000000`]"}],
-            node_agent_intervals={"poll": 30, "debounce": 0.1, "health": 10, "smart": 30, "wipe_progress": 1},
+            node_agent_intervals={"poll": 30, "debounce": 0.1, "health": 10, "smart": 15, "wipe_progress": 1},
             node_agent_policies={"devices": False},
             node_agent_metrics={"port": 0},
             node_agent_usage={"store": "none"},

@@ -1,8 +1,9 @@
-"""The role node_agent where systemd is: upgraded under a live volume, and removed.
+"""The role node_agent where systemd is: installed, upgraded under a live volume, and removed.
 
 After the tests of the agent, which end with it: what they need, this takes away. Each play takes the emulated machine
-minutes, so `make vm ROLE=1` runs it, and `make test` leaves it out; that the role installs there is seen in every run.
-What does not need systemd (check mode, a run that dies) is in tests/integration/test_node_agent.py.
+minutes, so `make vm ROLE=1` runs it, and `make test` leaves it out: there the role installs the unit in the nodes of
+kind (extensions/molecule/kind/agent.yml). What does not need systemd (modes of files, secrets that are not shown, check
+mode, a run that dies) is in tests/integration/test_node_agent.py.
 """
 
 from __future__ import annotations
@@ -18,6 +19,15 @@ from tests.support.agent import newer
 pytestmark = [pytest.mark.slow]
 
 
+def test_the_role_has_installed_it(ground: VmGround) -> None:
+    agent = ground.agent
+    assert agent.installed is not None
+    assert {"Unit", COPIED, "Hand it over"} <= set(changed(agent.installed))
+    assert agent.here("stat -c %a /etc/berth /etc/berth/token /etc/berth/kubeconfig").split() == ["700", "600", "600"]
+    assert agent.here("cat /etc/berth/token") not in agent.installed.output
+
+
+@pytest.mark.promise
 def test_the_role_upgrades_under_a_live_volume_and_removes_only_what_nobody_needs(
     ground: VmGround, kept: Kept, tmp_path: Path
 ) -> None:
