@@ -36,7 +36,7 @@ def path_in_checkout(path: str) -> str | None:
 def opened(event: str, arguments: tuple[object, ...]) -> list[str]:
     """The paths that an audit event says are read."""
     if event == "open":
-        path, _, flags = arguments
+        path, flags = arguments[0], arguments[2]
         writes = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
         return [] if writes or not isinstance(path, (str, bytes)) else [os.fsdecode(path)]
     if event == "cpython.run_file":

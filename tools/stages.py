@@ -96,7 +96,7 @@ def _reason_against() -> str:
     """Why no proof counts in this run; empty where they do."""
     given = [name for name in PARTIAL if os.environ.get(name)]
     # `make test ARGS=-x` hands what was given to its own makes in MAKEFLAGS, behind two dashes.
-    _, _, overrides = os.environ.get("MAKEFLAGS", "").partition("-- ")
+    overrides = os.environ.get("MAKEFLAGS", "").partition("-- ")[2]
     given += [name for name in PARTIAL if any(word.startswith(f"{name}=") for word in overrides.split())]
     if given:
         return f"{given[0]} is set: every stage runs, and no proof is kept"

@@ -16,7 +16,7 @@ from berth_dev.qemu import Vm
 
 from .hosts_help import eventually
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def seen(vm: Vm) -> dict[str, dict[str, Any]]:

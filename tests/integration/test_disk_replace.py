@@ -15,7 +15,7 @@ from tests.support.hosts import kill_plays, run_plays
 from tests.support.kube import install_crds
 from tests.support.playbook import Run
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise, pytest.mark.timeout(900)]
 HOST = "h3"
 CONTAINER = {
     "name": "main",

@@ -34,7 +34,7 @@ ADDRESS = "10.250.0.211"
 MANIFEST, FOLDER = "/etc/kubernetes/manifests/kube-scheduler.yaml", "/etc/kubernetes/berth"
 CONFIG, WHO = "/etc/kubernetes/scheduler-config.yaml", "/etc/kubernetes/scheduler.conf"
 SECONDS = 240.0
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class Stage(ground.Stage):

@@ -24,7 +24,7 @@ from tests.support.hosts import run_plays
 from tests.support.kube import install_crds
 from tests.support.playbook import Run, Task
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
 HOST = "h2"
 Step = tuple[str, dict[str, Any]]  # a part of the role (tasks_from), variables
 

@@ -24,7 +24,7 @@ from tests.support.playbook import Run
 
 HOSTS = ["h1", "h2"]
 ONE = "h2"
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class Ground(NamedTuple):

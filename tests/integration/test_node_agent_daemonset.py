@@ -29,7 +29,7 @@ IMAGE = "berth.local/berth:dev"
 LAME = "berth.local/busybox:1"
 DESCRIPTIONS = "/var/lib/berth/devices.d"
 SHOW = "stat -c %t:%T /dev/acc > /data/seen; cat /data/seen; exec sleep 1000000"
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise, pytest.mark.timeout(900)]
 
 
 class Ground(NamedTuple):

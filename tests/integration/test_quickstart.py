@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.tarball import BIN, command, install
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.support.playbook import Run
 
 NAME, OTHER = "berth-scheduler", "other-scheduler"
 SECONDS = 180.0
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class Stage(ground.Stage):

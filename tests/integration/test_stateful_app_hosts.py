@@ -10,7 +10,7 @@ import pytest
 from tests.dev.hosts_help import eventually
 from tests.support.hosts import run_plays
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise, pytest.mark.timeout(900)]
 
 CONTAINER = {
     "name": "main",

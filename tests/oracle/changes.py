@@ -293,7 +293,10 @@ def _resource_claim(rng: Random, _mine: Object) -> tuple[Object | None, Object |
 def _slice(rng: Random, _mine: Object) -> tuple[Object | None, Object | None]:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "gpu.example.com", "nodeName": "n0", "pool": pool, "devices": [{"name": "d0"}]}
-    change = lambda _one, changed: changed["spec"].update(devices=[{"name": "d0"}, {"name": "d1"}])  # noqa: E731
+
+    def change(_one: Object, changed: Object) -> None:
+        changed["spec"]["devices"] = [{"name": "d0"}, {"name": "d1"}]
+
     return _life(rng, {"metadata": {"name": "s0"}, "spec": spec}, change)
 
 

@@ -19,7 +19,7 @@ flaky:
 bad:
 \t@echo what went wrong; exit 3
 kept:
-\t@mkdir -p build/junit && cp green.xml build/junit/kept.xml && echo ran >> kept.ran; \\
+\t@mkdir -p build/junit && cp green.xml build/junit/kept.xml && echo ran >> kept.ran; sleep 0.1; \\
 \techo '[["tests/a.py::one", 0.5, 2.0, 0.25]]' > build/junit/kept.times.json
 reads:
 \t@echo other.txt > "$$BERTH_READS"
@@ -238,8 +238,7 @@ def test_another_clone_of_the_same_commit_has_the_proof(project: Path) -> None:
 
 
 def test_a_second_try_is_no_proof_and_is_listed(project: Path) -> None:
-    for _ in range(2):
-        answer = stages(project, "--set", "flaky")
+    for answer in (stages(project, "--set", "flaky"), stages(project, "--set", "flaky")):
         assert answer.returncode == 0
         assert "FLAKY: failed at first, and was run again: tests/a.py::one" in answer.stdout
         assert "PROVED" not in answer.stdout

@@ -56,7 +56,7 @@ def call(target: str, environment: dict[str, str] | None = None, output: int | N
         stderr=stderr,
         env={**os.environ, **(environment or {})},
     )
-    _, status, used = os.wait4(process.pid, 0)
+    status, used = os.wait4(process.pid, 0)[1:]
     process.returncode = os.waitstatus_to_exitcode(status)
     detail = "" if process.returncode == 0 else f"make's status {process.returncode}"
     result = "FAILED" if detail else "ok"
@@ -71,6 +71,7 @@ class Lanes:
         self._waiting = list(stages)
         self._running: dict[str, float] = {}
         self._hooks = hooks
+        self._at_work = len(LANES)
         self._keep_going = keep_going
         self._changed = threading.Condition()
 
@@ -79,19 +80,27 @@ class Lanes:
         threads = [threading.Thread(target=self._work, args=(lane,), daemon=True) for lane in LANES]
         for thread in threads:
             thread.start()
-        while any(thread.is_alive() for thread in threads):
-            self._watch()
+        with self._changed:
+            while self._at_work:
+                if not self._changed.wait(SIGN_OF_LIFE):
+                    self._say_what_runs()
         self.runs += [Run(stage.name, "NOT RUN", detail="an earlier stage failed") for stage in self._waiting]
         return self.runs
 
-    def _watch(self) -> None:
-        with self._changed:
-            if not self._changed.wait(SIGN_OF_LIFE) and self._running:
-                now = time.monotonic()
-                names = [f"{name} {now - since:.0f} s" for name, since in sorted(self._running.items())]
-                print(f"... running: {', '.join(names)}; {len(self._waiting)} to come", flush=True)
+    def _say_what_runs(self) -> None:
+        now = time.monotonic()
+        names = [f"{name} {now - since:.0f} s" for name, since in sorted(self._running.items())]
+        print(f"... running: {', '.join(names)}; {len(self._waiting)} to come", flush=True)
 
     def _work(self, lane: str) -> None:
+        try:
+            self._run_stages(lane)
+        finally:
+            with self._changed:
+                self._at_work -= 1
+                self._changed.notify_all()
+
+    def _run_stages(self, lane: str) -> None:
         while True:
             with self._changed:
                 stage = self._next(lane)

@@ -88,7 +88,7 @@ def _expand(name: str, patterns: list[str], groups: dict[str, list[str]]) -> lis
 
 
 def _set(name: str, text: str, stages: dict[str, Stage]) -> Set:
-    first, _, names = text.rpartition("|")
+    first, names = text.rpartition("|")[::2]
     wanted = names.split()
     for each in wanted:
         if each not in stages:

@@ -19,7 +19,7 @@ from tests.daemons.chaos import at_random, faults, one_by_one
 from tests.daemons.chaos.ground import ChaosGround
 from tests.daemons.chaos.invariants import check, everything_comes_to_rest, fingerprints
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise, pytest.mark.timeout(900)]
 Stage = tuple[ChaosGround, dict[tuple[str, str], str]]
 MINUTES = os.environ.get("BERTH_CHAOS_MINUTES", "")
 SECONDS = 60 * float(MINUTES) if MINUTES else 30.0
@@ -53,6 +53,7 @@ def stage(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         ground.down()
 
 
+@pytest.mark.timeout(900 + 2 * SECONDS)
 @pytest.mark.parametrize("fault", ONE_BY_ONE, ids=[each.__name__ for each in ONE_BY_ONE])
 def test_one_fault(stage: Stage, fault: Callable[[ChaosGround, random.Random], None]) -> None:
     ground, before = stage
@@ -60,6 +61,7 @@ def test_one_fault(stage: Stage, fault: Callable[[ChaosGround, random.Random], N
     check(ground, before)
 
 
+@pytest.mark.timeout(900 + 2 * SECONDS)
 def test_faults_at_random(stage: Stage) -> None:
     ground, before = stage
     story = at_random.run(ground, before, SECONDS, SEED, say)

@@ -19,7 +19,7 @@ from tests.daemons.vm.ground import HELD, Kept, VmGround
 from tests.daemons.vm.service import SECONDS, UNIT
 from tests.dev.hosts_help import eventually
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MIB = 1 << 20
 # What the program that makes filesystems does when it is asked to stop half-way: on the disk everything is there.
 MKFS = """#!/bin/sh

@@ -16,7 +16,7 @@ from tests.daemons.vm.ground import HELD, Kept, VmGround
 from tests.daemons.vm.service import CONFIGURED, COPIED, REMEMBERED, SECONDS, STARTED, changed
 from tests.support.agent import newer
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_the_role_has_installed_it(ground: VmGround) -> None:
