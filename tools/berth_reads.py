@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(FILE))) + os.sep
 #: The collection's folder: the link to the checkout in .venv, a copy of the tree, an installed tarball.
 COLLECTION = os.path.join("ansible_collections", "berth", "stateful") + os.sep
 #: Programs that copy the whole tree. What is used of the copy is seen when it is opened there.
-COPIERS = ("snapshot.py", "ansible-galaxy", "_in_process.py")
+COPIERS = ("snapshot.py", "ansible-galaxy", "_in_process.py", "tests.support.execution_environment")
 
 _seen: set[str] = set()
 
@@ -43,8 +43,9 @@ def opened(event: str, arguments: tuple[object, ...]) -> list[str]:
         return [str(arguments[0])]
     if event == "subprocess.Popen":
         words = arguments[1] if isinstance(arguments[1], (list, tuple)) else [arguments[1]]
-        folder = arguments[2] or "."
-        return [os.path.join(str(folder), str(word)) for word in words if os.sep in str(word)]
+        named = [os.fsdecode(word) for word in words if isinstance(word, (str, bytes, os.PathLike))]
+        folder = os.fsdecode(arguments[2]) if isinstance(arguments[2], (str, bytes, os.PathLike)) else "."
+        return [os.path.join(folder, word) for word in named if os.sep in word]
     return []
 
 

@@ -148,6 +148,7 @@ def test_every_input_names_something() -> None:
         ),
         ("import subprocess; subprocess.run(['cat', '{root}/README.md'])", ["README.md"]),
         ("import subprocess; subprocess.run(['cat', 'sub/file'], cwd='{root}')", ["sub/file"]),
+        ("import subprocess; subprocess.run([b'cat', b'{root}/README.md'])", ["README.md"]),
         ("import os; os.fork() or open('{root}/README.md') and os._exit(0)", ["README.md"]),
         (
             "import subprocess, sys; subprocess.run([sys.executable, '{root}/program.py'])",
