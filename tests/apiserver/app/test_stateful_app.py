@@ -114,7 +114,7 @@ def test_bare_pods_are_tied_and_replaced_in_place(world, kubeconfig):
         name: place[0] for name, place in places(first).items()
     }
     assert run(options)["changed"] is False
-    options["template"]["spec"]["terminationGracePeriodSeconds"] = 1
+    options["template"]["spec"]["terminationGracePeriodSeconds"] = 2
     second = run(options)
     assert not second.get("failed"), second
     assert places(second) == places(first)

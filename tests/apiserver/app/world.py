@@ -27,7 +27,9 @@ def params(app, kubeconfig, **values):
         "kubeconfig": str(kubeconfig),
         "replicas": 2,
         "disks": [{"name": "data", "size": "100Mi", "storage_class": "berth-test"}],
-        "template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}},
+        # Not 0: the API server would take the pod away at once, and kwok, which deletes by name and not by uid, might
+        # then end the next pod of that name.
+        "template": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}},
         "pod_management_policy": "Parallel",
         "wait_timeout": 60,
     }

@@ -98,7 +98,7 @@ def test_a_hundred_claims_at_once_over_thirty_disks(world, start, nodes):
     until(
         lambda: waiting <= _told(world, "NoDisk", "30 held"),
         lambda: f"told otherwise: {waiting - _told(world, 'NoDisk', '30 held')}",
-        seconds=2 * MOST,
+        patience=2 * MOST,
     )
     world.check()
     assert len(world.locks()) == len(world.berths()) == 30
