@@ -66,8 +66,8 @@ class Failures:
         self._desk.metrics.attempt(REFUSED if reason == UNSCHEDULABLE else ERROR, queued.profile, now - began)
         _log.info("not placed", extra={"pod": f"{queued.pod.namespace}/{queued.pod.name}", "why": message})
         self._desk.queue.refused(queued, now)
-        self._desk.nominations.put(queued.pod, nominated)
-        self._desk.reports.failed(pod, queued.profile, reason, message, nominated)
+        says = nominated is not None and self._desk.nominations.decide(pod["info"], nominated)
+        self._desk.reports.failed(pod, queued.profile, reason, message, nominated if says else None)
         running = self._desk.profiles.get(queued.profile)
         if running is not None:
             self._give_way(running, queued.pod)

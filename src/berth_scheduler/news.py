@@ -43,9 +43,10 @@ class News:
     def _node_gone(self, node: str) -> None:
         """Who waits for room there has none to wait for."""
         for one in self._desk.nominations.on(node):
-            self._desk.nominations.put(one, "")
             pod = self._desk.cluster.pods.get(one.name, one.namespace)
-            if pod is not None and pod["info"].uid == one.uid:
+            if pod is None or pod["info"].uid != one.uid:
+                self._desk.nominations.forget(one.uid)
+            elif self._desk.nominations.decide(pod["info"], ""):
                 self._desk.reports.nominated(pod, "")
             self._desk.try_again(one.uid)
 
@@ -59,7 +60,8 @@ class News:
         if info.node_name:
             self._assigned(info)
         elif pod["scheduler"] in self._desk.profiles:
-            self._desk.nominations.put(info)
+            if not self._desk.queue.knows(info.uid):  # else more may be decided than its object says
+                self._desk.nominations.put(info)
             self._desk.queue.add(info, pod["scheduler"], self._loop.time())
             if group_of(info) is not None:
                 self.changed(Change(ClusterEvent(UNSCHEDULED_POD, Action.ADD), None, info))
@@ -75,7 +77,7 @@ class News:
         elif info.node_name:
             if info.uid not in self._desk.assumed:  # who is assumed has left both
                 self._desk.queue.remove(info.uid)
-                self._desk.nominations.remove(info.uid)
+            self._desk.nominations.forget(info.uid)
             self._assigned(info)
         elif info.uid in self._desk.assumed:
             if info.terminating and not before.terminating:
@@ -90,7 +92,7 @@ class News:
     def _deleted(self, pod: Obj) -> None:
         info: PodInfo = pod["info"]
         self._desk.queue.remove(info.uid)
-        self._desk.nominations.remove(info.uid)
+        self._desk.nominations.forget(info.uid)
         flight = self._desk.assumed.get(info.uid)
         if flight is not None:
             self._desk.room.reject(frozenset({info.uid}), "", "the pod is deleted")

@@ -104,8 +104,12 @@ class Preemptions:
     def yield_to(self, priority: int, node: str) -> None:
         """Take their nomination from pods of lower priority: they may no longer fit, and had better look elsewhere."""
         for one in self._nominations.on(node):
+            if one.priority >= priority:
+                continue
             found = self._cluster.pods.get(one.name, one.namespace)
-            if one.priority < priority and found is not None and found["info"].uid == one.uid:
+            if found is None or found["info"].uid != one.uid:
+                continue
+            if self._nominations.decide(found["info"], ""):
                 self._reports.nominated(found, "")
 
     async def stop(self) -> None:

@@ -40,21 +40,20 @@ class Reports:
     def failed(self, pod: Mapping[str, Any], profile: str, reason: str, message: str, nominated: str | None) -> None:
         """A pod found no place (Unschedulable), or an error kept it from one (SchedulerError).
 
-        ``nominated``: the node on which room is being made; None: as it was.
+        ``nominated``: the node on which room is being made; None: nothing is to be written of that.
         """
         self._event(profile, pod, "Warning", "FailedScheduling", _cut(message), "Scheduling")
         body: dict[str, Any] = {}
         if pod["told"] != ("False", reason, message) or self._writing(pod):
             body["conditions"] = [self.condition("PodScheduled", "False", reason, message)]
-        if nominated is not None and (nominated != pod["nominated"] or self._writing(pod)):
+        if nominated is not None:
             body["nominatedNodeName"] = nominated or None
         if body:
             self._put(pod, body)
 
     def nominated(self, pod: Mapping[str, Any], node: str) -> None:
         """Another node is nominated to a pod, or ("") none any more."""
-        if node != pod["nominated"] or self._writing(pod):
-            self._put(pod, {"nominatedNodeName": node or None})
+        self._put(pod, {"nominatedNodeName": node or None})
 
     def scheduled(self, pod: Mapping[str, Any], profile: str, node: str) -> None:
         """A pod was bound."""

@@ -130,7 +130,7 @@ class Scheduler:
         for queued in self._desk.queue.pods():
             if queued.profile not in profiles:
                 self._desk.queue.remove(queued.pod.uid)
-                self._desk.nominations.remove(queued.pod.uid)
+                self._desk.nominations.forget(queued.pod.uid)
         for pod in self._cluster.pods.all():
             if not pod["info"].node_name and pod["info"].uid not in self._desk.assumed:
                 self._news.added(pod)

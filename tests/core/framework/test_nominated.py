@@ -71,7 +71,7 @@ def test_a_nominated_pod_is_placed_on_its_node_and_nothing_else_is_asked(snapsho
 
 def test_what_was_decided_stays_until_the_object_says_otherwise():
     kept, decided = Nominations(), waiting("p")
-    kept.put(decided, "a")
+    assert kept.decide(decided, "a")
     kept.update(decided, waiting("p", "2"))
     assert [one.requests for one in kept.on("a")] == [waiting("p", "2").requests], "the facts are the new ones"
     kept.update(decided, waiting("p", nominated="b"))
@@ -80,15 +80,50 @@ def test_what_was_decided_stays_until_the_object_says_otherwise():
     assert kept.by_node == {}
 
 
+def test_late_news_of_what_was_decided_before_does_not_undo_what_was_decided_since():
+    kept, none, at_a, at_b = Nominations(), waiting("p"), waiting("p", nominated="a"), waiting("p", nominated="b")
+    assert kept.decide(none, "a")
+    assert kept.decide(none, "b")
+    assert kept.decide(none, ""), "its object says nothing yet, and will"
+    assert kept.decide(none, "b")
+    for old, new in ((none, at_a), (at_a, at_a), (at_a, at_b), (at_b, none), (none, none), (none, at_b)):
+        kept.update(old, new)
+        assert kept.node_of(none.uid) == "b"
+    assert not kept.decide(at_b, "b"), "it says so"
+    kept.update(at_b, at_a)
+    assert kept.node_of(none.uid) == "a", "all of ours was told: somebody else has decided"
+
+
+def test_what_was_written_in_one_go_is_told_once():
+    kept, none, at_b = Nominations(), waiting("p"), waiting("p", nominated="b")
+    assert kept.decide(none, "a")
+    assert kept.decide(none, "b")
+    kept.update(none, at_b)
+    kept.update(at_b, none)
+    assert kept.node_of(none.uid) == ""
+
+
+def test_what_was_decided_of_a_pod_on_its_way_is_told_though_it_comes_back():
+    """It had its room when its object did not say the nomination yet; it was not bound, and the room is gone."""
+    kept, none, at_a = Nominations(), waiting("p"), waiting("p", nominated="a")
+    assert kept.decide(none, "a")
+    kept.remove(none.uid)
+    assert kept.decide(none, ""), "else its object would say the old one for ever"
+    kept.update(none, at_a)
+    assert kept.by_node == {}
+    kept.forget(none.uid)
+    assert not kept.decide(none, "")
+
+
 def test_a_nomination_is_put_and_forgotten():
     kept, one, other = Nominations(), waiting("one", nominated="a"), waiting("other", nominated="a")
     kept.put(one)
     kept.put(other)
     kept.put(one)
     assert [pod.name for pod in kept.on("a")] == ["one", "other"], "who was the first stays the first"
-    kept.put(other, "")
+    assert kept.decide(other, "")
     kept.remove(one.uid)
-    kept.remove("never heard of")
+    kept.forget("never heard of")
     assert kept.by_node == {}
     assert yields_to(one, {"a": [one]}, "a") == []
 
@@ -114,9 +149,9 @@ def test_of_two_nominated_to_one_node_the_second_yields_to_the_first():
 
 def test_a_pod_is_tried_with_what_was_decided_though_its_object_does_not_say_it_yet():
     kept, decided = Nominations(), waiting("p")
-    kept.put(decided, "a")
+    assert kept.decide(decided, "a")
     assert kept.of(decided).preemption.nominated == "a"
     written = waiting("p", nominated="a")
     assert kept.of(written) is written
-    kept.put(written, "")
+    assert kept.decide(written, "")
     assert kept.of(written).preemption.nominated == "", "what was taken back is, too"

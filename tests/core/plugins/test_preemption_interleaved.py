@@ -35,17 +35,15 @@ class World:
         self.nominations = Nominations()
         self.waiting = {name: read(name) for name in (f"urgent-{number}" for number in range(urgent))}
         self.victims: dict[str, set[str]] = {name: set() for name in self.waiting}
+        self.words: dict[str, list[str]] = {name: [] for name in self.waiting}
         self.ended: set[str] = set()
         self.news: set[str] = set()
 
     def moves(self):
         """Return what may happen next."""
         tries = [(self.attempt, name) for name in self.waiting if not self.victims[name] & self.news]
-        words = [(self.heard, name) for name, info in self.waiting.items() if self.unheard(info)]
+        words = [(self.heard, name) for name in self.waiting if self.words[name]]
         return [*tries, *((self.told, name) for name in sorted(self.news)), *words]
-
-    def unheard(self, info):
-        return info.preemption.nominated != self.nominations.node_of(info.uid)
 
     def attempt(self, name, offset=0):
         info = self.nominations.of(self.waiting[name])
@@ -60,7 +58,8 @@ class World:
         self.victims[name] = {one.name for one in found.victims}
         self.news |= self.victims[name] - self.ended
         self.ended |= self.victims[name]
-        self.nominations.put(info, found.node)
+        if found.node is not None and self.nominations.decide(self.waiting[name], found.node):
+            self.words[name].append(found.node)
 
     def told(self, name, _offset=0):
         """The watch tells that a victim is gone."""
@@ -68,9 +67,9 @@ class World:
         self.snapshot.remove_pod("default", name)
 
     def heard(self, name, _offset=0):
-        """The watch tells what is nominated by now."""
+        """The watch tells the next of what was written."""
         old = self.waiting[name]
-        self.waiting[name] = new = read(name, nominated=self.nominations.node_of(old.uid))
+        self.waiting[name] = new = read(name, nominated=self.words[name].pop(0))
         self.nominations.update(old, new)
 
 

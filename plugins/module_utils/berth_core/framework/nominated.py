@@ -37,6 +37,8 @@ class Nominations:
     def __init__(self) -> None:
         self.by_node: dict[str, list[PodInfo]] = {}
         self._node_of: dict[str, str] = {}
+        #: what was decided of a pod and its object has not said yet, the oldest first
+        self._untold: dict[str, list[str]] = {}
 
     def node_of(self, uid: str) -> str:
         """Return a pod's node; "" for one that has none."""
@@ -56,30 +58,37 @@ class Nominations:
             return pod
         return replace(pod, preemption=replace(pod.preemption, nominated=node))
 
-    def put(self, pod: PodInfo, node: str | None = None) -> None:
-        """Nominate a pod. `node` "": to none any more; None: to the one that its object says.
+    def put(self, pod: PodInfo) -> None:
+        """Nominate a pod to the node that its object says."""
+        self._put(pod, pod.preemption.nominated)
 
-        One that stays nominated to its node keeps its place among those there.
-        """
-        where = pod.preemption.nominated if node is None else node
-        if where and where == self.node_of(pod.uid):
-            self.by_node[where] = [pod if one.uid == pod.uid else one for one in self.by_node[where]]
-            return
-        self.remove(pod.uid)
-        if where:
-            self.by_node.setdefault(where, []).append(pod)
-            self._node_of[pod.uid] = where
+    def decide(self, pod: PodInfo, node: str) -> bool:
+        """Nominate a pod, `node` "": to none any more. `pod`: as its object is. True: the object is to say so."""
+        self._put(pod, node)
+        untold = self._untold.get(pod.uid, [])
+        if not untold and node == pod.preemption.nominated:
+            return False
+        if untold[-1:] != [node]:
+            self._untold[pod.uid] = [*untold, node]
+        return True
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """Take a waiting pod's new facts over.
+        """Take a waiting pod's new facts over, and what its object says now where somebody else has decided that.
 
-        Where neither says a node, the change was not about that: what was decided and is not written yet stays.
+        Not where it says the same as before, for the change was not about that; nor where it says what was decided
+        here some time ago: what was decided since is on its way there.
         """
-        silent = not old.preemption.nominated and not new.preemption.nominated
-        self.put(new, self.node_of(old.uid) if silent else None)
+        said = new.preemption.nominated
+        untold = self._untold.get(new.uid, [])
+        if said == old.preemption.nominated:
+            said = self.node_of(new.uid)
+        elif said in untold:
+            left = self._untold[new.uid] = untold[untold.index(said) + 1 :]
+            said = left[-1] if left else said
+        self._put(new, said)
 
     def remove(self, uid: str) -> None:
-        """Forget a pod: it has a place, or it is gone."""
+        """No node is nominated to a pod any more: it has a place."""
         node = self._node_of.pop(uid, "")
         if node:
             left = [one for one in self.by_node[node] if one.uid != uid]
@@ -87,6 +96,21 @@ class Nominations:
                 self.by_node[node] = left
             else:
                 del self.by_node[node]
+
+    def forget(self, uid: str) -> None:
+        """Of a pod nothing more will be told: its object says its place, or it is gone."""
+        self.remove(uid)
+        self._untold.pop(uid, None)
+
+    def _put(self, pod: PodInfo, where: str) -> None:
+        """A pod that stays nominated to its node keeps its place among those there."""
+        if where and where == self.node_of(pod.uid):
+            self.by_node[where] = [pod if one.uid == pod.uid else one for one in self.by_node[where]]
+            return
+        self.remove(pod.uid)
+        if where:
+            self.by_node.setdefault(where, []).append(pod)
+            self._node_of[pod.uid] = where
 
 
 def contested(snapshot: Snapshot, pod: PodInfo, nominated: Nominated) -> IntColumn:
