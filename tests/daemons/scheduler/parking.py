@@ -145,6 +145,14 @@ class Own:
         found["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
         self.api.replace(kinds.POD, found, subresource="resize")
 
+    def given(self, pod: str, cpu: str) -> None:
+        """What a kubelet says of a container that runs; kwok does not, and without it no pod that runs is resized."""
+        until(lambda: self.world.get_pod(pod)["status"].get("phase") == "Running", "kwok does not run it")
+        found = self.api.get(kinds.POD, pod, self.world.name)
+        amounts = {"resources": {"requests": {"cpu": cpu}}, "allocatedResources": {"cpu": cpu}}
+        statuses = [{**one, **amounts} for one in found["status"]["containerStatuses"]]
+        self.patch(kinds.POD, pod, {"status": {"containerStatuses": statuses}}, "status")
+
     def reference(self) -> dict[str, str]:
         """Whom a volume is for. Without the uid Kubernetes' controller sees it at its next round, up to 15 s later."""
         uid = self.world.get_claim(self.name)["metadata"]["uid"]

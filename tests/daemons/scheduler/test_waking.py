@@ -139,7 +139,9 @@ def pod_that_holds_room_takes_less(own):
     other = own.beside(own.node(), cpu="1500m")
     own.park(cpu="1")
     yield "Insufficient cpu"
+    own.given(other, "1500m")
     own.resize(other, "500m")
+    own.given(other, "500m")
 
 
 @case
