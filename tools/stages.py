@@ -14,6 +14,7 @@ import argparse
 import fcntl
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -137,6 +138,7 @@ def run_set(chosen: table.Set, keep_going: bool, full: bool) -> int:
     """A whole set. Returns the exit status."""
     start = time.monotonic()
     results.clear()
+    shutil.rmtree(runner.LOGS, ignore_errors=True)
     runs = run_plain(list(chosen.first))
     proving = Proving(full)
     if not any(run.result == "FAILED" for run in runs):

@@ -132,8 +132,7 @@ class Scene:
     async def wake(self) -> None:
         """The other node becomes a better one; whoever waits is told of it."""
         self._label(self.shut)
-        shut = lambda: self.cluster.nodes.get(self.shut)  # noqa: E731
-        await self.until(lambda: OPEN in shut()["metadata"]["labels"])
+        await self.until(lambda: OPEN in (self.cluster.nodes.get(self.shut) or {})["metadata"]["labels"])
 
     async def holds_back(self) -> None:
         """The pod that was woken is not tried. (Or it is, which the scene's end tells.)"""
