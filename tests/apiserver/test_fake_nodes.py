@@ -104,3 +104,14 @@ def test_nodes_made_again_under_their_names_run_pods(plane: Any, api: Any, names
         for index in (0, 1):
             api.delete(POD, f"p{turn}-{index}", namespace)
         become(api, namespace, {})
+
+
+def test_a_pod_made_anew_under_its_name_stays(plane: Any, api: Any, namespace: str, name: str) -> None:
+    """kwok hears of a pod that is going more than once, and must not end the next one of that name."""
+    for _turn in range(15):
+        put_pod(api, namespace, "again", f"{name}-0")
+        made = api.get(POD, "again", namespace)["metadata"]["uid"]
+        become(api, namespace, {"again": "Running"})
+        assert api.get(POD, "again", namespace)["metadata"]["uid"] == made
+        api.delete(POD, "again", namespace)
+        become(api, namespace, {})

@@ -163,13 +163,29 @@ def role_binding() -> dict[str, Any]:
     }
 
 
+def _that_ends_by_uid(stage: dict[str, Any]) -> dict[str, Any]:
+    """The stage, and of the one that deletes pods: a patch that names the uid first.
+
+    kwok deletes by name, and hears of a pod that is going more than once: the second time it would end the next pod of
+    that name. The patch is refused for another pod, and nothing is deleted then. It changes something each time, for
+    kwok sends no patch that does not.
+    """
+    if stage["metadata"]["name"] != "pod-delete":
+        return stage
+    template = "uid: {{ .metadata.uid | Quote }}\nannotations:\n  kwok.x-k8s.io/ended: {{ Now | Quote }}\n"
+    steps = [{"patch": {"root": "metadata", "type": "merge", "template": template}}, {"delete": True}]
+    spec = {key: value for key, value in stage["spec"].items() if key != "next"}
+    return {**stage, "spec": {**spec, "steps": steps}}
+
+
 def ensure_running(plane: Home, bin_dir: Path) -> bool:
     """Start kwok if it does not run. False when it did."""
     config = plane.folder.path / "data" / "kwok.yaml"
     if not config.exists():
         argv = [str(bin_dir / "kwok-stages")]
         stages = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-        write_atomically(config, f"{yaml.safe_dump(CONFIGURATION)}---\n{stages}")
+        documents = [CONFIGURATION, *(_that_ends_by_uid(one) for one in yaml.safe_load_all(stages))]
+        write_atomically(config, yaml.safe_dump_all(documents))
     with plane.api() as api:
         api.create(f"{_RBAC}/clusterroles", role())
         api.create(f"{_RBAC}/clusterrolebindings", role_binding())
