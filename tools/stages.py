@@ -47,7 +47,7 @@ class Proving:
         self.paths = inputs.files_of_the_tree()
         self.programs = inputs.programs()
         self.full = full
-        self.trouble = _reason_against()
+        self.trouble = _reason_against(self.paths)
         self._digests: dict[str, str] = {}
 
     def before(self, stage: table.Stage) -> runner.Run | None:
@@ -93,7 +93,7 @@ def commit() -> str:
     return done.stdout.decode().strip() or "unknown"
 
 
-def _reason_against() -> str:
+def _reason_against(paths: list[str]) -> str:
     """Why no proof counts in this run; empty where they do."""
     given = [name for name in PARTIAL if os.environ.get(name)]
     # `make test ARGS=-x` hands what was given to its own makes in MAKEFLAGS, behind two dashes.
@@ -101,7 +101,7 @@ def _reason_against() -> str:
     given += [name for name in PARTIAL if any(word.startswith(f"{name}=") for word in overrides.split())]
     if given:
         return f"{given[0]} is set: every stage runs, and no proof is kept"
-    return "" if inputs.files_of_the_tree() else "not a git checkout: every stage runs, and no proof is kept"
+    return "" if paths else "not a git checkout: every stage runs, and no proof is kept"
 
 
 @contextmanager
