@@ -152,7 +152,8 @@ def run_set(chosen: table.Set, keep_going: bool, full: bool) -> int:
     for stage in chosen.stages:
         total.add(results.of_stage(stage.name))
     report.write(runs, seconds, slowest, total)
-    parts = (report.table(runs, seconds), report.slow_tests(slowest), report.closing(runs, total))
+    parts = [report.table(runs, seconds), report.slow_tests(slowest)]
+    parts += [report.closing(runs, total), report.failures(runs)]
     print("\n" + "\n\n".join(part for part in parts if part), flush=True)
     flaky = len(total.again) > report.TOLERATED
     return int(flaky or any(run.result == "FAILED" for run in runs))

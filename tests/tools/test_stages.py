@@ -143,6 +143,13 @@ def test_what_did_not_run_says_why(project: Path) -> None:
     assert not (project / "never").exists()
 
 
+def test_the_last_lines_of_a_run_are_the_reasons_of_its_failures(project: Path) -> None:
+    last = stages(project, "--keep-going", "--set", "bad").stdout.strip().splitlines()[-8:]
+    reason = last.index("FAILED bad: make's status 2")
+    assert last[reason + 1].strip() == "what went wrong"
+    assert "FAILED" not in "".join(last[reason + 1 :])
+
+
 def test_what_comes_after_a_failed_stage_does_not_run_either_way(project: Path) -> None:
     answer = stages(project, "--keep-going", "--set", "bad")
     assert answer.returncode == 1

@@ -7,13 +7,15 @@ import pathlib
 from collections.abc import Sequence
 
 from .results import Results, Times
-from .runner import Run
+from .runner import LOGS, Run
 
 TIMES = pathlib.Path("build/times.json")
 FLAKY = pathlib.Path("build/flaky.json")
 #: Tests that failed at first; more of them make the run fail.
 TOLERATED = 2
 SLOWEST = 30
+#: Lines of a failed stage's log that the end of the run repeats.
+LAST_LINES = 15
 
 
 def table(runs: Sequence[Run], seconds: float) -> str:
@@ -46,6 +48,20 @@ def closing(runs: Sequence[Run], results: Results) -> str:
     lines += [f"  FLAKY: failed at first, and was run again: {name}" for name in results.again]
     if len(results.again) > TOLERATED:
         lines.append(f"{len(results.again)} tests failed at first; more than {TOLERATED} fail the run")
+    return "\n".join(lines)
+
+
+def failures(runs: Sequence[Run]) -> str:
+    """What failed, last of all: each stage with the end of its log, as often only a run's last lines are seen."""
+    lines = []
+    for run in runs:
+        if run.result != "FAILED":
+            continue
+        lines.append(f"FAILED {run.stage}: {run.detail}")
+        log = LOGS / f"{run.stage}.log"
+        if log.is_file():
+            said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+            lines += [f"    {line[:300]}" for line in said[-LAST_LINES:]]
     return "\n".join(lines)
 
 
