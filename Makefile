@@ -135,7 +135,8 @@ images: venv # the container images that tests give to hosts: what takes minutes
 	$(BIN)/python -m tests.support.execution_environment
 
 DAEMONS := agent controller kube scheduler
-.PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) vm chaos integration molecule
+.PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) vm chaos molecule molecule-scheduler
+.PHONY: integration integration-hosts integration-scheduler
 cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 
@@ -162,12 +163,23 @@ vm: vm-image ## the virtual machine with NVMe and SCSI disks, and the agent in i
 chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
 
-integration: venv ## tests on real hosts with real disks (as root)
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/integration
+integration: integration-hosts integration-scheduler ## tests on real hosts with real disks (as root)
 
-molecule: venv venv-lint ## molecule: every role, what it refuses too, on one development cluster (as root); ONLY=report runs one scenario
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule destroy
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test $(if $(ONLY),--scenario-name $(ONLY),--all --exclude kind --exclude kind_upgrade)
+integration-hosts: venv # the agent, its disks, apps, the quickstart
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) --ignore=tests/integration/scheduler tests/integration
+
+integration-scheduler: venv
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/integration/scheduler
+
+MOLECULE = PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
+
+molecule: venv venv-lint ## molecule: every role but the scheduler's, what it refuses too, on one development cluster (as root); ONLY=report runs one scenario
+	$(MOLECULE) destroy
+	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all --exclude kind --exclude kind_upgrade --exclude scheduler)
+
+molecule-scheduler: venv venv-lint ## molecule's scenario of the scheduler's role (as root)
+	$(MOLECULE) destroy
+	$(MOLECULE) test --scenario-name scheduler
 
 .PHONY: kind kind-image
 kind-image: venv ## Docker, and the node image of kind (as root; minutes once, cached per user)
@@ -176,8 +188,8 @@ kind-image: venv ## Docker, and the node image of kind (as root; minutes once, c
 
 kind: venv venv-lint kind-image ## tests/kind, molecule's kind and kind_upgrade on it (as root), all of it away again
 	$(PYTEST) $(AGAIN) tests/kind
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule test --scenario-name kind_upgrade
+	$(MOLECULE) test --scenario-name kind
+	$(MOLECULE) test --scenario-name kind_upgrade
 
 .PHONY: matrix
 matrix: venv-matrix ## every supported ansible-core with the Pythons of its controller, and the oldest packages; ONLY='unit(2.16, 3.10)'

@@ -1,6 +1,6 @@
 """The module scheduler with mode: extender on a real API server that has no nodes: written, refused, removed.
 
-Its pods run in tests/integration/test_extender.py.
+Its pods run in tests/integration/scheduler/test_extender.py.
 """
 
 from __future__ import annotations

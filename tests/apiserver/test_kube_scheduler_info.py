@@ -1,6 +1,6 @@
 """The module kube_scheduler_info on a real API server; a pod by hand stands for the mirror of a static one.
 
-With a kubelet that starts it: tests/integration/test_extender.py.
+With a kubelet that starts it: tests/integration/scheduler/test_extender.py.
 """
 
 from __future__ import annotations

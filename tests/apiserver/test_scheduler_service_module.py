@@ -1,6 +1,6 @@
 """The module scheduler with mode: service on a real API server: account and rights, the token, beside a Deployment.
 
-What runs on hosts with them: tests/integration/test_scheduler_service.py.
+What runs on hosts with them: tests/integration/scheduler/test_scheduler_service.py.
 """
 
 from __future__ import annotations

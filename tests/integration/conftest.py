@@ -13,8 +13,8 @@ LONGEST_FIRST = ("test_scheduler_service.py", "test_extender.py", "test_node_age
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Only what lies here, and only among itself."""
-    places = [place for place, item in enumerate(items) if item.path.parent == Path(__file__).parent]
+    """Only what lies here and below, and only among itself."""
+    places = [place for place, item in enumerate(items) if item.path.is_relative_to(Path(__file__).parent)]
     mine = sorted((items[place] for place in places), key=_rank)
     for place, item in zip(places, mine, strict=True):
         items[place] = item

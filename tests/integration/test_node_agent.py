@@ -20,7 +20,7 @@ from tests.support import tarball
 from tests.support.agent import newer, zipapp
 from tests.support.hosts import run_on
 from tests.support.kube import install_crds
-from tests.support.playbook import Run
+from tests.support.playbook import Run, changed
 
 HOSTS = ["h1", "h2"]
 ONE = "h2"
@@ -93,10 +93,6 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
     for each in it.disks():
         dev_cluster.kubectl("delete", "ld", each["metadata"]["name"])
     dev_cluster.hosts.disk_remove(ONE, disk)
-
-
-def changed(run: Run) -> list[str]:
-    return [f"{task.host}: {task.name}" for task in run.tasks if task.result.get("changed")]
 
 
 @pytest.mark.promise

@@ -19,7 +19,7 @@ from tests.dev.hosts_help import eventually, get, out, ssh
 from tests.support.agent import AgentOnHost
 from tests.support.hosts import run_plays
 from tests.support.kube import install_crds
-from tests.support.playbook import Run
+from tests.support.playbook import Run, changed
 
 HOSTS = ["h1", "h2", "h3"]
 ON = "h2"  # where the disk and the device are
@@ -116,10 +116,6 @@ def ground(dev_cluster: Any, tmp_path: Path) -> Iterator[Ground]:
         agent.forget()
         agent.here(f"rm -rf {DESCRIPTIONS} /dev/acc-zero")
     dev_cluster.hosts.disk_remove(ON, name)
-
-
-def changed(run: Run) -> list[str]:
-    return [f"{task.host}: {task.name}" for task in run.tasks if task.result.get("changed")]
 
 
 def wait(test: Callable[[], Any], ground: Ground, seconds: float, what: str) -> Any:

@@ -47,6 +47,11 @@ class Run(NamedTuple):
         return next(task.result for task in self.tasks if task.kind in ("failed", "unreachable"))
 
 
+def changed(run: Run) -> list[str]:
+    """The tasks that changed something, as "host: name"; of a task of a role, "host: role : name"."""
+    return [f"{task.host}: {task.name}" for task in run.tasks if task.result.get("changed")]
+
+
 def run_playbook(
     tasks: list[dict[str, Any]],
     folder: Path,

@@ -1,4 +1,4 @@
-"""What goes into the scheduler's image, without making it; tests/integration/test_scheduler.py runs it."""
+"""What goes into the scheduler's image, without making it; tests/integration/scheduler/test_scheduler.py runs it."""
 
 from __future__ import annotations
 

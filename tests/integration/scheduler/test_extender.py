@@ -21,8 +21,8 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from tests.core.config.test_static_pod import KUBEADM
 from tests.daemons.controller.world import Process, kubeconfig
 from tests.dev.hosts_help import eventually, out, ssh
-from tests.integration import stage as ground
-from tests.integration.stage import IMAGE, NAMESPACE, ON, asks, changed, ready
+from tests.integration.scheduler import stage as ground
+from tests.integration.scheduler.stage import IMAGE, NAMESPACE, ON, asks, changed, ready
 from tests.support.certificates import authority, pem
 from tests.support.hosts import run_plays
 from tests.support.playbook import Run

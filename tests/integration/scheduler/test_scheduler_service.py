@@ -16,11 +16,10 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.world import World
 from tests.dev.hosts_help import eventually, out, ssh
-from tests.integration.stage import asks
-from tests.integration.test_node_agent import changed
+from tests.integration.scheduler.stage import asks
 from tests.support.hosts import run_plays
 from tests.support.kube import client_for
-from tests.support.playbook import Run
+from tests.support.playbook import Run, changed
 
 HOSTS = ["h1", "h2"]
 SECONDS = 120.0

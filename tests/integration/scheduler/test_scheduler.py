@@ -13,8 +13,8 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.dev.hosts_help import out, ssh
-from tests.integration import stage as ground
-from tests.integration.stage import IMAGE, NAMESPACE, ON, asks, ready
+from tests.integration.scheduler import stage as ground
+from tests.integration.scheduler.stage import IMAGE, NAMESPACE, ON, asks, ready
 from tests.support.hosts import run_plays
 from tests.support.playbook import Run
 
