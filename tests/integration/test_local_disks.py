@@ -220,7 +220,8 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
         assert ground.here(f"findmnt -no FSTYPE,SOURCE {point}").split() == [fs_type, device]
         assert "noatime" in ground.here(f"findmnt -no OPTIONS {point}")
         assert ground.here(f"stat -c %a {point}/data /var/lib/berth/disks").split() == ["777", "700"]
-        ground.here(f"echo precious > {point}/data/file; sync")
+        # as a PostgreSQL does that has its data at the volume's root, and refuses to start when that has changed
+        ground.here(f"echo precious > {point}/data/file; chown 26:26 {point}/data; chmod 0700 {point}/data; sync")
     assert set(ground.phases().values()) == {"InUse"}
     assert not any(changes(run.ok()) for run in ground.steps(("prepare", {}), ("main", inventory)))
 
@@ -230,6 +231,7 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
         eventually(
             lambda at=point: ground.here(f"cat {at}/data/file") == "precious", 60, "the mount after the power cut"
         )
+    assert not any(changes(run.ok()) for run in ground.steps(("prepare", {})))
 
     for name in names.values():
         ground.patch(name, claimRef=None, retainedFor=kept("u1"))
@@ -242,6 +244,7 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
     assert changes(ground.play("prepare").ok())
     for point in points.values():
         assert ground.here(f"cat {point}/data/file") == "precious"
+        assert ground.here(f"stat -c %a:%u {point}/data") == "700:26"
 
 
 def failures(run: Run, names: dict[str, str]) -> dict[str, str]:

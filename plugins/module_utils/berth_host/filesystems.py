@@ -34,8 +34,8 @@ from .superblock import is_unfinished
 MOUNT_SECONDS = 120.0
 #: How long somebody else (another run, a mkfs that outlived its run, udev) may keep the device's lock.
 _LOCK_SECONDS = 60.0
-#: The kubelet gives the directory to a pod's fsGroup; a pod without one writes as any user. The folder of all disks is
-#: open to root alone.
+#: Of a new data directory: the kubelet gives it to a pod's fsGroup, a pod without one writes as any user. What a pod
+#: makes of its mode and owner stays. The folder of all disks is open to root alone.
 _DATA_MODE = 0o777
 _ROOT_MODE = 0o700
 
@@ -110,10 +110,7 @@ def _carry_out(machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, 
             _mount(machine, plan)
         if new != old:
             fstab.write(machine.path(fstab.FSTAB), new)
-        if _lacks_data(plan):
-            folder = os.path.join(plan.point, DATA_DIRECTORY)
-            os.makedirs(folder, exist_ok=True)
-            os.chmod(folder, _DATA_MODE)
+        make_data_directory(plan.point)
         journal("Mounted", plan)
 
 
@@ -177,8 +174,32 @@ def _check_point(machine: Machine, plan: FilesystemPlan) -> None:
 
 
 def _lacks_data(plan: FilesystemPlan) -> bool:
-    """A mount point without its data directory; before the mount it has none."""
-    return plan.mount or not os.path.isdir(os.path.join(plan.point, DATA_DIRECTORY))
+    """Whether its data directory has to be made, as far as can be seen: what is not mounted has kept its own."""
+    return plan.format or (not plan.mount and not os.path.isdir(os.path.join(plan.point, DATA_DIRECTORY)))
+
+
+def make_data_directory(point: str) -> None:
+    """The directory that pods get, made once with its mode; one that is there keeps what it has.
+
+    It comes under its name whole, so that a run that is killed in between leaves none with another mode.
+    """
+    folder = os.path.join(point, DATA_DIRECTORY)
+    if os.path.isdir(folder):
+        return
+    new = f"{folder}.new"
+    os.makedirs(new, exist_ok=True)
+    os.chmod(new, _DATA_MODE)
+    os.rename(new, folder)
+    _sync(point)
+
+
+def _sync(folder: str) -> None:
+    """What was renamed in a folder outlives a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _no_journal(step: str, plan: FilesystemPlan) -> None:

@@ -12,6 +12,7 @@ import os
 
 from .core import DataError, FilesystemPlan, StateError
 from .machine import Machine
+from .openers import lasting_openers
 from .probes import read_signature
 from .superblock import is_unfinished
 
@@ -65,6 +66,11 @@ def check_blank(machine: Machine, plan: FilesystemPlan) -> None:
                 f"{'the half-made ' + plan.uuid if plan.again else 'nothing'}; nothing was made"
             )
         _check_ends(plan, handle)
+        writers = lasting_openers(machine, plan.number)
+        if writers:
+            raise DataError(
+                f"LocalDisk {plan.name}: {plan.device} is open for writing by {', '.join(writers)}; nothing was made"
+            )
     finally:
         os.close(handle)  # mkfs opens it exclusively itself
 

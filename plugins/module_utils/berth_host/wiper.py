@@ -24,6 +24,7 @@ from typing import Any
 
 from .core import BerthError, DataError, StateError
 from .machine import Machine
+from .openers import lasting_openers
 from .probes import read_signature
 from .surface import PIECE, Surface, pattern
 
@@ -79,6 +80,12 @@ def _check_holders(machine: Machine, order: Mapping[str, Any]) -> None:
     if holders:
         raise DataError(
             f"LocalDisk {order['name']}: {order['device']} is held by {', '.join(holders)}; it is not wiped"
+        )
+    writers = lasting_openers(machine, str(order["number"]))
+    if writers:
+        raise DataError(
+            f"LocalDisk {order['name']}: {order['device']} is open for writing by {', '.join(writers)}; it is wiped "
+            "when they have ended"
         )
 
 

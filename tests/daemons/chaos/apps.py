@@ -93,12 +93,24 @@ class Bank:
             "image": "berth.local/postgresql:15",
             "imagePullPolicy": "Never",
             "args": ["-c", "hba_file=/config/pg_hba.conf", "-c", "shared_buffers=16MB", "-c", "max_wal_size=64MB"],
+            # At the volume's root, which PostgreSQL asks to be its own and nobody else's: after each power cut, too.
+            "env": [{"name": "PGDATA", "value": "/data"}],
             "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "config", "mountPath": "/config"}],
+        }
+        owned = {
+            "name": "owner",
+            "image": "berth.local/postgresql:15",
+            "imagePullPolicy": "Never",
+            "securityContext": {"runAsUser": 0},
+            # once: whoever came back would hide that the volume's root has changed
+            "command": ["sh", "-c", "[ -s /data/PG_VERSION ] || { chown postgres /data && chmod 0700 /data; }"],
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
         }
         spec = {
             # the host's own address stays the same, whatever becomes of the pod
             "hostNetwork": True,
             "terminationGracePeriodSeconds": 5,
+            "initContainers": [owned],
             "containers": [container],
             "volumes": [{"name": "config", "configMap": {"name": "bank"}}],
         }
