@@ -28,6 +28,8 @@ LOG = logging.getLogger("berth_agent.disks")
 CONDITION = "Wiped"
 _TICK = 1.0
 _RETRY_SECONDS = 10.0
+#: Disks of one host that are wiped side by side: each has a process of its own, within the agent's memory limit.
+AT_ONCE = 2
 _PROGRAM = "import sys; from berth_host.wiper import main; sys.exit(main())"
 
 
@@ -35,11 +37,17 @@ class _Paused(Exception):
     """We are not the one agent of the node any more: no error, the wipe goes on when we are again."""
 
 
+class _Died(BerthError):
+    """The process that wiped was killed, maybe for want of memory: what it had done is done."""
+
+
 class Wiping:
     """One node's disks."""
 
     def __init__(self, tools: Tools, record: Record) -> None:
         self.tools, self.record = tools, record
+        self._at_work: set[str] = set()
+        self._waiting: set[str] = set()
 
     async def wipe(self, disk: Object) -> float | None:
         """Carry the request out to its end; seconds until it is tried again where something speaks against it."""
@@ -54,7 +62,22 @@ class Wiping:
         except BerthError as exc:
             await self._refuse(disk, exc)
             return _RETRY_SECONDS
-        return await self._carry_out(fresh, plan)
+        if len(self._at_work) >= AT_ONCE:
+            self._waiting.add(name)
+            words = f"{AT_ONCE} other disks of this host are being wiped; its turn comes when one of them is done"
+            await self.record.write(fresh, (CONDITION, "False", "Waiting", words))
+            return _RETRY_SECONDS
+        self._at_work.add(name)
+        try:
+            return await self._carry_out(fresh, plan)
+        finally:
+            self._at_work.discard(name)
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for name in sorted(waiting):
+            self.tools.wake_disk(name)
 
     async def clear(self, disk: Object) -> float | None:
         """The request has been carried out: it goes from the spec, and with it whose data there was."""
@@ -88,11 +111,21 @@ class Wiping:
             return _RETRY_SECONDS
         except _Paused:
             return _RETRY_SECONDS
+        except _Died as exc:
+            await self._interrupted(disk, plan, follower, exc.message)
+            return _RETRY_SECONDS
         except BerthError as exc:
             await self._end(disk, plan, follower, FAILED, exc.message)
             return None
         await self._end(disk, plan, follower, SUCCEEDED, "")
         return 0.0
+
+    async def _interrupted(self, disk: Object, plan: WipePlan, done: _Follower, message: str) -> None:
+        """The request stands, and its journal says where the next process goes on."""
+        status = {"wipe": progress(plan, done.step, done.offset, 0, done.method)} if done.step else {}
+        await self.record.write(disk, (CONDITION, "False", "Interrupted", message), **status)
+        LOG.warning("%s", message)
+        self.tools.recorder.event(disk, "Warning", "WipeInterrupted", message, action="Wipe")
 
     async def _end(self, disk: Object, plan: WipePlan, done: _Follower, result: str, message: str) -> None:
         last = ended(plan, result, message, done.offset, done.method, self.tools.now())
@@ -135,6 +168,11 @@ class _Follower:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             await process.stdin.drain()
             await self._follow(process.stdout)
+        except _Died as exc:
+            if await process.wait() < 0:  # by a signal
+                raise
+            where = f"LocalDisk {self.plan.name}, byte {self.offset}"
+            raise BerthError(f"{where}: the process that wiped it ended without a word") from exc
         finally:
             # It stops at the end of its input; a disk that hangs keeps it until it comes back.
             process.stdin.close()
@@ -146,8 +184,9 @@ class _Follower:
             except asyncio.TimeoutError:
                 line = None
             if line == b"":
-                raise BerthError(
-                    f"LocalDisk {self.plan.name}: the process that wiped it has died at byte {self.offset}"
+                raise _Died(
+                    f"LocalDisk {self.plan.name}: the process that wiped it was killed at byte {self.offset}; another "
+                    "one goes on there"
                 )
             said: dict[str, Any] = json.loads(line) if line else {}
             if said.get("done"):

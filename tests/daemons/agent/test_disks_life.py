@@ -161,6 +161,31 @@ def test_killed_in_the_middle_of_a_wipe(ground: Ground) -> None:
     ground.wait_phase(mine, "Available")
 
 
+def test_two_wipes_at_a_time_and_one_whose_process_is_killed(ground: Ground) -> None:
+    """The agent's memory limit holds two of them; the kernel's answer to too many would be this very signal."""
+    disks = [ground.plug("768Mi") for _each in range(3)]
+    ground.declare()
+    ground.agent.start()
+    for name in disks:
+        ground.wait_phase(name, "Available")
+        ground.ask_wipe(name, "random")
+    agent = ground.agent.pids[-1]
+
+    def waiting() -> list[str]:
+        return [name for name in disks if conditions_of(ground.object(name)).get("Wiped") == ("False", "Waiting")]
+
+    (last,) = eventually(waiting, 60, "one that waits")
+    assert "wipe" not in ground.object(last)["status"]
+    first = next(name for name in disks if name != last)
+    ground.wait(first, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
+    assert ground.agent.here(f"pgrep --count --parent {agent} --full berth_host.wiper") == "2"
+    ground.agent.here(f"pkill -KILL --parent {agent} --full berth_host.wiper")
+    for name in disks:
+        disk = ground.wait(name, "cleared", lambda disk: "wipe" not in disk["spec"])
+        assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 768 << 20)
+    assert ground.agent.log().count("was killed at byte") == 2
+
+
 def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground) -> None:
     mine = ground.plug("1Gi")
     ground.declare()
