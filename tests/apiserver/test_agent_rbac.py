@@ -235,18 +235,20 @@ def test_a_wipe_and_whose_data_it_was_go_together_once_that_wipe_is_recorded_as_
         status = {"metadata": {"name": name}, "status": {"lastWipe": {"requestedBy": "an administrator", **last}}}
         client.apply(kinds.LOCAL_DISK, status, "status", manager="berth-agent-disks")
 
-    for last in ({}, {"requestID": "r-1", "result": "Failed"}, {"requestID": "r-0", "result": "Succeeded"}):
+    done = {"requestID": "r-1", "result": "Succeeded", "dataUID": kept()["dataUID"]}
+    other, since = {**done, "dataUID": "other"}, {**done, "lockUID": "u2"}
+    for last in ({}, {"requestID": "r-1", "result": "Failed"}, {**done, "requestID": "r-0"}, other, since):
         if last:
             record(agents.agent, mine, **last)
         for fields in (("wipe",), ("retainedFor",), ("wipe", "retainedFor")):
             with pytest.raises(ForbiddenError, match="removes nothing of what is declared"):
                 take_off(mine, *fields)
-    record(agents.agent, mine, requestID="r-1", result="Succeeded")
+    record(agents.agent, mine, **done)
     with pytest.raises(ForbiddenError, match="removes nothing of what is declared"):
         take_off(mine, "retainedFor")  # the request would stay, of a disk that looks as if it held nothing
     take_off(mine, "wipe", "retainedFor")
     assert agents.admin.get(kinds.LOCAL_DISK, mine)["spec"].keys() & {"wipe", "retainedFor"} == set()
-    record(agents.admin, theirs, requestID="r-1", result="Succeeded")
+    record(agents.admin, theirs, **done)
     refused(lambda: take_off(theirs, "wipe", "retainedFor"), agents.mine)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue import local_disk
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import BERTH, LOCAL_DISK
 from tests.apiserver.test_local_disk import Run, declared, runner
 from tests.core.app.disk_samples import device, formatted, held, kept
@@ -173,6 +174,25 @@ def test_a_wipe_is_asked_for_and_waited_for(disk: Run, api: ApiClient, ld: str, 
     assert {"wipe", "retainedFor"}.isdisjoint(spec(api, ld))
     again = disk(name=ld, wipe={**wipe(), "request_id": done["wipe"]["requestID"]})
     assert (again["changed"], again["wipe"]["result"]) == (False, "Succeeded")
+
+
+def test_a_request_that_was_carried_out_is_never_taken_for_the_wipe_of_other_data(
+    disk: Run, api: ApiClient, ld: str
+) -> None:
+    last = {"requestID": "r1", "result": "Succeeded", "requestedBy": "ann"}
+    api.patch(LOCAL_DISK, ld, None, {"status": {"lastWipe": last}}, "status")
+    again = {"name": ld, "force_retained": True, "wait": False, "wipe": {**wipe(), "request_id": "r1"}}
+    assert not disk(**again)["changed"]
+    request = {"requestID": "r1", "identity": spec(api, ld)["identity"], "requestedBy": "ann"}
+    held_since = {"lockUID": "u2"}
+    for status, fields in (({}, {"retainedFor": kept()}), (held_since, {"retainedFor": None}), (held_since, {})):
+        api.patch(LOCAL_DISK, ld, None, {"status": {"lastWipe": {**last, **status}}}, "status")
+        patch(api, ld, **fields)
+        for planned in (True, False):
+            assert "has been held since" in disk(check=planned, **again)["msg"]
+        with pytest.raises(InvalidError, match="carried out before, and the disk has been held since"):
+            patch(api, ld, wipe=request)
+    patch(api, ld, wipe={**request, "requestID": "r2"})
 
 
 def test_a_wipe_that_failed_says_why_and_can_be_asked_for_again(disk: Run, api: ApiClient, ld: str) -> None:

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from ..berth_core.app.disk_acts import WipeOutcome, check_wipe, destroyed_by_wipe, wipe_outcome, wipe_request
 from ..berth_core.app.disk_change import wanted_name
+from ..berth_core.app.wipe import check_unspent
 from ..berth_core.errors import ConflictError, StateError, TimeoutExpired
 from ..berth_core.model.resources import LOCAL_DISK
 from .base import Context
@@ -59,7 +60,11 @@ def run_wipe(context: Context) -> dict[str, Any]:
 
 
 def _under_way(live: Mapping[str, Any], request_id: str) -> str:
-    """The request that makes another one needless: one that nobody has finished, or this very one."""
+    """The request that makes another one needless: one that nobody has finished, or this very one.
+
+    Raises InputError where this very one was carried out for data that was there before.
+    """
+    check_unspent(live, request_id)
     if (live.get("status") or {}).get("lastWipe", {}).get("requestID") == request_id:
         return request_id
     asked = str((live["spec"].get("wipe") or {}).get("requestID") or "")

@@ -28,6 +28,7 @@ from berth_core.app.prepare import (
     journal_entry,
     journal_of,
 )
+from berth_core.app.wipe import locked_since
 from berth_core.errors import BerthError, DataError, LockError, StateError
 from berth_core.model.resources import BERTH, LOCAL_DISK
 from berth_host import unmounting
@@ -159,16 +160,18 @@ class Preparing:
         name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
         if step not in (FORMATTED, MOUNTED):
             await self._fence(name, ref["uid"])
-        await self.record.write(disk, finding(step, plan), journal=journal_entry(step, plan, ref))
+        fields = {"journal": journal_entry(step, plan, ref), **locked_since(disk, ref["uid"])}
+        await self.record.write(disk, finding(step, plan), **fields)
         self.tools.check()
 
     async def _note_ready(self, disk: Object, outcome: Outcome) -> None:
         """Where there was nothing to do, the journal may still be that of another lock, or of a killed agent."""
         plan, ref = outcome.plan, disk["spec"]["claimRef"]
+        fields = locked_since(disk, ref["uid"])
         if plan is None or not plan.point:
-            await self.record.write(disk, (CONDITION, "True", "Raw", "a block volume: nothing is made on it"))
+            await self.record.write(disk, (CONDITION, "True", "Raw", "a block volume: nothing is made on it"), **fields)
         elif not outcome.done:
-            await self.record.write(disk, finding(MOUNTED, plan), journal=journal_entry(MOUNTED, plan, ref))
+            await self.record.write(disk, finding(MOUNTED, plan), journal=journal_entry(MOUNTED, plan, ref), **fields)
 
     async def _take_off_broken(self, disk: Object) -> None:
         """A filesystem that has shut itself down comes back only by a new mount, when no pod has it."""

@@ -15,7 +15,17 @@ import time
 from typing import Any
 
 from berth_core.app.fs_plan import find_device
-from berth_core.app.wipe import FAILED, SUCCEEDED, WipePlan, clearing, ended, is_to_be_cleared, plan_wipe, progress
+from berth_core.app.wipe import (
+    FAILED,
+    SUCCEEDED,
+    WipePlan,
+    check_unspent,
+    clearing,
+    ended,
+    is_to_be_cleared,
+    plan_wipe,
+    progress,
+)
 from berth_core.errors import BerthError, ConflictError, DataError, InvalidError, StateError, UnavailableError
 from berth_core.model.resources import LOCAL_DISK
 from berth_host.block_devices import survey
@@ -56,6 +66,7 @@ class Wiping:
             fresh = await self.tools.client.get(LOCAL_DISK, name)
             if not fresh["spec"].get("wipe") or is_to_be_cleared(fresh):
                 return 0.0 if fresh["spec"].get("wipe") else None
+            check_unspent(fresh, str(fresh["spec"]["wipe"]["requestID"]))
             if _is_over(fresh):
                 return None
             plan = await self._plan(fresh)

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from berth_core.app.wipe import FAILED, SUCCEEDED, clearing, ended, is_to_be_cleared, plan_wipe, progress, request_of
+from berth_core.app.wipe import (
+    FAILED,
+    SUCCEEDED,
+    clearing,
+    ended,
+    is_spent,
+    is_to_be_cleared,
+    locked_since,
+    plan_wipe,
+    progress,
+    request_of,
+)
 from berth_core.errors import DataError, IdentityError, InputError, LockError, StateError
 from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
 
@@ -140,3 +151,28 @@ def test_a_request_is_carried_out_once_and_cleared_with_whose_data_there_was():
     assert request_of(failed) is None
     assert not is_to_be_cleared(failed)
     assert not is_to_be_cleared(asked())
+
+
+def test_a_request_that_was_carried_out_for_other_data_is_refused():
+    """Taken for done, it would free a disk whose data it never destroyed."""
+    plan = plan_wipe(asked(), [device()], True, NOW)
+    last = ended(plan, SUCCEEDED, "", plan.size, "zero", NOW)
+    locked = asked(lastWipe={**last, **locked_since({"status": {"lastWipe": last}}, "u2")["lastWipe"]})
+    del locked["spec"]["retainedFor"]  # a raw disk that was given up: nothing else tells of it
+    unnoted = asked(lastWipe=last)
+    unnoted["spec"]["retainedFor"] = kept("u2")  # made ready by no agent
+    for disk in (locked, unnoted):
+        assert is_spent(disk, "r1")
+        assert not is_spent(disk, "r2")
+        assert not is_to_be_cleared(disk)
+        with pytest.raises(InputError, match="carried out before, and the disk has been held since"):
+            plan_wipe(disk, [device()], True, NOW)
+        disk["spec"]["wipe"]["requestID"] = "r2"
+        assert plan_wipe(disk, [device()], True, NOW).request == "r2"
+
+
+def test_the_first_lock_after_a_wipe_is_noted_once():
+    last = {"requestID": "r1", "result": SUCCEEDED}
+    assert locked_since({"status": {"lastWipe": last}}, "u2") == {"lastWipe": {**last, "lockUID": "u2"}}
+    assert locked_since({"status": {"lastWipe": {**last, "lockUID": "u2"}}}, "u3") == {}
+    assert locked_since({}, "u3") == {}

@@ -114,8 +114,8 @@ class Ground:
         kept = {key: lock[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}
         self.patch(name, claimRef=None, retainedFor=kept)
 
-    def ask_wipe(self, name: str, method: str, by: str = "ann") -> str:
-        request = uuid4().hex[:8]
+    def ask_wipe(self, name: str, method: str, by: str = "ann", request: str = "") -> str:
+        request = request or uuid4().hex[:8]
         wipe = {"requestID": request, "identity": self.object(name)["spec"]["identity"], "requestedBy": by}
         self.patch(name, wipe={**wipe, "method": method})
         return request

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from berth_dev.errors import KubeError
 from tests.daemons.agent.disk_ground import Ground
 from tests.dev.hosts_help import eventually
 from tests.support.agent import conditions_of, install_rights
@@ -184,6 +185,15 @@ def test_two_wipes_at_a_time_and_one_whose_process_is_killed(ground: Ground) -> 
         disk = ground.wait(name, "cleared", lambda disk: "wipe" not in disk["spec"])
         assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 768 << 20)
     assert ground.agent.log().count("was killed at byte") == 2
+
+    # With other data on the disk, the request that was carried out destroys nothing, and is not taken for done.
+    lock = ground.lock(first)
+    ground.wait_mounted(first, lock)
+    last = ground.object(first)["status"]["lastWipe"]
+    assert last["lockUID"] == lock["uid"]
+    ground.release(first, lock)
+    with pytest.raises(KubeError, match="has been held since"):
+        ground.ask_wipe(first, "zero", request=last["requestID"])
 
 
 def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground) -> None:

@@ -36,16 +36,21 @@ class WipePlan(NamedTuple):
     offset: int
     fallback: bool
     start_time: str
+    #: whose data it destroys, empty where nobody's is on record
+    data_uid: str = ""
 
 
 def request_of(disk: Object) -> Mapping[str, Any] | None:
     """The request that is still to be carried out; None when there is none, or it has come to its end already.
 
-    Raises InputError when it does not name the disk's whole identity (the schema refuses that too), LockError when
-    somebody holds the disk.
+    Raises InputError when it does not name the disk's whole identity or was carried out before for other data (the
+    schema refuses both, too), LockError when somebody holds the disk.
     """
     request = disk["spec"].get("wipe")
-    if not request or last_of(disk).get("requestID") == request["requestID"]:
+    if not request:
+        return None
+    check_unspent(disk, str(request["requestID"]))
+    if last_of(disk).get("requestID") == request["requestID"]:
         return None
     name = disk["metadata"]["name"]
     named, real = from_spec(request.get("identity") or {}), from_spec(disk["spec"]["identity"])
@@ -64,7 +69,35 @@ def request_of(disk: Object) -> Mapping[str, Any] | None:
 def is_to_be_cleared(disk: Object) -> bool:
     """Whether the request that is still in the spec has been carried out: it goes, and with it whose data there was."""
     request, last = disk["spec"].get("wipe"), last_of(disk)
-    return bool(request) and last.get("requestID") == request["requestID"] and last.get("result") == SUCCEEDED
+    done = bool(request) and last.get("requestID") == request["requestID"] and last.get("result") == SUCCEEDED
+    return done and not is_spent(disk, str(request["requestID"]))
+
+
+def is_spent(disk: Object, request_id: str) -> bool:
+    """Whether that request was carried out, and the disk was locked since: what is on it now is other data.
+
+    The agent notes the first lock that it makes the disk ready for; where it does not do that, the retained data tells.
+    """
+    last, kept = last_of(disk), disk["spec"].get("retainedFor")
+    if last.get("requestID") != request_id or last.get("result") != SUCCEEDED:
+        return False
+    return bool(last.get("lockUID")) or (bool(kept) and kept["dataUID"] != last.get("dataUID"))
+
+
+def check_unspent(disk: Object, request_id: str) -> None:
+    """Raises InputError where `is_spent`."""
+    if is_spent(disk, request_id):
+        raise InputError(
+            f"LocalDisk {disk['metadata']['name']}: wipe {request_id} was carried out before, and the disk has been "
+            "held since, so it does not stand for what is on it now: nothing is wiped; ask with another requestID",
+            disk=disk["metadata"]["name"],
+        )
+
+
+def locked_since(disk: Object, lock_uid: str) -> dict[str, Any]:
+    """``status.lastWipe`` as a field to write when the disk is made ready for a lock; nothing where it is noted."""
+    last = last_of(disk)
+    return {"lastWipe": {**last, "lockUID": lock_uid}} if last and not last.get("lockUID") else {}
 
 
 def plan_wipe(disk: Object, devices: Sequence[Device], can_discard: bool, now: str) -> WipePlan:
@@ -99,6 +132,7 @@ def plan_wipe(disk: Object, devices: Sequence[Device], can_discard: bool, now: s
         offset=int(journal.get("offset") or 0),
         fallback=asked == AUTO,
         start_time=str(begun.get("startTime") or now),
+        data_uid=str((disk["spec"].get("retainedFor") or {}).get("dataUID") or ""),
     )
 
 
@@ -135,6 +169,7 @@ def ended(plan: WipePlan, result: str, message: str, offset: int, method: str, n
         **({"message": message[:1024]} if message else {}),
         "method": method,
         "requestedBy": plan.requested_by,
+        **({"dataUID": plan.data_uid} if plan.data_uid else {}),
         "bytes": offset,
         "startTime": plan.start_time,
         "completionTime": now,
