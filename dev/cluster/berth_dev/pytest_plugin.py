@@ -113,11 +113,18 @@ def control_plane() -> Iterator[Cluster | Existing]:
 @pytest.fixture(scope="session")
 def dev_cluster() -> Iterator[Cluster]:
     """A cluster with three real hosts."""
+    with cluster_of_hosts() as cluster:
+        yield cluster
+
+
+@contextmanager
+def cluster_of_hosts(node_grace: int | None = None) -> Iterator[Cluster]:
+    """Three real hosts, for a fixture; it skips where there can be none. ``node_grace``: as for `Cluster.up`."""
     if os.environ.get(EXISTING):
         pytest.skip(f"{EXISTING} names an existing cluster, whose hosts are not ours to break")
     if os.geteuid() != 0:
         pytest.skip("real hosts need root")
-    with temporary_cluster(hosts=3) as cluster:
+    with temporary_cluster(hosts=3, node_grace=node_grace) as cluster:
         yield cluster
 
 
