@@ -4,9 +4,9 @@
 """Destroys what is on one block device and reads back that it is gone. A process of its own, started by the node agent.
 
 It reads one line from its standard input, a JSON object {name, device, number, size, method, offset, fallback,
-request}, and writes one line for each piece that is done: {"step", "offset", "method"}, at last {"done": true} or
-{"failed": why}. A disk that hangs hangs this process and nobody else. When its standard input closes, whoever asked is
-gone, and it stops after the piece at hand.
+finished, request}, and writes one line for each piece that is done: {"step", "offset", "method"}, at last {"done":
+true} or {"failed": why}. A disk that hangs hangs this process and nobody else. When its standard input closes, whoever
+asked is gone, and it stops after the piece at hand.
 
 From the first look to the last the device is open exclusively: the kernel lets nobody mount it, use it for swap or
 build on it meanwhile, in whatever namespace. A wipe that goes on first reads back that the beginning is still as it
@@ -55,6 +55,9 @@ def wipe(machine: Machine, order: Mapping[str, Any]) -> Iterator[dict[str, Any]]
     with Surface(order["device"], order["number"], order["size"]) as surface:
         _check_holders(machine, order)
         offset, method = int(order["offset"]), str(order["method"])
+        if order["finished"]:
+            _check_as_left(machine, surface, order)
+            return
         if offset:
             _check_untouched(surface, order, offset)
         else:
@@ -95,6 +98,23 @@ def _check_untouched(surface: Surface, order: Mapping[str, Any], offset: int) ->
         raise DataError(
             f"LocalDisk {order['name']}: {order['device']} was written to after its wipe had begun; nothing more is "
             "wiped. If that data may go too, take the request back and ask anew"
+        )
+
+
+def _check_as_left(machine: Machine, surface: Surface, order: Mapping[str, Any]) -> None:
+    """The end was recorded on this host, and not by the API server: nothing came to the disk since."""
+    # Random data is the same again by whole pieces alone; of the others only these ends are sure to be zeros.
+    length = min(PIECE if order["method"] == "random" else _END, surface.size)
+    last = (surface.size - 1) // PIECE * PIECE if order["method"] == "random" else surface.size - length
+    ends = {0: length, last: min(length, surface.size - last)}
+    signature = read_signature(machine, order["device"])
+    is_blank = not signature.facts and not signature.problem
+    if not is_blank or any(surface.read(at, size) != _expected(order, at, size) for at, size in ends.items()):
+        raise DataError(
+            f"LocalDisk {order['name']}: wipe {order['request']} was carried out on this host before, and "
+            f"{order['device']} carries {signature.facts or 'other data'} now, which came later: nothing is wiped. Was "
+            "the cluster's state restored from a backup? If that data may go, take the request back and ask with "
+            "another requestID"
         )
 
 

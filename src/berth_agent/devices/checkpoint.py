@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from .cdi import write_atomically
+from ..files import write_atomically
 
 log = logging.getLogger(__name__)
 FORMAT = 1

@@ -31,6 +31,7 @@ from berth_core.model.resources import LOCAL_DISK
 from berth_host.block_devices import survey
 
 from ..seams import Object, Tools
+from .finished import Finished
 from .record import Record
 from .threads import in_thread
 
@@ -56,6 +57,7 @@ class Wiping:
 
     def __init__(self, tools: Tools, record: Record) -> None:
         self.tools, self.record = tools, record
+        self.finished = Finished(tools.settings().state_directory)
         self._at_work: set[str] = set()
         self._waiting: set[str] = set()
 
@@ -109,7 +111,8 @@ class Wiping:
         devices = await in_thread(lambda: survey(machine), "survey")
         device = find_device(disk, devices)
         can_discard = machine.number(f"/sys/block/{device['name']}/queue/discard_max_bytes") > 0
-        return plan_wipe(disk, devices, can_discard, self.tools.now())
+        plan = plan_wipe(disk, devices, can_discard, self.tools.now())
+        return plan._replace(finished=self.finished.remembers(disk, plan.request))
 
     async def _carry_out(self, disk: Object, plan: WipePlan) -> float | None:
         self.tools.check()
@@ -141,6 +144,8 @@ class Wiping:
     async def _end(self, disk: Object, plan: WipePlan, done: _Follower, result: str, message: str) -> None:
         last = ended(plan, result, message, done.offset, done.method, self.tools.now())
         good = result == SUCCEEDED
+        # First here: an API server that forgets it asks again.
+        self.finished.add(disk, plan.request)
         words = message or f"wiped ({done.method}) as {plan.requested_by} asked, and read back"
         # A disk that is blank again has nothing that was ever made on it.
         fields: dict[str, Any] = {"lastWipe": last, "wipe": None, **({"journal": None} if good else {})}

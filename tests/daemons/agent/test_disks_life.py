@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -194,6 +195,18 @@ def test_two_wipes_at_a_time_and_one_whose_process_is_killed(ground: Ground) -> 
     ground.release(first, lock)
     with pytest.raises(KubeError, match="has been held since"):
         ground.ask_wipe(first, "zero", request=last["requestID"])
+
+    # An etcd that is restored from a backup has forgotten that wipe; the host has not.
+    blank = next(name for name in disks if name != first)
+    for name in (first, blank):
+        request = ground.object(name)["status"]["lastWipe"]["requestID"]
+        forget = json.dumps({"status": {"lastWipe": None}})
+        disk = ground.object_name(name)
+        ground.cluster.kubectl("patch", "ld", disk, "--subresource=status", "--type=merge", "-p", forget)
+        ground.ask_wipe(name, "random", request=request)
+    assert "carried out on this host before" in ground.wait_condition(first, "Wiped", "False", "Refused")
+    ground.wait(blank, "cleared again", lambda disk: "wipe" not in disk["spec"])
+    assert ground.agent.here(f"blkid -p -o value -s UUID {ground.device(first)}") == ground.uuid(first, lock)
 
 
 def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground) -> None:

@@ -41,7 +41,7 @@ class Loop:
     def order(self, **values: Any) -> dict[str, Any]:
         return {
             "name": "d0", "device": self.device, "number": self.number, "size": SIZE, "method": "zero", "offset": 0,
-            "fallback": False, "request": "r1", **values,
+            "fallback": False, "finished": False, "request": "r1", **values,
         }  # fmt: skip
 
     def detach(self) -> None:
@@ -167,3 +167,28 @@ def test_a_device_that_anybody_has_is_refused(loop: Loop, tmp_path: Path) -> Non
     finally:
         subprocess.run(["umount", str(point)], check=True)
     assert loop.content() == before
+
+
+@pytest.mark.parametrize("method", ["zero", "random", "signatures"])
+def test_what_was_finished_before_is_done_where_nothing_came_since(loop: Loop, method: str) -> None:
+    wipe(loop.order(method=method))
+    before = loop.content()
+    assert steps(wipe(loop.order(method=method, finished=True))) == ["done"]
+    assert loop.content() == before
+
+
+@pytest.mark.parametrize("at", [0, SIZE - 512])
+def test_what_came_after_a_finished_wipe_is_never_wiped(loop: Loop, at: int) -> None:
+    """A cluster whose state was restored from a backup asks once more: for a filesystem, or raw data without a sign."""
+    before = loop.content()
+    (said,) = wipe(loop.order(finished=True))
+    assert "was carried out on this host before" in said["failed"]
+    assert "ext4" in said["failed"]
+    assert loop.content() == before
+    wipe(loop.order())
+    with open(loop.device, "r+b") as file:
+        file.seek(at)
+        file.write(b"precious")
+    (said,) = wipe(loop.order(finished=True))
+    assert "other data now, which came later" in said["failed"]
+    assert b"precious" in loop.content()

@@ -38,6 +38,8 @@ class WipePlan(NamedTuple):
     start_time: str
     #: whose data it destroys, empty where nobody's is on record
     data_uid: str = ""
+    #: it came to an end on this host before: nothing is written, and the disk must be as it was left
+    finished: bool = False
 
 
 def request_of(disk: Object) -> Mapping[str, Any] | None:

@@ -1,0 +1,41 @@
+"""Which wipes a host remembers, when the API server has forgotten them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from berth_agent.disks.finished import Finished
+from berth_core.errors import StateError
+from tests.core.app.disk_samples import local_disk
+
+
+def test_what_ended_is_remembered_by_the_next_agent_and_of_that_disk_alone(tmp_path: Path) -> None:
+    folder, disk = str(tmp_path / "state"), local_disk()
+    other = local_disk()
+    other["spec"]["identity"] = {**other["spec"]["identity"], "serial": "another"}
+    assert not Finished(folder).remembers(disk, "r1")
+    Finished(folder).add(disk, "r1")
+    assert Finished(folder).remembers(disk, "r1")
+    assert not Finished(folder).remembers(disk, "r2")
+    assert not Finished(folder).remembers(other, "r1")
+    assert (tmp_path / "state" / "wipes.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_oldest_are_forgotten(tmp_path: Path) -> None:
+    finished = Finished(str(tmp_path))
+    for number in range(70):
+        finished.add(local_disk(), f"r{number}")
+    assert not finished.remembers(local_disk(), "r5")
+    assert finished.remembers(local_disk(), "r6")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "wipes": {}}', '{"format": 1, "wipes": []}'])
+def test_a_file_that_cannot_be_read_wipes_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wipes.json").write_text(text)
+    finished = Finished(str(tmp_path))
+    for what in (lambda: finished.remembers(local_disk(), "r1"), lambda: finished.add(local_disk(), "r1")):
+        with pytest.raises(StateError, match="which says what was wiped before, cannot be read"):
+            what()
+    assert (tmp_path / "wipes.json").read_text() == text
