@@ -184,11 +184,11 @@ class _Follower:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             await process.stdin.drain()
             await self._follow(process.stdout)
-        except _Died as exc:
+        except _Died:
             if await process.wait() < 0:  # by a signal
                 raise
             where = f"LocalDisk {self.plan.name}, byte {self.offset}"
-            raise BerthError(f"{where}: the process that wiped it ended without a word") from exc
+            raise BerthError(f"{where}: the process that wiped it ended without a word") from None
         finally:
             # It stops at the end of its input; a disk that hangs keeps it until it comes back.
             process.stdin.close()
