@@ -47,7 +47,11 @@ class Ground:
 
     def __init__(self, nodes: int = 5, disks_per_node: int = 4, shape: Shape | None = None) -> None:
         self.nodes, self.disks_per_node, self.shape = nodes, disks_per_node, shape or Shape(prefix="bench-")
-        self.folder = Path(tempfile.mkdtemp(prefix="berth-bench-"))
+
+    @cached_property
+    def folder(self) -> Path:
+        """Made when it is asked for: a ground that nobody enters leaves nothing."""
+        return Path(tempfile.mkdtemp(prefix="berth-bench-"))
 
     def __enter__(self) -> Ground:
         return self
@@ -55,7 +59,8 @@ class Ground:
     def __exit__(self, *_exc: object) -> None:
         if "cluster" in self.__dict__:
             self.cluster.down()
-        shutil.rmtree(self.folder)
+        if "folder" in self.__dict__:
+            shutil.rmtree(self.folder)
 
     @cached_property
     def cluster(self) -> Cluster:
