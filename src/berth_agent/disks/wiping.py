@@ -19,12 +19,12 @@ from berth_core.app.wipe import (
     FAILED,
     SUCCEEDED,
     WipePlan,
-    check_unspent,
     clearing,
     ended,
     is_to_be_cleared,
     plan_wipe,
     progress,
+    request_of,
 )
 from berth_core.errors import BerthError, ConflictError, DataError, InvalidError, StateError, UnavailableError
 from berth_core.model.resources import LOCAL_DISK
@@ -68,8 +68,7 @@ class Wiping:
             fresh = await self.tools.client.get(LOCAL_DISK, name)
             if not fresh["spec"].get("wipe") or is_to_be_cleared(fresh):
                 return 0.0 if fresh["spec"].get("wipe") else None
-            check_unspent(fresh, str(fresh["spec"]["wipe"]["requestID"]))
-            if _is_over(fresh):
+            if request_of(fresh) is None:
                 return None
             plan = await self._plan(fresh)
         except BerthError as exc:
@@ -237,8 +236,3 @@ class _Follower:
         disk = self.tools.disks().get(self.plan.name)
         if disk is None or (disk["spec"].get("wipe") or {}).get("requestID") != self.plan.request:
             raise BerthError(f"LocalDisk {self.plan.name}: the request was taken back at byte {self.offset}")
-
-
-def _is_over(disk: Object) -> bool:
-    last = (disk.get("status") or {}).get("lastWipe") or {}
-    return bool(last.get("requestID") == disk["spec"]["wipe"]["requestID"])
