@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from proving import report  # noqa: E402
+
 MAKEFILE = """
 good:
 \t@mkdir -p build/junit && cp results.xml build/junit/good.xml && echo ran >> good.ran
@@ -148,6 +151,13 @@ def test_the_last_lines_of_a_run_are_the_reasons_of_its_failures(project: Path) 
     reason = last.index("FAILED bad: make's status 2")
     assert "what went wrong" in [line.strip() for line in last[reason + 1 :]]
     assert "FAILED" not in "".join(last[reason + 1 :])
+
+
+def test_of_a_failed_stage_the_lines_that_name_the_failure_are_told_too() -> None:
+    recap = [f"recap {number}" for number in range(report.LAST_LINES)]
+    said = ["  │ TASK [it]", '  │ fatal: [one]: FAILED! => {"msg": "no"}', "FAILED tests/test_it.py::test_it - no", *recap]
+    assert report.telling(said) == said[1:]
+    assert report.telling(recap[:3]) == recap[:3]
 
 
 def test_what_comes_after_a_failed_stage_does_not_run_either_way(project: Path) -> None:

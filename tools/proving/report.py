@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Sequence
 
 from .results import Results, Times
@@ -14,8 +15,12 @@ FLAKY = pathlib.Path("build/flaky.json")
 #: Tests that failed at first; more of them make the run fail.
 TOLERATED = 2
 SLOWEST = 30
-#: Lines of a failed stage's log that the end of the run repeats.
-LAST_LINES = 15
+#: Lines of a failed stage's log that the end of the run repeats: those that name a failure, and the last ones.
+TELLING_LINES = 16
+LAST_LINES = 8
+#: How pytest, Ansible (behind molecule's margin), ansible-test, mypy and ruff begin the line of what is wrong.
+TELLING = re.compile(r"[\s│]*(fatal: |failed: |E   |FAILED |ERROR[: ]|error: |\S+:\d+:\d+: |\S+:\d+: error)")
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def table(runs: Sequence[Run], seconds: float) -> str:
@@ -52,7 +57,7 @@ def closing(runs: Sequence[Run], results: Results) -> str:
 
 
 def failures(runs: Sequence[Run]) -> str:
-    """What failed, last of all: each stage with the end of its log, as often only a run's last lines are seen."""
+    """What failed, last of all: each stage with what its log names and ends with, as often only this end is seen."""
     lines = []
     for run in runs:
         if run.result != "FAILED":
@@ -60,9 +65,15 @@ def failures(runs: Sequence[Run]) -> str:
         lines.append(f"FAILED {run.stage}: {run.detail}")
         log = LOGS / f"{run.stage}.log"
         if log.is_file():
-            said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-            lines += [f"    {line[:300]}" for line in said[-LAST_LINES:]]
+            said = COLORS.sub("", log.read_text(encoding="utf-8", errors="replace")).splitlines()
+            lines += [f"    {line[:300]}" for line in telling([line for line in said if line.strip()])]
     return "\n".join(lines)
+
+
+def telling(said: Sequence[str]) -> list[str]:
+    """Of a log's lines, in their order: the last ones that name a failure, and the last ones of all."""
+    end = max(len(said) - LAST_LINES, 0)
+    return [line for line in said[:end] if TELLING.match(line)][-TELLING_LINES:] + list(said[end:])
 
 
 def write(runs: Sequence[Run], seconds: float, times: Sequence[Times], results: Results) -> None:
