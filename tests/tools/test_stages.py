@@ -155,7 +155,8 @@ def test_the_last_lines_of_a_run_are_the_reasons_of_its_failures(project: Path) 
 
 def test_of_a_failed_stage_the_lines_that_name_the_failure_are_told_too() -> None:
     recap = [f"recap {number}" for number in range(report.LAST_LINES)]
-    said = ["  │ TASK [it]", '  │ fatal: [one]: FAILED! => {"msg": "no"}', "FAILED tests/test_it.py::test_it - no", *recap]
+    margin = "  │ "
+    said = [f"{margin}TASK [it]", f"{margin}fatal: [one]: FAILED!", "FAILED tests/test_it.py::test_it - no", *recap]
     assert report.telling(said) == said[1:]
     assert report.telling(recap[:3]) == recap[:3]
 

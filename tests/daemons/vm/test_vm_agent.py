@@ -48,23 +48,23 @@ def test_disks_fail_each_in_its_way_and_their_pods_are_told(ground: VmGround) ->
     warned, broken, pulled = "n0", ("s0",), "s1"
     replicas = ground.replicas([warned, *broken, pulled])
     sums = {name: ground.write(name) for name in replicas}
-    ground.vm.disks.smart(warned, 4)
-    for name in broken:
-        ground.vm.disks.errors(name, "write")
-    ground.pull(pulled)
-
-    for name in (warned, *broken):
-        assert not_free_when_free(ground.wait_phase(name, "Faulted")) == "Faulted"
-        ground.wait_told(replicas[name].pod, "False", "SelfReported" if name == warned else "")
-    ground.wait_event(replicas[warned].pod, "DiskSelfReported")
-    assert ground.read(warned) == sums[warned], "a disk in use is not taken away"
-    assert not_free_when_free(ground.wait_phase(pulled, "Missing")) == "Missing"
-    ground.wait_told(replicas[pulled].pod, "False", "Missing")
-
-    ground.vm.disks.smart(warned, 0)
-    for name in broken:
-        ground.vm.disks.errors(name, "none")
-    ground.put_back(pulled)
+    try:
+        ground.vm.disks.smart(warned, 4)
+        for name in broken:
+            ground.vm.disks.errors(name, "write")
+        ground.pull(pulled)
+        for name in (warned, *broken):
+            assert not_free_when_free(ground.wait_phase(name, "Faulted")) == "Faulted"
+            ground.wait_told(replicas[name].pod, "False", "SelfReported" if name == warned else "")
+        ground.wait_event(replicas[warned].pod, "DiskSelfReported")
+        assert ground.read(warned) == sums[warned], "a disk in use is not taken away"
+        assert not_free_when_free(ground.wait_phase(pulled, "Missing")) == "Missing"
+        ground.wait_told(replicas[pulled].pod, "False", "Missing")
+    finally:  # the tests that follow are not to fail by this one
+        ground.vm.disks.smart(warned, 0)
+        for name in broken:
+            ground.vm.disks.errors(name, "none")
+        ground.plug_all()
     for name, replica in replicas.items():
         ground.wait_phase(name, "InUse")
         ground.wait_told(replica.pod, "True", "Healthy")
