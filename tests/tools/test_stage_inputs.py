@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-from proving import inputs, table  # noqa: E402
+from tools.proving import inputs, table
 
+ROOT = Path(__file__).resolve().parents[2]
 SETS = table.read(ROOT / "tools" / "stages.ini")
 STAGES = {stage.name: stage for stage in SETS["test"].stages}
 #: Where a dotted name begins to be a path.

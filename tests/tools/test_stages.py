@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-from proving import report  # noqa: E402
+from tools.proving import report
 
+ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """
 good:
 \t@mkdir -p build/junit && cp results.xml build/junit/good.xml && echo ran >> good.ran
