@@ -112,6 +112,14 @@ class VmGround(Ground):
             if not disk.plugged:
                 self.vm.disks.plug(disk.name)
 
+    def heal(self) -> None:
+        """Every disk is well and in the machine, whatever a test has done to it."""
+        for disk in self.vm.spec.disks:
+            self.vm.disks.errors(disk.name, "none")
+            if disk.bus == "nvme":
+                self.vm.disks.smart(disk.name, 0)
+        self.plug_all()
+
     def refused(self, word: str) -> str:
         """What the agent says that it refuses of its configuration, if that word is in it."""
         found = self.agent.conditions().get("DisksDeclared") or {}
@@ -244,9 +252,5 @@ class VmGround(Ground):
                     if disks.get(name).plugged:
                         disks.pull(name)
                 disks.swap(one, other)
-        for disk in self.vm.spec.disks:
-            disks.errors(disk.name, "none")
-            if disk.bus == "nvme":
-                disks.smart(disk.name, 0)
-        self.plug_all()
+        self.heal()
         self.agent.here("udevadm settle; for disk in /dev/sd? /dev/nvme?n?; do wipefs -aq $disk; done", check=False)

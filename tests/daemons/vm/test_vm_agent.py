@@ -61,10 +61,7 @@ def test_disks_fail_each_in_its_way_and_their_pods_are_told(ground: VmGround) ->
         assert not_free_when_free(ground.wait_phase(pulled, "Missing")) == "Missing"
         ground.wait_told(replicas[pulled].pod, "False", "Missing")
     finally:  # the tests that follow are not to fail by this one
-        ground.vm.disks.smart(warned, 0)
-        for name in broken:
-            ground.vm.disks.errors(name, "none")
-        ground.plug_all()
+        ground.heal()
     for name, replica in replicas.items():
         ground.wait_phase(name, "InUse")
         ground.wait_told(replica.pod, "True", "Healthy")
