@@ -171,7 +171,8 @@ integration-hosts: venv # the agent, its disks, apps, the quickstart
 integration-scheduler: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/integration/scheduler
 
-MOLECULE = PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
+# A line of Ansible's output stays one line: what a failed stage repeats names the task.
+MOLECULE = COLUMNS=400 PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
 
 molecule: venv venv-lint ## molecule: every role but the scheduler's, what it refuses too, on one development cluster (as root); ONLY=report runs one scenario
 	$(MOLECULE) destroy
