@@ -146,12 +146,23 @@ class Own:
         self.api.replace(kinds.POD, found, subresource="resize")
 
     def given(self, pod: str, cpu: str) -> None:
-        """What a kubelet says of a container that runs; kwok does not, and without it no pod that runs is resized."""
-        until(lambda: self.world.get_pod(pod)["status"].get("phase") == "Running", "kwok does not run it")
+        """What a kubelet says of a container that runs: without it no pod that runs is resized.
+
+        kwok does not say it, and passes over a pod that came before it knew of the node.
+        """
         found = self.api.get(kinds.POD, pod, self.world.name)
         amounts = {"resources": {"requests": {"cpu": cpu}}, "allocatedResources": {"cpu": cpu}}
-        statuses = [{**one, **amounts} for one in found["status"]["containerStatuses"]]
-        self.patch(kinds.POD, pod, {"status": {"containerStatuses": statuses}}, "status")
+        running = {"ready": True, "restartCount": 0, "imageID": "", "state": {"running": {}}}
+        statuses = [
+            {"name": one["name"], "image": one["image"], **running, **amounts} for one in found["spec"]["containers"]
+        ]
+        status = {
+            "phase": "Running",
+            "podIP": "10.0.0.1",
+            "podIPs": [{"ip": "10.0.0.1"}],
+            "containerStatuses": statuses,
+        }
+        self.patch(kinds.POD, pod, {"status": status}, "status")
 
     def reference(self) -> dict[str, str]:
         """Whom a volume is for. Without the uid Kubernetes' controller sees it at its next round, up to 15 s later."""
