@@ -17,7 +17,7 @@ from pathlib import Path
 from api_reference import api_objects
 
 from berth_core import errors
-from berth_core.app import states
+from berth_core.lifecycle import states
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PLACE = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -31,7 +31,7 @@ def state_diagram() -> str:
 def state_table() -> str:
     """Every transition with its writes, in order."""
     rows = ["| step | from | to | writes, in this order | what it means |", "|---|---|---|---|---|"]
-    for step in (*states.FORWARD, *states.BACKWARD):
+    for step in (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD):
         writes = ", ".join(f"{write.verb} {write.what}" for write in step.writes)
         rows.append(f"| {step.name} | {step.source} | {step.target} | {writes} | {step.meaning} |")
     return "\n".join(rows) + "\n"

@@ -98,7 +98,7 @@ done:
   returned: success
   type: list
   elements: str
-  sample: [cordon, stop, unbind, reopen, release]
+  sample: [cordon, begin, stop, unbind, release]
 replica:
   description: Whose disk it is; null for a disk that is nobody's.
   returned: success

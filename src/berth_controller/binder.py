@@ -1,30 +1,29 @@
-"""One claim: asks for the next write, carries it out, asks again. Every step is decided in berth_core.app.claim_steps.
+"""One claim: asks for the next write, carries it out, asks again. Every step is decided in berth_core.lifecycle.
 
 The controller calls `reconcile` with (namespace, uid of the claim). What it needs is taken from the caches and from our
-own last writes; when a write is refused, it is read anew. So a stale cache costs a conflict, never a wrong write.
+own last writes (berth_kube.lifecycle).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any
 
-from berth_core.app import capacity, claim_steps, claims, states
+from berth_core.app import capacity, claims
 from berth_core.app.claim_disks import choose, own_disks
-from berth_core.app.claim_steps import CREATE, DONE, REMOVE, STATUS, Choose, View, Wait, Write
 from berth_core.app.claims import Asked
-from berth_core.app.manifests import volume_name
-from berth_core.app.observed import recorded
-from berth_core.errors import ConflictError, NotFoundError, UnschedulableError
+from berth_core.errors import ConflictError, UnschedulableError
+from berth_core.lifecycle import states
+from berth_core.lifecycle.claim import ClaimOwner
+from berth_core.lifecycle.next_step import next_step
+from berth_core.lifecycle.step import DONE, Choose, Step, Wait, Write
+from berth_core.lifecycle.view import View, recorded
 from berth_core.model.disk import LocalDisk
-from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC, Resource
+from berth_core.model.resources import LOCAL_DISK, POD, PVC
 from berth_kube.client import KubeClient
-from berth_kube.locks import take_back
-from berth_kube.store import key_of
-from berth_kube.written import is_last
+from berth_kube.lifecycle import Driver, claim_berth, view_of_claim
 
 from .caches import Caches, Obj, slim_pod
 from .held_back import HeldBack
@@ -48,6 +47,7 @@ class Binder:
     ) -> None:
         self._client, self._caches, self._reports, self._wakes = client, caches, reports, wakes
         self._mount_root, self._resync = mount_root, resync
+        self._driver = Driver(client, caches)
         self._loop = asyncio.get_running_loop()
         #: disks that were chosen in this process and are not locked yet
         self._chosen: dict[ClaimKey, str] = {}
@@ -77,9 +77,9 @@ class Binder:
             if view is None:
                 self._forget(key)
                 return None
-            step = claim_steps.next_step(view)
-            if isinstance(step, Choose) and view.asked is not None:
-                step = await self._choose(key, view, view.asked)
+            step = next_step(view)
+            if isinstance(step, Choose) and isinstance(view.owner, ClaimOwner):
+                step = await self._choose(key, view, view.owner)
             if isinstance(step, Write):
                 await self._write(key, view, step)
             elif isinstance(step, Wait):
@@ -92,7 +92,7 @@ class Binder:
         if step != DONE:
             return min(self._resync, untold)
         since = self._since.pop(key, None)
-        if view.asked is None or view.berth is None:
+        if view.owner is None or view.berth is None:
             self._forget(key)
             return None
         if since is not None:
@@ -110,7 +110,7 @@ class Binder:
         """What is there of the claim; None where it is not ours. ``gone``: it was asked for live, and is gone."""
         caches = self._caches
         claim = None if gone else caches.claim_by_uid(key.namespace, key.uid)
-        record = caches.berth(claims.berth_name(key.uid), key.namespace)
+        record = claim_berth(caches, key.namespace, key.uid)
         of_claim = claims.claim_of(record) if record is not None else None
         if record is not None and of_claim is None:
             return None, gone  # the berth of an app that is called like one of ours
@@ -126,22 +126,17 @@ class Binder:
             if not lost:
                 return None, gone
         name = claim["metadata"]["name"] if claim is not None else (of_claim or ("", "", ""))[1]
-        view = View(f"{key.namespace}/{name}", asked, record, lost=lost, mount_root=self._mount_root)
-        return self._with_disk(view), gone
+        owner = self._owner(asked, record) if asked is not None else None
+        view = View(f"{key.namespace}/{name}", owner, record, lost=lost, quiet=True)
+        if record is not None:
+            view = replace(view, hostname=caches.hostname(record["spec"]["nodeName"]))
+        return view_of_claim(caches, view), gone
 
-    def _with_disk(self, view: View) -> View:
-        caches, record, asked = self._caches, view.berth, view.asked
-        if record is None:
-            return replace(view, own=asked is not None and bool(own_disks(asked, caches.parsed_disks())))
-        name = next((one["name"] for one in record["spec"].get("disks") or ()), "")
-        fresh = recorded(record) == states.SELECTED and asked is not None and asked.storage_class.waits
-        return replace(
-            view,
-            disk=caches.disk(name),
-            volume=caches.volume(volume_name(name, record["metadata"]["uid"])),
-            hostname=caches.hostname(record["spec"]["nodeName"]),
-            own=fresh and asked is not None and bool(own_disks(asked, caches.parsed_disks())),
-        )
+    def _owner(self, asked: Asked, record: Obj | None) -> ClaimOwner:
+        """Where its data is matters until Reserved: then the choice is final."""
+        undecided = record is None or (recorded(record) == states.SELECTED and asked.storage_class.waits)
+        own = undecided and bool(own_disks(asked, self._caches.parsed_disks()))
+        return ClaimOwner(asked, own, None, self._mount_root)
 
     def _asked(self, claim: Obj) -> Asked | None:
         """The claim, if it is of one of our classes."""
@@ -156,27 +151,28 @@ class Binder:
 
     def _about(self, key: ClaimKey, view: View) -> Obj | None:
         """The object that events are about: the claim while it is there, else its berth."""
-        if view.asked is not None or view.lost:
+        if view.owner is not None or view.lost:
             return self._caches.claim_by_uid(key.namespace, key.uid)
         return dict(view.berth) if view.berth is not None else None
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
-    async def _choose(self, key: ClaimKey, view: View, asked: Asked) -> claim_steps.Step:
+    async def _choose(self, key: ClaimKey, view: View, owner: ClaimOwner) -> Step:
         """The step that writes the choice down; where there is none, say why, and give the node back."""
+        asked = owner.asked
         self._since.setdefault(key, self._loop.time())
         await self._know_pod(key, asked)
         try:
             disk = self._best(key, asked)
         except UnschedulableError as exc:
             self._wakes.put(key, asked.claim.storage_class)
-            if asked.node is not None and not view.own:
+            if asked.node is not None and not owner.own:
                 await self._give_node_back(key, asked, asked.node)
             return Wait("NoDisk", exc.message, True)
         self._wakes.drop(key)
         self._let_go(key)
         self._chosen[key] = disk.name
-        return claim_steps.next_step(replace(view, chosen=disk))
+        return next_step(replace(view, owner=replace(owner, chosen=disk)))
 
     async def _know_pod(self, key: ClaimKey, asked: Asked) -> None:
         """A node is chosen for a pod, and all its claims are to be filled there: one that is not known is asked for.
@@ -224,8 +220,8 @@ class Binder:
                 continue
             if ClaimKey(other.claim.namespace, other.claim.uid) in self._chosen:
                 continue  # has its disk, though the Berth that says so may not have come back yet
-            berth = claims.berth_name(other.claim.uid)
-            if other.node in (None, asked.node) and self._caches.berth(berth, other.claim.namespace) is None:
+            begun = claim_berth(self._caches, other.claim.namespace, other.claim.uid) is not None
+            if other.node in (None, asked.node) and not begun:
                 found.append(replace(other, claim=replace(other.claim, selected_node=asked.node)))
         return found
 
@@ -259,66 +255,8 @@ class Binder:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     async def _write(self, key: ClaimKey, view: View, step: Write) -> None:
-        """One write. Refused because somebody was faster: read anew, and ask again."""
-        meta = step.body["metadata"]
-        try:
-            if step.do == REMOVE:
-                seen = {"uid": meta["uid"], "version": meta["resourceVersion"]}
-                await self._client.delete(step.resource, meta["name"], meta.get("namespace"), **seen)
-                await self._refresh(step.resource, step.body)
-            elif step.do == CREATE:
-                self._wrote(step.resource, await self._client.create(step.resource, step.body))
-            else:
-                subresource = "status" if step.do == STATUS else None
-                self._wrote(
-                    step.resource, await self._client.replace(step.resource, step.body, subresource=subresource)
-                )
-        except (ConflictError, NotFoundError) as exc:
-            _log.debug("claim %s: %s; reading anew", view.key, exc.message)
-            await self._read_anew(key, view, step)
-            now = self._caches.berth(claims.berth_name(key.uid), key.namespace)
-            freed = await take_back(self._client, view.berth, view.disk, now)
-            if freed is not None:
-                self._wrote(LOCAL_DISK, freed)
-            return
-        if step.resource == LOCAL_DISK:
-            self._chosen.pop(key, None)
-        self._reports.wrote(view.key, step)
-
-    def _wrote(self, resource: Resource, answer: Obj) -> None:
-        """Keep the answer, unless it was the last that was heard of the object."""
-        if is_last(answer):
-            self._caches.written.gone(resource, key_of(answer), answer["metadata"]["uid"])
-        else:
-            self._caches.written.put(resource, answer)
-
-    async def _read_anew(self, key: ClaimKey, view: View, step: Write) -> None:
-        """Everything that the steps of this claim look at, as it is now."""
-        namespace = key.namespace
-        await self._refresh(BERTH, view.berth or _named(claims.berth_name(key.uid), namespace))
-        record = self._caches.berth(claims.berth_name(key.uid), namespace)
-        names = {one["name"] for one in (record or {"spec": {}})["spec"].get("disks") or ()}
-        if step.resource == LOCAL_DISK:
-            names.add(step.body["metadata"]["name"])
-        for name in names:
-            await self._refresh(LOCAL_DISK, _named(name))
-            if record is not None:
-                await self._refresh(PV, _named(volume_name(name, record["metadata"]["uid"])))
-        if view.asked is not None:
-            await self._refresh(PVC, _named(view.asked.claim.name, namespace, key.uid))
-
-    async def _refresh(self, resource: Resource, item: Mapping[str, Any]) -> None:
-        """Put what is there now beside the caches; that it is gone, too."""
-        meta = item["metadata"]
-        before = self._caches.cached(resource, key_of(item))
-        found = await self._client.find(resource, meta["name"], meta.get("namespace"))
-        if found is not None:
-            self._caches.written.put(resource, found)
-        else:
-            # Only what was there before the question is gone for certain: the watch may have told of a new one since.
-            uid = meta.get("uid") or (before or {"metadata": {}})["metadata"].get("uid")
-            self._caches.written.gone(resource, key_of(item), uid)
-
-
-def _named(name: str, namespace: str | None = None, uid: str | None = None) -> Obj:
-    return {"metadata": {"name": name, "namespace": namespace, "uid": uid}}
+        """One write; where somebody was faster, the next question sees what is there now."""
+        if await self._driver.write(view, step):
+            if step.resource == LOCAL_DISK:
+                self._chosen.pop(key, None)
+            self._reports.wrote(view.key, step)

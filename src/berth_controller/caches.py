@@ -33,7 +33,7 @@ from berth_core.model.resources import (
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
 from berth_kube.store import Key, key_of
-from berth_kube.written import Written
+from berth_kube.written import Written, is_last
 
 Obj = dict[str, Any]
 _MANAGED = f"{MANAGED_LABEL}=berth"
@@ -130,21 +130,34 @@ class Caches:
 
     # -- what the room asks for ------------------------------------------------------------------------------------
 
+    def get(self, resource: Resource, name: str, namespace: str | None = None) -> Obj | None:
+        """A LocalDisk, Berth, volume or claim as it is known now, own writes and questions included."""
+        key = Key(namespace or "", name)
+        return self.written.newest(resource, key, self._cached(resource, key))
+
+    def wrote(self, resource: Resource, answer: Obj) -> None:
+        """Keep the answer to a write of ours, unless it was the last that was heard of the object."""
+        if is_last(answer):
+            self.written.gone(resource, key_of(answer), answer["metadata"]["uid"])
+        else:
+            self.written.put(resource, answer)
+
+    def heard(self, resource: Resource, before: Obj | None, found: Obj | None) -> None:
+        """What is there now, asked for; ``before`` was known when it was asked."""
+        if found is not None:
+            self.written.put(resource, found)
+        elif before is not None:
+            self.written.gone(resource, key_of(before), before["metadata"]["uid"])
+
     def disk(self, name: str) -> Obj | None:
-        return self.written.newest(LOCAL_DISK, Key("", name), self.disks.get(name))
-
-    def berth(self, name: str, namespace: str) -> Obj | None:
-        return self.written.newest(BERTH, Key(namespace, name), self.berths.get(name, namespace))
-
-    def volume(self, name: str) -> Obj | None:
-        return self.written.newest(PV, Key("", name), self.volumes.get(name))
+        return self.get(LOCAL_DISK, name)
 
     def claim_by_uid(self, namespace: str, uid: str) -> Obj | None:
         found = self.claims.by_index("uid", f"{namespace}/{uid}")
         claim = self.written.newest(PVC, key_of(found[0]), found[0]) if found else None
         return claim if claim is not None and claim["metadata"]["uid"] == uid else None
 
-    def cached(self, resource: Resource, key: Key) -> Obj | None:
+    def _cached(self, resource: Resource, key: Key) -> Obj | None:
         """An object as the watch told it last."""
         informers = {LOCAL_DISK: self.disks, BERTH: self.berths, PV: self.volumes, PVC: self.claims}
         return informers[resource].get(key.name, key.namespace)

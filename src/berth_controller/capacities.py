@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from berth_core.app import capacity, claims, states
-from berth_core.app.observed import recorded
+from berth_core.app import capacity, claims
+from berth_core.lifecycle import states
+from berth_core.lifecycle.view import recorded
 from berth_core.model.resources import CSI_STORAGE_CAPACITY
 from berth_kube.client import KubeClient
 

@@ -11,10 +11,10 @@ import logging
 from collections import Counter
 
 from berth_core.app import orphans
-from berth_core.app.lock import unlock_disk
 from berth_core.app.manifests import volume_name
 from berth_core.app.orphans import Finding, Holdings
 from berth_core.errors import BerthError
+from berth_core.lifecycle.locks import unlock_disk
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 from berth_kube.client import KubeClient
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
-from berth_core.app.claim_steps import DONE, Wait, Write
 from berth_core.app.orphans import REASONS
 from berth_core.errors import BerthError
+from berth_core.lifecycle.step import DONE, Wait, Write
 from berth_core.model.resources import BERTH, LOCAL_DISK, Resource
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from berth_core.app import states
+from berth_core.lifecycle import states
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,19 +1,24 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module disk_replace: from "this disk is failing" to "the replica runs on the new disk", step by step.
+"""The module disk_replace: from "this disk is failing" to "the replica runs on the new disk".
 
-Called by plugins/modules/disk_replace.py and plugins/action/disk_replace.py. Which steps are left is decided in
-berth_core.app.replace_plan; before every one everything is read again. The steps themselves are in app/replacing.py.
+Called by plugins/modules/disk_replace.py and plugins/action/disk_replace.py. What is next is decided in
+berth_core.lifecycle.replacing; app/replacing.py reads and carries out.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..berth_core.app.replace_plan import STEPS, check_new, check_size, new_local_disk, remaining, replica_of
+from ..berth_core.app.replace_plan import check_new, check_size, new_local_disk, replica_of
 from ..berth_core.errors import StateError
+from ..berth_core.lifecycle import states
+from ..berth_core.lifecycle.next_step import next_step
+from ..berth_core.lifecycle.replacing import PARTS
+from ..berth_core.lifecycle.view import View, recorded
 from ..berth_core.model.resources import LOCAL_DISK
+from .app.driver import refuse
 from .app.replacing import Replacement
 from .base import Context, Operation
 from .disk_options import IDENTITY, SETTINGS
@@ -25,20 +30,21 @@ def run(context: Context) -> dict[str, Any]:
     params = context.params
     old = context.client.get(LOCAL_DISK, params["name"])
     replica, declared = replica_of(old), new_local_disk(old, params["new"])
-    work = Replacement(context, declared, replica)
-    seen = work.look(params["name"])
-    if seen.new is not None:
-        check_new(declared, seen.new)
-    if seen.berth is not None and replica is not None:
-        check_size(seen.berth, replica, declared)
-    order = list(STEPS)
-    allowed = order[: order.index(_LAST[params["until"]]) + 1]
-    planned = [step for step in remaining(seen, replica, declared["metadata"]["name"]) if step in allowed]
-    done = [] if context.check_mode else _carry_out(work, params["name"], allowed)
+    work = Replacement(context, params["name"], declared, replica)
+    view = work.look()
     name = declared["metadata"]["name"]
+    if name in view.disks:
+        check_new(declared, view.disks[name])
+    if view.berth is not None and replica is not None:
+        check_size(view.berth, replica, declared)
+    _check_berth(view)
+    order = list(PARTS)
+    allowed = order[: order.index(_LAST[params["until"]]) + 1]
+    planned = [part for part in work.left(view) if part in allowed]
+    done = [] if context.check_mode else work.carry_out(view, allowed)
     return {
         "changed": bool(planned),
-        "steps": [{"step": step, "what": STEPS[step]} for step in planned],
+        "steps": [{"step": part, "what": PARTS[part]} for part in planned],
         "done": done,
         "replica": {**replica._asdict(), "pod": replica.berth} if replica else None,
         "old": params["name"],
@@ -47,25 +53,17 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def _carry_out(work: Replacement, name: str, allowed: list[str]) -> list[str]:
-    """One step after the other, each from a new look."""
-    done: list[str] = []
-    while True:
-        left = [step for step in work.left(name) if step in allowed]
-        if not left:
-            return done
-        if done and left[0] == done[-1]:
-            raise StateError(
-                f"disk_replace: {left[0]} ({STEPS[left[0]]}) was done and is to be done again: somebody else changes "
-                "the same replica; see who, and run the task again",
-                done=done,
-            )
-        work.do(left[0])
-        done.append(left[0])
+def _check_berth(view: View) -> None:
+    """Refuse, before anything is written, what no disk can be exchanged in. Raises StateError."""
+    if view.berth is None:
+        return
+    if recorded(view.berth) == states.RELEASING:
+        raise StateError(f"berth {view.key} is being given up: run stateful_app to its end first; nothing was changed")
+    refuse(view.key, next_step(view))
 
 
 def _diff(old: str, new: str, planned: list[str]) -> dict[str, Any]:
-    after = {"disk": new, "steps": [f"{step}: {STEPS[step]}" for step in planned]}
+    after = {"disk": new, "steps": [f"{part}: {PARTS[part]}" for part in planned]}
     header = f"LocalDisk {old}"
     return {"before_header": header, "after_header": f"LocalDisk {new}", "before": {"disk": old}, "after": after}
 

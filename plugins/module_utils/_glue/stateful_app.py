@@ -8,15 +8,18 @@ plan (pure) -> choose (pure) -> [check mode ends here] -> give up -> reserve -> 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ..berth_core.app import report, states
+from ..berth_core.app import report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
-from ..berth_core.app.observed import Observed, phase, recorded
+from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import make_plan, removal_plan
 from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import InputError, StateError
+from ..berth_core.lifecycle import states
+from ..berth_core.lifecycle.view import recorded
 from .app import handing
 from .app.building import Builder
 from .app.hand import Hand
@@ -99,6 +102,8 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     observed = _observe(context, app)
     _refuse_foreign(app, observed)
     plan = make_plan(app, observed, until)
+    for ordinal in plan.replacing:
+        context.warn(_replacing(app, observed.berths[ordinal]))
     hand = Hand.of(context, app, observed, plan)
     selector = Selector(hand)
     choices = selector.select(explain)
@@ -115,6 +120,14 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
         _carry_out(hand, selector, choices)
         result["berths"] = report.written_rows({o: hand.records[o] for o in range(app.replicas)})
     return result
+
+
+def _replacing(app: AppWanted, record: Mapping[str, Any]) -> str:
+    told = (record.get("status") or {}).get("replacing") or {}
+    return (
+        f"berth {app.namespace}/{record['metadata']['name']} is left alone: LocalDisk {told.get('from')} is being "
+        f"exchanged for {told.get('to')}; run disk_replace again to finish it"
+    )
 
 
 def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from berth_core.app import claims, states
+from berth_core.app import claims
 from berth_core.app.asking import ask
 from berth_core.errors import BerthError
 from berth_core.framework.cycle import place
 from berth_core.framework.events import Change
 from berth_core.framework.profile import Profile
+from berth_core.lifecycle import states
 from berth_core.model.placement import Placement, PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.model.resources import BERTH, PVC

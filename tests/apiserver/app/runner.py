@@ -1,4 +1,4 @@
-"""Runs one stateful_app operation in a process of its own, so that a test can kill it at any write or break its writes.
+"""Runs one operation of an app in a process of its own, so that a test can kill it at any write or break its writes.
 
 The process is forked from the test's: everything is imported already, so a hundred deaths take seconds. The faults are
 at the wire: the real operation talks to the real API server, and a death is a real SIGKILL.
@@ -18,7 +18,7 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue import client as client_module
-from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, Operation, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError
 
@@ -53,8 +53,8 @@ class Running:
         return json.loads(text)
 
 
-def start(options: dict[str, Any], **faults: Any) -> Running:
-    checked = ArgumentSpecValidator(OPERATION.argument_spec(), **OPERATION.rules()).validate(options)
+def start(options: dict[str, Any], operation: Operation = OPERATION, **faults: Any) -> Running:
+    checked = ArgumentSpecValidator(operation.argument_spec(), **operation.rules()).validate(options)
     assert not checked.error_messages, checked.error_messages
     reading, writing = os.pipe()
     pid = os.fork()
@@ -64,7 +64,7 @@ def start(options: dict[str, Any], **faults: Any) -> Running:
     code = 1
     try:
         os.close(reading)
-        answer = _operate(checked.validated_parameters, Faults(**faults))
+        answer = _operate(operation, checked.validated_parameters, Faults(**faults))
         code = 0
     except BaseException:  # noqa: BLE001 whatever it is, the parent must hear of it
         answer = traceback.format_exc()
@@ -73,17 +73,17 @@ def start(options: dict[str, Any], **faults: Any) -> Running:
     os._exit(code)
 
 
-def run(options: dict[str, Any], **faults: Any) -> Any:
-    return start(options, **faults).finish()
+def run(options: dict[str, Any], operation: Operation = OPERATION, **faults: Any) -> Any:
+    return start(options, operation, **faults).finish()
 
 
-def _operate(params: dict[str, Any], faults: Faults) -> str:
+def _operate(operation: Operation, params: dict[str, Any], faults: Faults) -> str:
     trace = _break_the_wire(faults)
     while faults.hold and not faults.hold.exists():  # all runners of a race start at one moment
         time.sleep(0.002)
-    context = Context(params, faults.check, lambda text: None)
-    result = execute(OPERATION, context)
-    return json.dumps({**result, "writes": len(trace), "trace": trace})
+    warnings: list[str] = []
+    result = execute(operation, Context(params, faults.check, warnings.append))
+    return json.dumps({**result, "warnings": warnings, "writes": len(trace), "trace": trace})
 
 
 def _break_the_wire(faults: Faults) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth_core.app import states
+from berth_core.lifecycle import states
 from tests.apiserver.app.runner import run, start
 from tests.apiserver.app.world import MI, local_disk, params
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
-from berth_core.app import claim_disks, claim_steps, claims
-from berth_core.app.lock import BERTH_ANNOTATION
+from berth_core.app import claim_disks, claims
+from berth_core.lifecycle import step as steps
+from berth_core.lifecycle.claim import ClaimOwner
+from berth_core.lifecycle.locks import BERTH_ANNOTATION
+from berth_core.lifecycle.next_step import next_step
+from berth_core.lifecycle.view import View
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 
@@ -82,27 +87,27 @@ class Cluster:
     def view(self, chosen=None):
         wanted = claims.parse(self.claim, self.storage_class) if self.claim else None
         record = next((copy.deepcopy(one) for (kind, _n), one in self.store.items() if kind == BERTH), None)
-        held, volume, hostname = None, None, None
-        if record:
-            held = self.get(LOCAL_DISK, record["spec"]["disks"][0]["name"])
-            of_berth = [
-                one
-                for (kind, _n), one in self.store.items()
-                if kind == PV and one["metadata"]["annotations"][BERTH_ANNOTATION] == record["metadata"]["uid"]
-            ]
-            volume = copy.deepcopy(of_berth[0]) if of_berth else None
-            hostname = record["spec"]["nodeName"]
         own = bool(wanted and claim_disks.own_disks(wanted, parsed(*self.disks())))
-        return claim_steps.View("default/data", wanted, record, held, volume, hostname, own, chosen)
+        owner = ClaimOwner(wanted, own, chosen) if wanted else None
+        view = View("default/data", owner, record, quiet=True)
+        if not record:
+            return view
+        for name in (each["name"] for each in record["spec"]["disks"]):
+            held = self.get(LOCAL_DISK, name)
+            view = view if held is None else view.having(LOCAL_DISK, held)
+        for (kind, _name), one in self.store.items():
+            if kind == PV and one["metadata"]["annotations"][BERTH_ANNOTATION] == record["metadata"]["uid"]:
+                view = view.having(PV, copy.deepcopy(one))
+        return replace(view, hostname=record["spec"]["nodeName"])
 
     def step(self):
         """One write, or the wait at which it stops."""
-        step = claim_steps.next_step(self.view())
-        if isinstance(step, claim_steps.Choose):
+        step = next_step(self.view())
+        if isinstance(step, steps.Choose):
             wanted = claims.parse(self.claim, self.storage_class)
             chosen = claim_disks.choose(wanted, parsed(*self.disks()), places(*self.nodes))
-            step = claim_steps.next_step(self.view(chosen))
-        if isinstance(step, claim_steps.Write):
+            step = next_step(self.view(chosen))
+        if isinstance(step, steps.Write):
             self.write(step)
             self.log.append((step.do, step.resource.kind))
         return step
@@ -110,7 +115,7 @@ class Cluster:
     def run(self, writes=50):
         for _number in range(writes):
             step = self.step()
-            if isinstance(step, claim_steps.Wait):
+            if isinstance(step, steps.Wait):
                 return step
             self.kubernetes()
         raise AssertionError(f"it does not come to rest: {self.log[-8:]}")
@@ -119,10 +124,10 @@ class Cluster:
         body = copy.deepcopy(step.body)
         key = (step.resource, body["metadata"]["name"])
         self.count += 1
-        if step.do == claim_steps.CREATE:
+        if step.do == steps.CREATE:
             assert key not in self.store, key
             body["metadata"].update(uid=f"u-{self.count}", resourceVersion=str(self.count))
-        elif step.do == claim_steps.REMOVE:
+        elif step.do == steps.REMOVE:
             if body["metadata"].get("finalizers"):
                 self.store[key]["metadata"].update(deletionTimestamp="now", resourceVersion=str(self.count))
             else:
@@ -131,7 +136,7 @@ class Cluster:
         else:
             live = self.store[key]
             assert live["metadata"]["resourceVersion"] == body["metadata"]["resourceVersion"], "a lost compare-and-swap"
-            if step.do == claim_steps.STATUS:
+            if step.do == steps.STATUS:
                 body = {**live, "status": body["status"], "metadata": dict(live["metadata"])}
             body["metadata"]["resourceVersion"] = str(self.count)
             if body["metadata"].get("deletionTimestamp") and not body["metadata"].get("finalizers"):

@@ -118,7 +118,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
         found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
     assert found == {
-        "berths.berth.dev": ("1", "35be39cee497"),
+        "berths.berth.dev": ("2", "fe1b2eb94d0e"),
         "localdevices.berth.dev": ("1", "08de7ae5e4d1"),
         "localdisks.berth.dev": ("2", "8bc115eb2e5a"),
     }

@@ -7,7 +7,7 @@ import pytest
 from berth_core.app import orphans
 from berth_core.app.claim_manifests import DISK_ANNOTATION
 from berth_core.app.claims import CLAIM_NAME, PROVISIONED_BY, PROVISIONER
-from berth_core.app.lock import BERTH_ANNOTATION
+from berth_core.lifecycle.locks import BERTH_ANNOTATION
 from tests.core.app.claim_world import disk
 
 UID = "11111111-2222"

@@ -6,12 +6,13 @@ import copy
 
 import pytest
 
-from berth_core.app import manifests, states
-from berth_core.app.lock import lock_disk
+from berth_core.app import manifests
 from berth_core.app.observed import Observed, phase
 from berth_core.app.plan import make_plan, removal_plan
 from berth_core.app.wanted import parse_app
 from berth_core.errors import StateError
+from berth_core.lifecycle import states
+from berth_core.lifecycle.locks import lock_disk
 from tests.core.app.samples import GOOD, changed
 
 

@@ -1,4 +1,4 @@
-"""Which steps of a disk's replacement are left: from every point at which a run can have died."""
+"""What a replica's disk may be exchanged for. The exchange itself: tests/core/lifecycle/test_replica.py."""
 
 from __future__ import annotations
 
@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 
-from berth_core.app.manifests import volume_name
-from berth_core.app.replace_plan import (
-    STEPS,
-    Seen,
-    check_new,
-    check_size,
-    new_local_disk,
-    remaining,
-    replica_of,
-    why_not_adopted,
-)
+from berth_core.app.replace_plan import check_new, check_size, new_local_disk, replica_of
 from berth_core.errors import IdentityError, InputError, StateError
+from berth_core.lifecycle.replacing import why_not_adopted
 from tests.core.app.disk_samples import held, kept, local_disk
 
 OLD, NEW, UID = "h1-d0", "h1-d1", "u1"
@@ -36,74 +27,8 @@ def berth(phase: str, name: str) -> dict[str, Any]:
     }
 
 
-def claim(disk: str, **meta: Any) -> dict[str, Any]:
-    return {"metadata": meta, "spec": {"volumeName": volume_name(disk, UID)}}
-
-
 def fresh(**spec: Any) -> dict[str, Any]:
     return {**local_disk(NEW, **spec), "status": {"phase": "Available"}}
-
-
-BEFORE, AFTER = volume_name(OLD, UID), volume_name(NEW, UID)
-GIVEN_UP = {"claimRef": None, "unschedulable": True, "retainedFor": kept()}
-ALL = list(STEPS)
-#: what is there, and the first step that is left: a run that dies after any step finds the next one
-WAY = [
-    ("cordon", Seen(old(), None, berth("Running", OLD), claim(OLD), frozenset({BEFORE}), True)),
-    ("stop", Seen(old(unschedulable=True), None, berth("Running", OLD), claim(OLD), frozenset({BEFORE}), True)),
-    (
-        "stop",
-        Seen(
-            old(unschedulable=True), None, berth("Running", OLD), claim(OLD, deletionTimestamp="now"), frozenset(), True
-        ),
-    ),
-    ("unbind", Seen(old(unschedulable=True), None, berth("Running", OLD), None, frozenset({BEFORE}), False)),
-    ("reopen", Seen(old(unschedulable=True), None, berth("Running", OLD), None, frozenset(), False)),
-    ("release", Seen(old(unschedulable=True), None, berth("Selected", OLD), None, frozenset(), False)),
-    ("adopt", Seen(local_disk(OLD, **GIVEN_UP), None, berth("Selected", OLD), None, frozenset(), False)),
-    ("adopt", Seen(local_disk(OLD, **GIVEN_UP), local_disk(NEW), berth("Selected", OLD), None, frozenset(), False)),
-    ("assign", Seen(local_disk(OLD, **GIVEN_UP), fresh(), berth("Selected", OLD), None, frozenset(), False)),
-    ("lock", Seen(local_disk(OLD, **GIVEN_UP), fresh(), berth("Selected", NEW), None, frozenset(), False)),
-    (
-        "bind",
-        Seen(
-            local_disk(OLD, **GIVEN_UP), fresh(claimRef=held()), berth("Reserved", NEW), None, frozenset({AFTER}), False
-        ),
-    ),
-    (
-        "run",
-        Seen(
-            local_disk(OLD, **GIVEN_UP),
-            fresh(claimRef=held()),
-            berth("Bound", NEW),
-            claim(NEW),
-            frozenset({AFTER}),
-            False,
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(("step", "seen"), WAY, ids=[f"{at}-{step}" for at, (step, _seen) in enumerate(WAY)])
-def test_the_next_step_and_all_after_it_are_left(step: str, seen: Seen) -> None:
-    left = remaining(seen, replica_of(seen.old), NEW)
-    assert left[0] == step
-    assert left == [each for each in ALL[ALL.index(step) :] if each in left]
-    assert left[-1] == "run"
-
-
-def test_nothing_is_left_at_the_end() -> None:
-    done = Seen(
-        local_disk(OLD, **GIVEN_UP), fresh(claimRef=held()), berth("Running", NEW), claim(NEW), frozenset({AFTER}), True
-    )
-    assert remaining(done, replica_of(done.old), NEW) == []
-
-
-def test_a_disk_that_is_nobodys_is_cordoned_and_the_other_adopted() -> None:
-    seen = Seen(local_disk(OLD), None, None, None, frozenset(), False)
-    assert replica_of(seen.old) is None
-    assert remaining(seen, None, NEW) == ["cordon", "adopt"]
-    assert remaining(seen._replace(old=old(unschedulable=True), new=fresh()), None, NEW) == []
 
 
 def test_a_claim_without_an_app_is_refused() -> None:

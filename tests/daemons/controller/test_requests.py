@@ -20,7 +20,7 @@ from tests.daemons.controller.test_claims import _metrics
 from tests.daemons.controller.world import until
 
 COUNTED = "tests.daemons.controller.counted"
-#: In this order, each of them needed (berth_core.app.claim_steps says for what), and nothing that is read.
+#: In this order, each of them needed (berth_core.lifecycle.claim says for what), and nothing that is read.
 ONE_CLAIM = ["create Berth", "replace LocalDisk", "replace Berth/status", "create PersistentVolume"]
 
 

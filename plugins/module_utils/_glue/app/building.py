@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from ...berth_core.app import manifests, states
+from ...berth_core.app import manifests
 from ...berth_core.app.choose import World
 from ...berth_core.app.compare import differences
-from ...berth_core.app.observed import recorded
+from ...berth_core.app.manifests import volume_name
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
-from ...berth_core.model.resources import BERTH, NODE, POD, PV, PVC, RESOURCE_CLAIM, SERVICE, STATEFUL_SET, Resource
-from . import handing, steps, wait
-from .hand import Hand, Object
+from ...berth_core.lifecycle.view import View, disks_of
+from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET, Resource
+from . import wait
+from .driver import refuse
+from .hand import Hand
 
 
 class Builder:
@@ -33,41 +36,31 @@ class Builder:
 
     def prebind(self) -> None:
         """Volumes and claims of every berth that lacks them."""
-        for ordinal in range(self._hand.app.replicas):
-            record = self._hand.records[ordinal]
-            bound = states.reached(self._found(ordinal), states.BOUND)
-            for disk in () if bound else record["spec"].get("disks") or ():
-                self._bind_disk(ordinal, record, disk)
-            for body in handing.missing_claims(self._hand, record):
-                # admission fills in its spec; the berth's uid in the annotations tells whose it is
-                self._create_same(RESOURCE_CLAIM, body, telling={"metadata": body["metadata"]})
-            if not bound:
-                steps.record_phase(self._hand.client, record, states.BOUND)
+        plan = self._hand.plan
+        for ordinal in sorted({*plan.select, *(plan.advance or {}), *plan.tie}):
+            view = self._hand.complete(self._hand.views[ordinal], self._world)
+            self._drive(ordinal, replace(view, hostname=self._hostname(view)))
 
-    def _found(self, ordinal: int) -> str:
-        """The phase in which the plan found a berth: what it neither selects nor advances is complete."""
-        fresh = states.SELECTED if ordinal in self._hand.plan.select else states.BOUND
-        return (self._hand.plan.advance or {}).get(ordinal, fresh)
+    def _drive(self, ordinal: int, view: View, **facts: Any) -> None:
+        """As far as the berth comes with what is known of its workload."""
+        driven = self._hand.driver.drive(replace(view, owner=self._hand.owner(ordinal, **facts)))
+        refuse(self._hand.title(ordinal), driven.step)
+        self._hand.views[ordinal] = driven.view
 
-    def _bind_disk(self, ordinal: int, record: Object, entry: Mapping[str, Any]) -> None:
-        claim = entry["claim"]
-        disk = self._hand.disks.get(ordinal, {}).get(claim) or self._hand.seen.disks[entry["name"]]
-        volume = manifests.volume(self._hand.app, record, claim, disk, self._hostname(record["spec"]["nodeName"]))
-        if volume["metadata"]["name"] not in self._hand.seen.volumes:
-            self._create_same(PV, volume)
-        body = manifests.claim(self._hand.app, record, claim, disk)
-        there = self._hand.seen.claims.get(body["metadata"]["name"])
-        if there is None or differences(body["metadata"], there["metadata"]):  # missing, or of a berth that is gone
-            self._create_same(PVC, body)
-
-    def _hostname(self, node: str) -> str:
+    def _hostname(self, view: View) -> str | None:
+        """The label that the volumes name; None where all of them are there."""
+        record = view.berth
+        if record is None:
+            return None
+        names = {volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)}
+        if names <= set(view.volumes):
+            return None
+        node = record["spec"]["nodeName"]
         found = [item for item in self._world.nodes if item["metadata"]["name"] == node] if self._world else []
         live = found[0] if found else self._hand.client.get(NODE, node)
         return str((live["metadata"].get("labels") or {}).get(manifests.HOSTNAME_LABEL) or node)
 
-    def _create_same(
-        self, resource: Resource, body: Mapping[str, Any], telling: Mapping[str, Any] | None = None
-    ) -> None:
+    def _create_same(self, resource: Resource, body: Mapping[str, Any], telling: Mapping[str, Any]) -> None:
         """Create it, or find that it is already just so (an earlier run's, or our own whose answer was lost).
 
         ``telling``: the part that tells ours from another's, where admission adds to the lists of the whole.
@@ -83,7 +76,7 @@ class Builder:
             if live is None:
                 continue
             if not live["metadata"].get("deletionTimestamp"):
-                wrong = differences(body if telling is None else telling, live)
+                wrong = differences(telling, live)
                 if not wrong:
                     return
                 raise ConflictError(
@@ -113,9 +106,7 @@ class Builder:
         if self._hand.app.workload == POD_WORKLOAD:
             self._create_pods()
         for ordinal in (*(self._hand.plan.advance or {}), *self._hand.plan.select):
-            record = self._hand.records[ordinal]
-            if not states.reached(recorded(record), states.CREATED):
-                steps.record_phase(self._hand.client, record, states.CREATED, self._hand.app.berth_name(ordinal))
+            self._drive(ordinal, self._hand.views[ordinal], told=True)
 
     def _refresh(self, ordinal: int) -> None:
         """Write the template's new facts (requests, labels, ports, revision) into the berth."""
@@ -124,7 +115,8 @@ class Builder:
         fields = {"podLabels": None, "requests": None, "hostPorts": None, **facts}
         spec = {key: value for key, value in record["spec"].items() if key not in fields}
         spec.update({key: value for key, value in fields.items() if value is not None})
-        self._hand.records[ordinal] = self._hand.client.replace(BERTH, {**record, "spec": spec})
+        written = self._hand.client.replace(BERTH, {**record, "spec": spec})
+        self._hand.views[ordinal] = self._hand.views[ordinal].having(BERTH, written)
 
     def _create_pods(self) -> None:
         replaced = self._hand.plan.replace_pods
@@ -152,9 +144,8 @@ class Builder:
         names = [self._hand.app.berth_name(ordinal) for ordinal in range(self._hand.app.replicas)]
         self.wait_pods(wait.pods_ready(names), "all pods to be Ready")
         for ordinal in range(self._hand.app.replicas):
-            steps.record_phase(
-                self._hand.client, self._hand.records[ordinal], states.RUNNING, self._hand.app.berth_name(ordinal)
-            )
+            if ordinal not in self._hand.plan.replacing:
+                self._drive(ordinal, self._hand.views[ordinal], told=True, ready=True)
 
     def wait_pods(self, missing: wait.Missing, goal: str) -> None:
         labels = f"{APP_LABEL}={self._hand.app.name}"

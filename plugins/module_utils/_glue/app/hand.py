@@ -9,41 +9,96 @@ Shared by the steps of the flow (selecting, reserving, building), which change n
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...berth_core.app.choose import World
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.wanted import AppWanted
+from ...berth_core.lifecycle.replica import ReplicaOwner
+from ...berth_core.lifecycle.view import Objects, View, devices_of, disks_of
+from ...berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, Resource
 from ..base import Context
 from ..client import ApiClient
+from .driver import Driver
 
 Object = dict[str, Any]
 
 
 @dataclass
 class Hand:
-    """``records``: ordinal -> Berth as last read or written. ``disks``: ordinal -> claim -> LocalDisk locked by this
-    run."""
+    """``views``: ordinal -> what there is of its berth, as last read or written."""
 
     context: Context
     app: AppWanted
     seen: Observed
     plan: Plan
     timeout: float
-    records: dict[int, Object] = field(default_factory=dict)
-    disks: dict[int, dict[str, Object]] = field(default_factory=dict)
+    views: dict[int, View] = field(default_factory=dict)
 
     @classmethod
     def of(cls, context: Context, app: AppWanted, seen: Observed, plan: Plan) -> Hand:
         """A run's beginning."""
-        records = {ordinal: copy.deepcopy(dict(record)) for ordinal, record in seen.berths.items()}
-        return cls(context, app, seen, plan, context.params["wait_timeout"], records)
+        hand = cls(context, app, seen, plan, context.params["wait_timeout"])
+        hand.views = {ordinal: view_of(seen, ordinal) for ordinal in seen.berths}
+        return hand
 
     @property
     def client(self) -> ApiClient:
         return self.context.client
 
+    @property
+    def driver(self) -> Driver:
+        return Driver(self.context.client, self.context.progress, self.timeout)
+
+    @property
+    def records(self) -> dict[int, Object]:
+        """ordinal -> Berth, of those that are there."""
+        return {ordinal: dict(view.berth) for ordinal, view in self.views.items() if view.berth is not None}
+
     def title(self, ordinal: int) -> str:
         """The replica's name for people."""
         return f"{self.app.namespace}/{self.app.berth_name(ordinal)}"
+
+    def owner(self, ordinal: int, **facts: Any) -> ReplicaOwner:
+        """The replica, for next_step; ``facts`` are ReplicaOwner's."""
+        return ReplicaOwner(self.app, ordinal, **facts)
+
+    def complete(self, view: View, world: World | None) -> View:
+        """The view with all disks and devices that its berth names: from the world where there is one, else read."""
+        if view.berth is None:
+            return view
+        world_disks, world_devices = (world.disks, world.devices) if world is not None else ((), ())
+        for resource, entries, there, known in (
+            (LOCAL_DISK, disks_of(view.berth), view.disks, world_disks),
+            (LOCAL_DEVICE, devices_of(view.berth), view.devices, world_devices),
+        ):
+            named = {each["metadata"]["name"]: each for each in known}
+            for name in dict.fromkeys(str(each["name"]) for each in entries):
+                if name not in there:
+                    view = self._with(view, resource, name, named)
+        return view
+
+    def _with(self, view: View, resource: Resource, name: str, named: Mapping[str, Any]) -> View:
+        found = named.get(name) or self.client.find(resource, name)
+        return view if found is None else view.having(resource, found)
+
+
+def view_of(seen: Observed, ordinal: int) -> View:
+    """What was seen of one ordinal. Objects of the whole app that are not its own do no harm: names tell."""
+    record = seen.berths.get(ordinal)
+    name = f"{seen.name}-{ordinal}"
+    pods: Objects = {name: seen.pods[name]} if name in seen.pods else {}
+    return View(
+        f"{seen.namespace}/{name}",
+        None,
+        copy.deepcopy(dict(record)) if record is not None else None,
+        disks=seen.disks,
+        devices=seen.devices,
+        volumes=seen.volumes,
+        claims=seen.claims,
+        device_claims=seen.device_claims,
+        pods=pods,
+    )

@@ -10,17 +10,25 @@ living pod.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Callable, Optional
 
-from ...berth_core.app import states
-from ...berth_core.app.manifests import NAMESPACE_LABEL, volume_name
-from ...berth_core.app.observed import Observed, recorded
+from ...berth_core.app.observed import Observed
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.app.wanted import STATEFUL_SET as STATEFUL_SET_WORKLOAD
-from ...berth_core.model.resources import POD, PV, PVC, RESOURCE_CLAIM, SERVICE, STATEFUL_SET
+from ...berth_core.errors import ConflictError, NotFoundError
+from ...berth_core.lifecycle.locks import unlock_device, unlock_disk
+from ...berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, POD, PV, PVC, SERVICE, STATEFUL_SET, Resource
 from ..base import Context
-from . import steps, wait
+from . import wait
+from .driver import Driver
+from .hand import view_of
+
+Object = Mapping[str, Any]
+Change = Callable[[Object], Optional[dict[str, Any]]]
+#: How often one compare-and-swap is tried when the object changes under our hands without being taken.
+SWAPS = 8
 
 
 class Release:
@@ -54,9 +62,10 @@ class Release:
         """Locks in this app's name whose berth is gone become retained data: nobody is coming back for the lock
         itself."""
         for disk in self._seen.stale_disks():
-            steps.unlock_disk(self._client, disk["metadata"]["name"], disk["spec"]["claimRef"]["uid"], keep_data=True)
+            uid = disk["spec"]["claimRef"]["uid"]
+            self._swap(LOCAL_DISK, disk, partial(unlock_disk, uid=uid, keep_data=True))
         for device, uid in self._seen.stale_devices():
-            steps.unlock_device(self._client, device["metadata"]["name"], uid)
+            self._swap(LOCAL_DEVICE, device, partial(unlock_device, uid=uid))
         claims, volumes = self._seen.stale_claims()
         for claim in claims:
             meta = claim["metadata"]
@@ -80,55 +89,43 @@ class Release:
             if pod and self._workload == POD_WORKLOAD:
                 self._client.delete(POD, name, self._seen.namespace, uid=pod["metadata"]["uid"])
         if self._seen.pods:
-            self._gone(POD, self._seen.namespace, wait.pods_gone(names), "the pods to stop")
+            wait.until(
+                self._client,
+                POD,
+                self._seen.namespace,
+                f"{APP_LABEL}={self._seen.name}",
+                self._timeout,
+                wait.pods_gone(names),
+                "the pods to stop",
+                self._context.progress,
+            )
 
     def _give_up(self, ordinals: Sequence[int]) -> None:
+        driver = Driver(self._client, self._context.progress, self._timeout)
         for ordinal in ordinals:
-            record = self._seen.berths[ordinal]
-            self._context.progress(f"giving up berth {self._seen.namespace}/{record['metadata']['name']}")
-            self._unbind(record)
-            steps.unreserve(self._client, record, keep_data=states.reached(recorded(record), states.RESERVED))
+            self._context.progress(f"giving up berth {self._seen.namespace}/{self._seen.name}-{ordinal}")
+            driver.drive(view_of(self._seen, ordinal))
 
-    def _unbind(self, record: Mapping[str, Any]) -> None:
-        meta, spec = record["metadata"], record["spec"]
-        claims = [f"{disk['claim']}-{spec['app']}-{spec['ordinal']}" for disk in spec.get("disks") or ()]
-        there = [name for name in claims if name in self._seen.claims]
-        for name in there:
-            self._client.delete(PVC, name, meta["namespace"], uid=self._seen.claims[name]["metadata"]["uid"])
-        if there:
-            self._gone(PVC, meta["namespace"], wait.objects_gone("PersistentVolumeClaim", there), "the claims to go")
-        volumes = [volume_name(disk["name"], meta["uid"]) for disk in spec.get("disks") or ()]
-        for name in volumes:
-            if name in self._seen.volumes:
-                self._client.delete(PV, name, uid=self._seen.volumes[name]["metadata"]["uid"])
-        self._untie(record)
-        held = [name for name in volumes if name in self._seen.volumes]
-        if held:
-            labels = f"{APP_LABEL}={self._seen.name},{NAMESPACE_LABEL}={self._seen.namespace}"
-            self._gone(PV, None, wait.objects_gone("PersistentVolume", held), "the volumes to go", labels)
-
-    def _untie(self, record: Mapping[str, Any]) -> None:
-        """The claims of its devices go, and are waited for: until then the scheduler counts the devices as given."""
-        spec, meta = record["spec"], record["metadata"]
-        names = {f"{device['claim']}-{spec['app']}-{spec['ordinal']}" for device in spec.get("devices") or ()}
-        there = sorted(names & set(self._seen.device_claims))
-        for name in there:
-            uid = self._seen.device_claims[name]["metadata"]["uid"]
-            self._client.delete(RESOURCE_CLAIM, name, meta["namespace"], uid=uid)
-        if there:
-            gone = wait.objects_gone("ResourceClaim", there)
-            self._gone(RESOURCE_CLAIM, meta["namespace"], gone, "the claims of devices to go")
-
-    def _gone(
-        self, resource: Any, namespace: str | None, missing: wait.Missing, goal: str, labels: str | None = None
-    ) -> None:
-        wait.until(
-            self._client,
-            resource,
-            namespace,
-            labels or f"{APP_LABEL}={self._seen.name}",
-            self._timeout,
-            missing,
-            goal,
-            self._context.progress,
+    def _swap(self, resource: Resource, seen: Object, change: Change) -> None:
+        """Change the object and write it, as long as only somebody else's change is in the way. Gone is well, too."""
+        name, current = str(seen["metadata"]["name"]), seen
+        for _attempt in range(SWAPS):
+            changed = change(current)
+            if changed is None:
+                return
+            try:
+                self._client.replace(resource, changed)
+                return
+            except NotFoundError:
+                return
+            except ConflictError:
+                found = self._client.find(resource, name)
+                if found is None:
+                    return
+                current = found
+        raise ConflictError(
+            f"{resource.kind} {name} changed under our hands {SWAPS} times in a row: somebody writes it without pause; "
+            f"nothing of it was changed by us",
+            409,
+            "Conflict",
         )

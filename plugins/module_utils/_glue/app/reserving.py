@@ -3,25 +3,27 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Select -> Reserved, against everybody else who does the same: write down, look at all berths again, lock, record.
 
-Whoever loses a race undoes its own, looks again and chooses again. A run that cannot place all its replicas gives up
-the berths that it made itself, unless another run of the same app has carried them further meanwhile.
+Whoever loses a race gives its own up, looks again and chooses again. Reserved, from which on a disk may carry data, is
+recorded when all replicas of the run have their locks: so a run that cannot place them all gives up what it made
+without a trace, unless another run of the same app has carried it further meanwhile.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from ...berth_core.app import choose, manifests, states
+from ...berth_core.app import choose
 from ...berth_core.app.choose import Choice
-from ...berth_core.app.observed import recorded
-from ...berth_core.errors import BerthError, ConflictError, LockError, NotFoundError, StateError
+from ...berth_core.errors import BerthError, LockError
+from ...berth_core.lifecycle import states
+from ...berth_core.lifecycle.step import Choose
+from ...berth_core.lifecycle.view import View, recorded
 from ...berth_core.model.resources import BERTH
-from . import steps
-from .hand import Hand, Object
+from .driver import refuse, reserved, there
+from .hand import Hand, Object, view_of
 from .selecting import Selector
 
 #: Rounds of choosing again. Every lost round means that another run has won something, so a busy cluster converges.
@@ -29,20 +31,20 @@ ROUNDS = 40
 
 
 class Reservation:
-    """``made``: ordinals whose berth was created by this run, and is undone by it if it cannot go on."""
+    """``made``: ordinals whose berth was created by this run, and is given up by it if it cannot go on."""
 
     def __init__(self, hand: Hand, selector: Selector) -> None:
         self._hand = hand
-        self._client = hand.client
+        self._driver = hand.driver
         self._selector = selector
         self._made: list[int] = []
         self._lost: dict[int, str] = {}
-        self._again: list[int] = []
 
     def discard(self) -> None:
-        """Give up choices that were written down, never locked, and no longer suit the request."""
+        """Give up choices that were never locked and no longer suit the request, and what an earlier run began to."""
         for ordinal in self._hand.plan.discard:
-            steps.unreserve(self._client, self._hand.records.pop(ordinal), keep_data=False)
+            view = self._hand.complete(replace(self._hand.views.pop(ordinal), owner=None), None)
+            self._driver.drive(view)
 
     def reserve(self, choices: Sequence[Choice]) -> None:
         """Every ordinal Reserved, or none that this run began."""
@@ -58,83 +60,76 @@ class Reservation:
         for attempt in range(ROUNDS):
             for choice in choices:
                 self._write_down(choice)
-            waiting = sorted({*pending, *(choice.ordinal for choice in choices)})
-            if not waiting:
+            pending = sorted({*pending, *(choice.ordinal for choice in choices)} - set(self._lost))
+            if not pending and not self._lost:
                 return
-            self._settle(waiting)
-            if not self._lost and not self._again:
+            self._settle(pending)
+            if not self._lost:
+                self._record(pending)
+            if not self._lost:
                 return
-            self._hand.context.progress(f"lost a race for {self._lost or self._again}; choosing again")
+            self._hand.context.progress(f"lost a race for {self._lost}; choosing again")
             # Two losers should not meet again in step; nothing secret depends on the number.
             time.sleep(random.uniform(0, 0.02 * 2 ** min(attempt, 5)))  # noqa: S311
-            pending = self._again
-            choices = self._selector.again(list(self._lost))
-        reasons = "; ".join(f"{self._hand.title(ordinal)}: {why}" for ordinal, why in sorted(self._lost.items()))
+            again, self._lost = self._lost, {}
+            pending = [ordinal for ordinal in pending if ordinal not in again]
+            choices = self._selector.again(list(again))
+        reasons = "; ".join(f"{self._hand.title(ordinal)}: {why}" for ordinal, why in sorted(again.items()))
         raise LockError(f"lost the race for disks or nodes {ROUNDS} times in a row, and gave up: {reasons}")
 
     def _write_down(self, choice: Choice) -> None:
         """Create the Berth, or take the one that another run of this app has just created."""
-        for _attempt in range(ROUNDS):
-            record = self._create_or_read(choice)
-            if record is not None:
-                self._hand.records[choice.ordinal] = record
-                return
-        title = self._hand.title(choice.ordinal)
-        raise LockError(f"{title}: other runs created this berth and gave it up {ROUNDS} times in a row")
-
-    def _create_or_read(self, choice: Choice) -> Object | None:
-        """The record; None where it was there when we wrote, and gone when we read."""
-        app = self._hand.app
-        body = manifests.berth(app, choice.ordinal, choice.node, choice.disks, choice.devices)
-        try:
-            made = self._client.create(BERTH, body)
-        except ConflictError:
-            return self._client.find(BERTH, body["metadata"]["name"], app.namespace)
-        self._made.append(choice.ordinal)
-        return made
+        hand, ordinal = self._hand, choice.ordinal
+        # It may be there, and be given up by another run: then it is helped to go, and made anew.
+        view = replace(view_of(hand.seen, ordinal), berth=None, owner=hand.owner(ordinal, chosen=choice))
+        driven = self._driver.drive(view, there)
+        hand.views[ordinal] = driven.view
+        if driven.made:
+            self._made.append(ordinal)
 
     def _settle(self, waiting: Sequence[int]) -> None:
-        """Decide each berth that is written down: its locks and its Reserved record, or lost and forgotten."""
-        self._lost, self._again = {}, []
+        """Decide each berth that is written down: it has all its locks, or it is lost and forgotten."""
         hand, world = self._hand, self._selector.world
-        now = self._client.list(BERTH)
+        now = hand.client.list(BERTH)
         by_uid = {record["metadata"]["uid"]: record for record in now}
         known = {record["metadata"]["uid"] for record in (world.berths if world else ())}
         own = {record["metadata"]["uid"] for record in hand.records.values()}
         strangers = set(by_uid) - known - own
-        seen = {disk["metadata"]["name"]: disk for disk in world.disks} if world else dict(hand.seen.disks)
         for ordinal in waiting:
-            record = by_uid.get(hand.records[ordinal]["metadata"]["uid"])
+            view = hand.views[ordinal]
+            record = by_uid.get(view.berth["metadata"]["uid"]) if view.berth is not None else None
             if record is None:
-                self._lost[ordinal] = "its berth was given up by another run of this app"
-                del hand.records[ordinal]
+                self._lose(ordinal, "its berth was given up by another run of this app")
                 continue
-            hand.records[ordinal] = record
-            fresh = recorded(record) == states.SELECTED
-            if fresh and world and (strangers or ordinal not in self._made):
-                outcome = choose.still_fits(hand.app, replace(world, berths=now), record)
-                if outcome.placement is None:
-                    self._lose(ordinal, outcome.diagnosis.message())
-                    continue
-            self._lock(ordinal, record, seen, fresh)
+            unsure = world is not None and (bool(strangers) or ordinal not in self._made)
+            refused = self._refused(now, record) if unsure and recorded(record) == states.SELECTED else ""
+            view = replace(view, berth=record, owner=hand.owner(ordinal, alone=False, refused=refused))
+            self._carry(ordinal, hand.complete(view, world))
 
-    def _lock(self, ordinal: int, record: Object, seen: Mapping[str, Mapping[str, Any]], fresh: bool) -> None:
-        try:
-            self._hand.disks[ordinal] = steps.reserve(self._client, self._hand.app, record, seen)
-        except (LockError, NotFoundError) as exc:
-            if not fresh:  # its disks carry data: a choice that was final is never made again
-                raise StateError(
-                    f"berth {self._hand.title(ordinal)} has lost what it held: {exc.message}; "
-                    "find out who took it away before anything else is done with this app"
-                ) from exc
-            self._lose(ordinal, exc.message)
+    def _refused(self, now: list[Object], record: Object) -> str:
+        world = self._selector.world
+        if world is None:
+            return ""
+        outcome = choose.still_fits(self._hand.app, replace(world, berths=now), record)
+        return "" if outcome.placement is not None else outcome.diagnosis.message()
+
+    def _record(self, waiting: Sequence[int]) -> None:
+        """All have their locks: Reserved is recorded for each."""
+        for ordinal in waiting:
+            self._carry(ordinal, replace(self._hand.views[ordinal], owner=self._hand.owner(ordinal)))
+
+    def _carry(self, ordinal: int, view: View) -> None:
+        """As far as it comes before volumes and claims; lost where its choice is to be made again."""
+        driven = self._driver.drive(view, reserved)
+        if not driven.asked:
+            refuse(self._hand.title(ordinal), driven.step)
+        if isinstance(driven.step, Choose):
+            self._lose(ordinal, driven.why)
+        else:
+            self._hand.views[ordinal] = driven.view
 
     def _lose(self, ordinal: int, why: str) -> None:
-        record = self._hand.records.pop(ordinal)
-        if not steps.take_back(self._client, record):
-            self._hand.records[ordinal] = record
-            self._again.append(ordinal)
-            return
+        self._hand.views.pop(ordinal, None)
         self._lost[ordinal] = why
         if ordinal in self._made:
             self._made.remove(ordinal)
@@ -142,9 +137,9 @@ class Reservation:
     def _undo(self) -> None:
         """Give up what this run has made, highest ordinal first. What cannot be undone now, the next run continues."""
         for ordinal in sorted(self._made, reverse=True):
-            record = self._hand.records.get(ordinal)
-            if record is not None:
+            view = self._hand.views.get(ordinal)
+            if view is not None:
                 try:
-                    steps.take_back(self._client, record)
+                    self._driver.give_up(view, "the run that made it could not place all its replicas")
                 except BerthError as exc:
                     self._hand.context.warn(f"berth {self._hand.title(ordinal)} could not be given up: {exc.message}")

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...berth_core.app import choose, lock, states
+from ...berth_core.app import choose
 from ...berth_core.app.choose import Choice, World
-from ...berth_core.app.observed import recorded
 from ...berth_core.errors import ForbiddenError, InputError, UnschedulableError
+from ...berth_core.lifecycle import states
+from ...berth_core.lifecycle.locks import unlock_device, unlock_disk
+from ...berth_core.lifecycle.view import recorded
 from ...berth_core.model.resources import NAMESPACE
 from .hand import Hand
 from .observe import load_world
@@ -59,8 +61,8 @@ class Selector:
         going |= {uid for _device, uid in seen.stale_devices()}
         disks, devices = list(world.disks), list(world.devices)
         for uid in going:
-            disks = [lock.unlock_disk(disk, uid, keep_data=True) or disk for disk in disks]
-            devices = [lock.unlock_device(device, uid) or device for device in devices]
+            disks = [unlock_disk(disk, uid, keep_data=True) or disk for disk in disks]
+            devices = [unlock_device(device, uid) or device for device in devices]
         berths = [record for record in world.berths if record["metadata"]["uid"] not in going]
         return replace(world, disks=disks, devices=devices, berths=berths)
 

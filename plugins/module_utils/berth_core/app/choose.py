@@ -19,12 +19,14 @@ from ..cluster.snapshot import Snapshot
 from ..errors import UnschedulableError
 from ..framework.cycle import Outcome, place
 from ..framework.profile import Profile
+from ..lifecycle import states
+from ..lifecycle.locks import unlock_device, unlock_disk
+from ..lifecycle.view import recorded
 from ..model.labels import LabelSelector
 from ..model.placement import DeviceClaim, DiskClaim, Holder, Placement, PlacementRequest
 from ..plugins.table import DEFAULT_PROFILE
-from . import manifests, states
-from .lock import unlock_device, unlock_disk
-from .observed import Object, recorded
+from . import manifests
+from .observed import Object
 from .wanted import AppWanted
 
 

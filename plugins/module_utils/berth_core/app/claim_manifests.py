@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..lifecycle.locks import BERTH_ANNOTATION
 from ..model.resources import BERTH, PV, PVC
 from . import claims
 from .claims import Asked
 from .fsid import DEFAULT_MOUNT_ROOT, volume_path
-from .lock import BERTH_ANNOTATION
 from .manifests import HOSTNAME_LABEL, NAMESPACE_LABEL, volume_name
 from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..lifecycle.locks import Holder
 from ..model.fields import mapping, objects
 from ..model.volume import LOCAL_PROVISIONER, ClaimInfo, ClassInfo
-from .lock import Holder
 
 Object = Mapping[str, Any]
 

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import LockError, StateError
+from ..lifecycle.locks import BERTH_ANNOTATION
 from ..model.device import WHOLE
 from ..model.quantity import bytes_
-from .lock import BERTH_ANNOTATION
 
 Object = Mapping[str, Any]
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import DataError, IdentityError, LockError, StateError
+from ..lifecycle.locks import disk_holder, unlock_disk
 from ..model.quantity import format_bytes
 from .disk_change import read_identity
 from .identity import agrees, from_spec
-from .lock import disk_holder, unlock_disk
 from .phase import MISSING
 
 Disk = Mapping[str, Any]

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import DataError, IdentityError, InputError, LockError
+from ..lifecycle.locks import disk_holder
 from ..model.quantity import bytes_
 from .identity import Identity, agrees, declared, disk_name, from_spec
-from .lock import disk_holder
 
 #: option -> field of spec
 SETTINGS = {

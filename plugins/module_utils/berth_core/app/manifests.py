@@ -13,10 +13,10 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..lifecycle.locks import BERTH_ANNOTATION, Holder
 from ..model.pod import PodInfo
 from .device_claim import resource_claim
 from .fsid import volume_path
-from .lock import BERTH_ANNOTATION, Holder
 from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL, STATEFUL_SET, AppWanted, DiskWanted
 
 #: Which app's claim a volume serves: PVs are cluster-wide, and two namespaces may have apps of one name.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Callable
 
-from .lock import disk_holder
+from ..lifecycle.locks import disk_holder
 
 NAMESPACE = "berth-system"
 ACCOUNT = "berth-agent"

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import states
-from .lock import BERTH_ANNOTATION, holds_device, holds_disk
+from ..lifecycle import states
+from ..lifecycle.locks import BERTH_ANNOTATION, holds_device, holds_disk
+from ..lifecycle.view import going as _going
+from ..lifecycle.view import recorded
 from .manifests import volume_name
 from .wanted import ORDINAL_LABEL, STATEFUL_SET
 
@@ -128,10 +130,6 @@ def bound(record: Object, observed: Observed) -> bool:
     return True
 
 
-def _going(thing: Object) -> bool:
-    return bool(thing["metadata"].get("deletionTimestamp"))
-
-
 def created(record: Object, observed: Observed, workload: str) -> bool:
     """Whether the workload has been told of this ordinal (StatefulSet), or the pod is there (Pod)."""
     ordinal = record["spec"]["ordinal"]
@@ -151,15 +149,13 @@ def ready(pod: Object | None) -> bool:
     return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
 
-def recorded(record: Object) -> str:
-    return str((record.get("status") or {}).get("phase") or states.SELECTED)
-
-
 def phase(ordinal: int, observed: Observed, workload: str) -> str:
     """How far the berth of this ordinal has come, from what is there."""
     record = observed.berths.get(ordinal)
     if record is None:
         return states.ABSENT
+    if recorded(record) in (states.REPLACING, states.RELEASING):
+        return recorded(record)
     if not locked(record, observed):
         return states.SELECTED
     if recorded(record) == states.SELECTED:

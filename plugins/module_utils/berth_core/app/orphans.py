@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..lifecycle import states
+from ..lifecycle.locks import BERTH_ANNOTATION
+from ..lifecycle.view import recorded
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, Resource
-from . import states
 from .claim_manifests import DISK_ANNOTATION
 from .claims import PROVISIONED_BY, PROVISIONER, claim_of
-from .lock import BERTH_ANNOTATION
 from .manifests import volume_name
-from .observed import recorded
 
 Object = Mapping[str, Any]
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..cluster.snapshot import Snapshot
+from ..lifecycle.view import recorded
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
-from .observed import recorded
 from .resource_list import resource_list
 
 Object = Mapping[str, Any]

@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import StateError
-from . import manifests, states
+from ..lifecycle import states
+from ..lifecycle.view import recorded
+from . import manifests
 from .compare import differences
-from .observed import Object, Observed, device_claim_stands, phase, recorded
+from .observed import Object, Observed, device_claim_stands, phase
 from .wanted import POD, STATEFUL_SET, AppWanted
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``select``: ordinals that need a berth. ``discard``: Selected berths that no longer suit the request, to be
-    given up first.
+    """``select``: ordinals that need a berth. ``discard``: berths to be given up first: Selected ones that no longer
+    suit the request, and those that an earlier run began to give up. ``replacing``: berths that disk_replace is at.
 
     ``tie``: kept berths with a device that is to be handed over and has no ResourceClaim yet.
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
@@ -42,6 +44,7 @@ class Plan:
     stateful_set: Mapping[str, Any] | None = None
     stale: tuple[str, ...] = ()
     tie: tuple[int, ...] = ()
+    replacing: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -62,20 +65,22 @@ class Plan:
 def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -> Plan:
     """Raises StateError where the app that is there cannot become the one that is wanted without losing data."""
     release = tuple(sorted((ordinal for ordinal in observed.berths if ordinal >= app.replicas), reverse=True))
-    select, discard, advance, refresh = [], [], {}, []
+    select, discard, advance, refresh, replacing = [], [], {}, [], []
     for ordinal in range(app.replicas):
         now = phase(ordinal, observed, app.workload)
         record = observed.berths.get(ordinal)
         if record is None:
             select.append(ordinal)
-        elif recorded(record) == states.SELECTED and not _suits(app, record):
+        elif now == states.RELEASING or (recorded(record) == states.SELECTED and not _suits(app, record)):
             discard.append(ordinal)
             select.append(ordinal)
         else:
             _check_kept(app, record, observed)
-            if not states.reached(now, until) or not states.reached(recorded(record), until):
+            if now == states.REPLACING:
+                replacing.append(ordinal)
+            elif not states.reached(now, until) or not states.reached(recorded(record), until):
                 advance[ordinal] = now
-            if _facts(app, ordinal) != _recorded_facts(record):
+            if now != states.REPLACING and _facts(app, ordinal) != _recorded_facts(record):
                 refresh.append(ordinal)
     build = until == states.CREATED
     return Plan(
@@ -89,11 +94,16 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         _stateful_set_change(app, observed) if build else None,
         _stale(observed),
         _untied(app, observed) if states.reached(until, states.BOUND) else (),
+        tuple(replacing),
     )
 
 
 def _untied(app: AppWanted, observed: Observed) -> tuple[int, ...]:
-    kept = {ordinal: record for ordinal, record in observed.berths.items() if ordinal < app.replicas}
+    kept = {
+        ordinal: record
+        for ordinal, record in observed.berths.items()
+        if ordinal < app.replicas and recorded(record) not in (states.RELEASING, states.REPLACING)
+    }
     return tuple(
         ordinal
         for ordinal, record in sorted(kept.items())

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import LockError
+from ..lifecycle.states import RESERVED, reached
 from .fs_plan import FilesystemPlan
-from .states import RESERVED, reached
 from .wipe import is_to_be_cleared
 
 CONDITION = "Prepared"

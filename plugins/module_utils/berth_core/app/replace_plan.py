@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is left to do until a replica runs on another disk of its node: the steps, from what the API server says now.
+"""What a replica's disk may be exchanged for: whose it is, and whether the new one can take its place.
 
-Called by the module disk_replace before every step: whoever dies half-way is continued by the next run. Nothing is
-wiped, and the old disk keeps its data and the name of the replica that it is of.
+Called by the module disk_replace before anything is written; the exchange itself is in lifecycle/replacing.py.
 """
 
 from __future__ import annotations
@@ -13,26 +12,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import IdentityError, InputError, StateError
-from . import states
 from .disk_change import SETTINGS, new_disk, wanted_name
 from .identity import agrees, from_spec
-from .manifests import volume_name
-from .phase import AVAILABLE
 
 Object = Mapping[str, Any]
-#: Every step in order, and what it means.
-STEPS = {
-    "cordon": "the old disk is given to nobody anew",
-    "stop": "the replica's claim goes, and its pod stops; other replicas run on",
-    "unbind": "the volume over the old disk goes; what it pointed at is not touched",
-    "reopen": "the berth is Selected again, so that its disk may change",
-    "release": "the old disk's lock is given up; its data stays on it, in the replica's name",
-    "adopt": "the new disk is declared, found by its identity, blank and healthy",
-    "assign": "the new disk takes the old one's place in the berth",
-    "lock": "the new disk is locked for the berth",
-    "bind": "volume and claim are made over the new disk",
-    "run": "the replica's pod is Ready on the new disk; the app rebuilds or restores its data",
-}
 
 
 class Replica(NamedTuple):
@@ -51,17 +34,6 @@ class Replica(NamedTuple):
     @property
     def claim_name(self) -> str:
         return f"{self.claim}-{self.app}-{self.ordinal}"
-
-
-class Seen(NamedTuple):
-    """What is there now; None for what is not. ``volumes``: the names of the berth's PersistentVolumes."""
-
-    old: Object
-    new: Object | None
-    berth: Object | None
-    claim: Object | None
-    volumes: frozenset[str]
-    pod_ready: bool
 
 
 def replica_of(old: Object) -> Replica | None:
@@ -129,55 +101,3 @@ def check_size(berth: Object, replica: Replica, declared: Object) -> None:
             f"LocalDisk {declared['metadata']['name']} has {size} bytes, and claim {replica.claim} of berth "
             f"{replica.namespace}/{replica.berth} asked for {asked[0]}: take a larger disk; nothing was changed"
         )
-
-
-def remaining(seen: Seen, replica: Replica | None, name: str) -> list[str]:
-    """The steps that are left, in order. ``name``: the new LocalDisk's."""
-    left = [] if seen.old["spec"].get("unschedulable") else ["cordon"]
-    berth = seen.berth
-    if replica is None or berth is None:
-        return left if _adopted(seen.new, None) else [*left, "adopt"]
-    uid = berth["metadata"]["uid"]
-    before, after = volume_name(seen.old["metadata"]["name"], uid), volume_name(name, uid)
-    assigned = [entry["name"] for entry in berth["spec"].get("disks") or () if entry["claim"] == replica.claim] == [
-        name
-    ]
-    phase = (berth.get("status") or {}).get("phase", "")
-    tied = seen.claim["spec"].get("volumeName", "") if seen.claim else ""
-    going = bool(seen.claim) and bool((seen.claim or {})["metadata"].get("deletionTimestamp"))
-    held = (seen.old["spec"].get("claimRef") or {}).get("uid") == uid
-    checks = {
-        "stop": tied == before or going,
-        "unbind": before in seen.volumes,
-        "reopen": not assigned and phase != states.SELECTED,
-        "release": held,
-        "adopt": not _adopted(seen.new, uid),
-        "assign": not assigned,
-        "lock": _holder(seen.new) != uid,
-        "bind": not states.reached(phase, states.BOUND) or tied != after or after not in seen.volumes or not assigned,
-        "run": not seen.pod_ready or tied != after or phase != states.RUNNING,
-    }
-    return [*left, *(step for step, needed in checks.items() if needed)]
-
-
-def why_not_adopted(new: Object | None) -> str:
-    """What is still missing, for who waits."""
-    if new is None:
-        return "it is not declared yet"
-    status = new.get("status") or {}
-    if not status.get("phase"):
-        return "the agent of its node has not looked for it yet"
-    told = [each for each in status.get("conditions") or () if each.get("status") == "False"]
-    why = "; ".join(f"{each['type']}: {each['reason']} {each.get('message', '')}".rstrip() for each in told)
-    return f"it is {status['phase']}{': ' + why if why else ''}"
-
-
-def _adopted(new: Object | None, uid: str | None) -> bool:
-    if new is None:
-        return False
-    held = _holder(new) if uid is None else _holder(new) == uid
-    return bool(held) or (new.get("status") or {}).get("phase") == AVAILABLE
-
-
-def _holder(disk: Object | None) -> str:
-    return str(((disk or {}).get("spec") or {}).get("claimRef", {}).get("uid", ""))

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import manifests, states
+from ..lifecycle import states
+from ..lifecycle.locks import unlock_disk
+from ..lifecycle.view import recorded
+from . import manifests
 from .choose import Choice
 from .compare import prune
-from .lock import unlock_disk
-from .observed import Object, Observed, phase, recorded
+from .observed import Object, Observed, phase
 from .plan import Plan
 from .wanted import POD, AppWanted
 

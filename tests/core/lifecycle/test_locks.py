@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth_core.app.lock import Holder, lock_device, lock_disk, unlock_device, unlock_disk
 from berth_core.errors import LockError
+from berth_core.lifecycle.locks import Holder, lock_device, lock_disk, unlock_device, unlock_disk
 
 
 def disk(**spec):

@@ -6,12 +6,32 @@ import copy
 
 import pytest
 
-from berth_core.app import claim_steps, claims
-from berth_core.app.lock import BERTH_ANNOTATION
+from berth_core.app import claims
+from berth_core.lifecycle import step as steps
+from berth_core.lifecycle.back import left_locks
+from berth_core.lifecycle.locks import BERTH_ANNOTATION
+from berth_core.lifecycle.next_step import next_step
+from berth_core.lifecycle.view import View
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 from tests.core.app.claim_world import Cluster, claim, disk, node, storage_class
 
 BINDING = [("create", "Berth"), ("replace", "LocalDisk"), ("status", "Berth"), ("create", "PersistentVolume")]
+
+
+def test_the_way_back_says_first_what_becomes_of_the_data_and_forgets_the_berth_last():
+    world = cluster([disk(reclaimPolicy="Delete")], policy="Delete")
+    world.run()
+    world.claim, world.log = None, []
+    world.step()
+    assert world.get(BERTH, "pvc-c-1")["status"] == {"phase": "Releasing", "release": "Wipe"}
+    world.run()
+    assert world.log == [
+        ("status", "Berth"),
+        ("delete", "PersistentVolume"),
+        ("replace", "LocalDisk"),
+        ("delete", "Berth"),
+        ("replace", "Berth"),
+    ]
 
 
 def cluster(disks=None, **options):
@@ -20,7 +40,7 @@ def cluster(disks=None, **options):
 
 def test_a_claim_is_bound_by_four_writes_that_look_like_those_of_an_app():
     world = cluster()
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert world.log == BINDING
     record = world.get(BERTH, "pvc-c-1")
     held = world.get(LOCAL_DISK, "n1-d0")["spec"]["claimRef"]
@@ -42,7 +62,7 @@ def test_a_claim_that_goes_at_any_step_leaves_no_berth_no_lock_and_no_volume(aft
         world.step()
         world.kubernetes()
     world.claim = None
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert {kind for kind, _name in world.store} == {LOCAL_DISK}
     spec = world.get(LOCAL_DISK, "n1-d0")["spec"]
     assert "claimRef" not in spec
@@ -57,7 +77,9 @@ def test_delete_asks_for_the_wipe_in_the_very_write_that_gives_the_lock_up():
     world.run()
     uid = world.get(BERTH, "pvc-c-1")["metadata"]["uid"]
     world.claim = None
-    world.step()
+    while "claimRef" in world.get(LOCAL_DISK, "n1-d0")["spec"]:
+        assert "wipe" not in world.get(LOCAL_DISK, "n1-d0")["spec"]
+        world.step()
     spec = world.get(LOCAL_DISK, "n1-d0")["spec"]
     assert spec["wipe"] == {
         "requestID": uid,
@@ -94,7 +116,7 @@ def test_a_claim_of_the_same_name_gets_its_data_again_and_waits_for_no_scheduler
     world.claim = None
     world.run()
     world.claim = claim(uid="c-2")  # no node is chosen
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     again = world.get(LOCAL_DISK, "n2-d0")["spec"]["claimRef"]
     assert (again["name"], again["dataUID"]) == ("pvc-c-2", first)
     assert again["uid"] != first
@@ -105,7 +127,7 @@ def test_a_claim_that_waits_is_left_alone_until_a_node_is_chosen():
     assert world.run().reason == "WaitForFirstConsumer"
     assert world.log == []
     world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n2"
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert "claimRef" in world.get(LOCAL_DISK, "n2-d0")["spec"]
 
 
@@ -116,7 +138,7 @@ def test_a_scheduler_that_changes_its_mind_before_reserved_is_followed(after):
     for _write in range(after):
         world.step()
     world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n2"
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert world.get(LOCAL_DISK, "n1-d0")["spec"].keys() & {"claimRef", "retainedFor"} == set()
     assert world.get(LOCAL_DISK, "n2-d0")["spec"]["claimRef"]["name"] == "pvc-c-1"
 
@@ -127,14 +149,14 @@ def test_a_choice_is_given_up_berth_first_so_that_who_reserves_meanwhile_is_refu
     world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n1"
     for _write in range(2):
         world.step()
-    reserving = claim_steps.next_step(world.view())
+    reserving = next_step(world.view())
     assert (reserving.do, reserving.resource) == ("status", BERTH)
     world.claim["metadata"]["annotations"][claims.SELECTED_NODE] = "n2"
     world.step()
     assert "claimRef" in world.get(LOCAL_DISK, "n1-d0")["spec"], "the lock goes after the fence is up"
     with pytest.raises(AssertionError, match="lost compare-and-swap"):
         world.write(reserving)
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert "claimRef" not in world.get(LOCAL_DISK, "n1-d0")["spec"]
 
 
@@ -143,7 +165,7 @@ def test_a_disk_that_somebody_else_has_taken_is_left_and_another_one_chosen():
     world.step()
     taken = {"namespace": "x", "name": "db-0", "uid": "u", "app": "db", "ordinal": 0, "claim": "d", "dataUID": "u"}
     world.store[LOCAL_DISK, "n1-d0"]["spec"]["claimRef"] = taken
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert world.get(LOCAL_DISK, "n1-d0")["spec"]["claimRef"] == taken
     assert world.get(LOCAL_DISK, "n1-d1")["spec"]["claimRef"]["name"] == "pvc-c-1"
 
@@ -152,7 +174,7 @@ def test_a_berth_that_names_a_disk_of_another_class_locks_nothing():
     world = cluster([disk(), disk("n1-d1", size=3 << 30)])
     world.step()
     world.store[LOCAL_DISK, "n1-d0"]["spec"]["storageClassName"] = "gold"
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert "claimRef" not in world.get(LOCAL_DISK, "n1-d0")["spec"]
     assert "claimRef" in world.get(LOCAL_DISK, "n1-d1")["spec"]
 
@@ -162,7 +184,7 @@ def test_a_disk_that_breaks_before_its_lock_is_exchanged_and_after_reserved_it_i
     world = cluster([disk(), disk("n1-d1", size=3 << 30)])
     world.step()
     world.store[LOCAL_DISK, "n1-d0"]["status"]["phase"] = phase
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert "claimRef" in world.get(LOCAL_DISK, "n1-d1")["spec"]
     other = cluster()
     for _write in range(3):
@@ -170,7 +192,7 @@ def test_a_disk_that_breaks_before_its_lock_is_exchanged_and_after_reserved_it_i
     other.store[LOCAL_DISK, "n1-d0"]["status"]["phase"] = phase
     assert other.run().reason == "DiskNotUsable"
     other.store[LOCAL_DISK, "n1-d0"]["status"]["phase"] = "Locked"
-    assert other.run() == claim_steps.DONE
+    assert other.run() == steps.DONE
 
 
 def test_a_lock_that_is_lost_after_reserved_is_reported_and_nothing_is_written():
@@ -188,7 +210,7 @@ def test_a_volume_that_is_deleted_under_its_claim_is_made_again_with_the_same_na
     world.run()
     name = world.claim["spec"]["volumeName"]
     del world.store[PV, name]
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert world.get(PV, name) is not None
 
 
@@ -198,7 +220,7 @@ def test_a_berth_that_is_asked_to_go_under_its_claim_stays():
     world.store[BERTH, "pvc-c-1"]["metadata"]["deletionTimestamp"] = "now"
     assert world.run().reason == "BerthDeleted"
     world.claim = None
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert (BERTH, "pvc-c-1") not in world.store
     assert "retainedFor" in world.get(LOCAL_DISK, "n1-d0")["spec"]
 
@@ -221,7 +243,7 @@ def test_what_a_local_disk_cannot_do_is_said_and_not_begun(spec, word):
 
 def test_a_claim_that_names_its_volume_is_not_ours():
     world = Cluster(claim(volumeName="pv-1"), storage_class(), [disk()])
-    assert world.run() == claim_steps.DONE
+    assert world.run() == steps.DONE
     assert world.log == []
 
 
@@ -256,11 +278,11 @@ def test_a_claim_of_ours_whose_class_is_gone_is_told_so(annotations, there, begu
 
 
 def test_nothing_is_given_up_while_the_class_is_gone():
-    view = claim_steps.View("default/data", None, lost="StorageClass fast is gone")
-    assert claim_steps.next_step(view) == claim_steps.Wait("ClassGone", "StorageClass fast is gone", True)
+    view = View("default/data", None, lost="StorageClass fast is gone")
+    assert next_step(view) == steps.Wait("ClassGone", "StorageClass fast is gone", True)
 
 
-def test_a_lock_is_taken_back_only_from_a_berth_that_went_without_having_been_reserved():
+def test_a_lock_is_given_up_for_a_berth_that_went_without_having_been_reserved_and_for_no_other():
     world = cluster()
     world.step()
     selected = world.get(BERTH, "pvc-c-1")
@@ -269,11 +291,14 @@ def test_a_lock_is_taken_back_only_from_a_berth_that_went_without_having_been_re
     world.step()
     reserved = world.get(BERTH, "pvc-c-1")
     another = {**selected, "metadata": {**selected["metadata"], "uid": "u-other"}}
+
+    def left(record, now):
+        return left_locks(View("default/data", None, record, {"n1-d0": locked}), record, now)
+
     for now in (None, another):
-        step = claim_steps.take_back(selected, locked, now)
+        (step,) = left(selected, now)
         assert step.body["metadata"]["resourceVersion"] == locked["metadata"]["resourceVersion"]
         assert not {"claimRef", "retainedFor"} & set(step.body["spec"])
-    assert claim_steps.take_back(selected, locked, selected) is None, "it is there"
-    assert claim_steps.take_back(another, locked, None) is None, "the lock is not its own"
-    assert claim_steps.take_back(reserved, locked, None) is None, "there may be data"
-    assert claim_steps.take_back(selected, None, None) is claim_steps.take_back(None, locked, None) is None
+    assert left(selected, selected) == [], "it is there"
+    assert left(another, None) == [], "the lock is not its own"
+    assert left(reserved, None) == [], "there may be data"

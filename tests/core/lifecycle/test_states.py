@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
-from berth_core.app import states
+from berth_core.lifecycle import states
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 
@@ -18,20 +19,21 @@ def test_forward_passes_every_phase_once():
 
 def test_backward_ends_where_nothing_is_left():
     assert states.BACKWARD[0].source == states.CREATED
+    assert [step.target for step in states.REPLACEMENT] == [states.REPLACING, states.RESERVED]
     for step, following in zip(states.BACKWARD, states.BACKWARD[1:], strict=False):
         assert step.target == following.source
     assert states.BACKWARD[-1].target == states.ABSENT
 
 
 def test_the_record_is_made_first_and_goes_last():
-    assert states.FORWARD[0].writes == (states.Write("create", "Berth", "berth"),)
-    assert states.BACKWARD[-1].writes == (states.Write("delete", "Berth", "berth"),)
+    assert states.FORWARD[0].writes == (states.Effect("create", "Berth", "berth"),)
+    assert states.BACKWARD[-1].writes[-1] == states.Effect("delete", "Berth", "berth")
 
 
 def test_the_phases_are_those_of_the_schema():
     crd = yaml.safe_load((CRDS / "berths.berth.dev.yaml").read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    assert tuple(schema["properties"]["status"]["properties"]["phase"]["enum"]) == states.PHASES
+    assert tuple(schema["properties"]["status"]["properties"]["phase"]["enum"]) == states.RECORDED
 
 
 def test_reached_orders_the_phases():
@@ -47,5 +49,19 @@ def test_forward_from_names_what_is_left():
 
 def test_the_diagram_shows_every_transition():
     text = states.diagram()
-    for step in (*states.FORWARD, *states.BACKWARD):
+    for step in (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD):
         assert f": {step.name}\n" in text
+
+
+@pytest.mark.parametrize("phase", states.RECORDED)
+def test_no_phase_goes_back_and_none_comes_out_of_releasing(phase):
+    following = {other for other in states.RECORDED if states.may_follow(phase, other)}
+    assert states.SELECTED not in following
+    if phase == states.RELEASING:
+        assert following == set()
+    elif phase == states.REPLACING:
+        assert following == {states.RESERVED, states.RELEASING}
+    else:
+        later = set(states.PHASES[states.PHASES.index(phase) + 1 :])
+        replacing = {states.REPLACING} if states.reached(phase, states.RESERVED) else set()
+        assert following == later | replacing | {states.RELEASING}

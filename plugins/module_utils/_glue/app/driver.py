@@ -1,0 +1,230 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carries out what berth_core.lifecycle.next_step says of a replica's berth. Decides nothing.
+
+Called by the flow (reserving, building, release) and by disk_replace. What is refused, because somebody was faster, is
+read anew, and next_step is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Callable, NamedTuple
+
+from ...berth_core.errors import ConflictError, NotFoundError, StateError, TimeoutExpired
+from ...berth_core.lifecycle import states
+from ...berth_core.lifecycle.back import left_locks, release
+from ...berth_core.lifecycle.next_step import next_step
+from ...berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Ref, Step, Wait, Write
+from ...berth_core.lifecycle.view import View, devices_of, disks_of, recorded
+from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK
+from ..client import ApiClient
+from ..objects import poll
+from . import wait
+
+#: Writes and refusals of one drive. A berth's whole life has fewer; more means that somebody works against us.
+STEPS = 200
+#: Waiting reasons of a berth whose disk or lock is gone.
+LOST = ("LockLost", "DiskGone")
+Object = dict[str, Any]
+#: Whether to stop in front of a step, in view of what is there.
+Until = Callable[[View, Step], bool]
+
+
+class Driven(NamedTuple):
+    """``step``: what is next, and was not done. ``done``: the writes that were accepted, in order.
+
+    ``asked``: it stopped where it was asked to.
+    """
+
+    view: View
+    step: Step
+    done: list[Write]
+    asked: bool = False
+
+    @property
+    def made(self) -> bool:
+        """Whether the Berth that is there was created by this drive."""
+        return self.view.berth is not None and any((one.do, one.resource) == (CREATE, BERTH) for one in self.done)
+
+    @property
+    def why(self) -> str:
+        """Why the berth was given up."""
+        told = [one.why for one in self.done if (one.body.get("status") or {}).get("phase") == states.RELEASING]
+        return told[-1] if told else "its berth was given up by another run of this app"
+
+
+class Driver:
+    """``seconds``: how long one object is waited for that was asked to go. ``progress`` is told of each wait."""
+
+    def __init__(self, client: ApiClient, progress: Callable[[str], None], seconds: float) -> None:
+        self._client, self._progress, self._seconds = client, progress, seconds
+
+    def drive(self, view: View, until: Until = lambda _view, _step: False) -> Driven:
+        """Write until there is a choice to be made, or something to be waited for that does not go by itself.
+
+        Raises ConflictError where somebody writes without pause, TimeoutExpired.
+        """
+        done: list[Write] = []
+        fresh = False
+        for _number in range(STEPS):
+            step = next_step(view)
+            if isinstance(step, Wait) and step.reason in LOST and not fresh:
+                view, fresh = self._locks_anew(view), True  # another run may have locked since they were read
+                continue
+            if until(view, step):
+                return Driven(view, step, done, True)
+            if isinstance(step, Write):
+                view, accepted = self._write(view, step)
+                done += [step] if accepted else []
+            elif isinstance(step, Wait) and step.on is not None:
+                view = self._await(view, step)
+            else:
+                return Driven(view, step, done)
+        raise ConflictError(
+            f"berth {view.key} changed under our hands {STEPS} times in a row: somebody writes it without pause",
+            409,
+            "Conflict",
+        )
+
+    def _write(self, view: View, step: Write) -> tuple[View, bool]:
+        """The view after one write, or after a new look where somebody was faster."""
+        try:
+            answer = self._send(view, step)
+        except (ConflictError, NotFoundError):
+            return self._read_anew(view, step), False
+        if answer is None:
+            return view.lacking(step.resource, step.ref.name), True
+        return view.having(step.resource, answer), True
+
+    def give_up(self, view: View, why: str) -> View | None:
+        """Undo a berth that this run made and does not carry further.
+
+        None, and nothing done, where another run of the same app has changed it since: it is theirs to carry on.
+        """
+        record = view.berth
+        if record is None:
+            return view
+        step = release(view, record, why)
+        if isinstance(step, Write):
+            try:
+                view = view.having(BERTH, self._send(view, step) or record)
+            except ConflictError:
+                return None
+            except NotFoundError:  # gone already: what it had locked must go too
+                return self._read_anew(view, step)
+        return self.drive(replace(view, owner=None)).view
+
+    def _send(self, view: View, step: Write) -> Object | None:
+        """The object as it was answered; None: it is gone."""
+        client, ref, body = self._client, step.ref, step.body
+        if step.do == REMOVE:
+            client.delete(*ref, uid=body["metadata"]["uid"])
+            # Who has finalizers is going, and is looked at again before anything is done that needs it gone.
+            going = {**body, "metadata": {**body["metadata"], "deletionTimestamp": "now"}}
+            return going if body["metadata"].get("finalizers") else None
+        if step.do == CREATE:
+            return client.create(step.resource, body)
+        if step.do == PATCH:
+            return client.patch(*ref, body)
+        if step.do == STATUS:
+            return client.patch(*ref, _status_patch(view, step), "status")
+        return client.replace(step.resource, body)
+
+    def _read_anew(self, view: View, step: Write) -> View:
+        """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of ours behind."""
+        record = view.berth
+        view = self._looked(view, step.ref)
+        if record is None:
+            return view
+        meta = record["metadata"]
+        if step.resource != BERTH:
+            view = self._looked(view, Ref(BERTH, meta["name"], meta["namespace"]))
+        now = view.berth
+        if now is not None and now["metadata"]["uid"] == meta["uid"]:
+            return view
+        for left in left_locks(view, record, now):
+            view = self._freed(view, left)
+        return view.lacking(BERTH, meta["name"])
+
+    def _freed(self, view: View, left: Write) -> View:
+        try:
+            return view.having(left.resource, self._client.replace(left.resource, left.body))
+        except (ConflictError, NotFoundError):
+            return self._looked(view, left.ref)  # somebody has touched it since: it is theirs
+
+    def _locks_anew(self, view: View) -> View:
+        record = view.berth or {"spec": {}}
+        for entry in disks_of(record):
+            view = self._looked(view, Ref(LOCAL_DISK, entry["name"]))
+        for entry in devices_of(record):
+            view = self._looked(view, Ref(LOCAL_DEVICE, entry["name"]))
+        return view
+
+    def _looked(self, view: View, ref: Ref) -> View:
+        found = self._client.find(*ref)
+        return view.lacking(ref.resource, ref.name) if found is None else view.having(ref.resource, found)
+
+    def _await(self, view: View, step: Wait) -> View:
+        """Until the object that the step names has changed as it asks."""
+        ref = step.on
+        if ref is None:
+            raise AssertionError("the caller has looked")
+        latest = {"view": view}
+
+        def changed() -> bool | None:
+            latest["view"] = self._looked(view, ref)
+            now = next_step(latest["view"])
+            return True if not isinstance(now, Wait) or (now.reason, now.on) != (step.reason, ref) else None
+
+        if changed() is None:
+            self._progress(f"waiting for {step.message}")
+            if not poll(changed, self._seconds, most=1.0):
+                raise self._late(step, latest["view"])
+        return latest["view"]
+
+    def _late(self, step: Wait, view: View) -> TimeoutExpired:
+        ref = step.on
+        now = next_step(view)
+        message = now.message if isinstance(now, Wait) else step.message
+        if ref is not None and step.reason.endswith("Going"):
+            found = self._client.find(*ref)
+            told = wait.objects_gone(ref.resource.kind, [ref.name])({ref.name: found} if found else {})
+            message = f"{message}; still missing: {'; '.join(told)}"
+        return TimeoutExpired(f"waited {self._seconds:g} s: {message}; run the task again to go on", changed=True)
+
+
+def refuse(title: str, step: Step) -> None:
+    """Raise StateError where a person has to look before the berth can go on."""
+    if not isinstance(step, Wait) or not step.warn:
+        return
+    if step.reason in LOST:
+        raise StateError(f"berth {title} has lost what it held: {step.message}")
+    if step.reason == "Differs":
+        raise ConflictError(step.message, 409, "AlreadyExists")
+    raise StateError(f"berth {title}: {step.message}")
+
+
+def there(view: View, _step: Step) -> bool:
+    """Until: there is a Berth that nobody is giving up."""
+    return view.berth is not None and recorded(view.berth) != states.RELEASING
+
+
+def reserved(view: View, step: Step) -> bool:
+    """Until: what is next belongs to a berth that is Reserved already."""
+    if view.berth is None or not states.reached(recorded(view.berth), states.RESERVED):
+        return False
+    locks = isinstance(step, Write) and step.resource in (LOCAL_DISK, LOCAL_DEVICE)
+    return not locks and not (isinstance(step, Wait) and step.reason in LOST)
+
+
+def _status_patch(view: View, step: Write) -> Object:
+    """The fields of the status that change, as a merge patch on the version that was read."""
+    before: Mapping[str, Any] = (view.berth if step.resource == BERTH else view.disks.get(step.ref.name)) or {}
+    old, new = before.get("status") or {}, step.body.get("status") or {}
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    changed.update({key: None for key in old if key not in new})
+    meta = step.body["metadata"]
+    return {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": changed}

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way back: the one order in which a berth is given up, whoever made it and however far it came.
+
+First it says that it goes, and what becomes of the data (one write, a compare-and-swap: of this and of any step forward
+one is refused). Then claims, volumes, devices, disks; the Berth last. Each write is found done by whoever comes next.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..app import claim_manifests, claims
+from ..app.manifests import volume_name
+from ..app.phase import disk_phase
+from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
+from . import evidence, states
+from .locks import BERTH_ANNOTATION, unlock_device, unlock_disk
+from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
+from .view import Object, View, claim_name, devices_of, disks_of, going
+
+
+def release(view: View, record: Object, why: str) -> Step:
+    """-> Releasing. What becomes of the data is decided here, by evidence, and written down."""
+    status = {**(record.get("status") or {}), "phase": states.RELEASING, "release": _outcome(view, record)}
+    return Write(STATUS, BERTH, {**copy.deepcopy(dict(record)), "status": status}, why)
+
+
+def forget(view: View, record: Object) -> Step:
+    """Releasing -> Absent: the next write of the way back."""
+    for step in (_claims(view, record), _volumes(view, record), _devices(view, record), _disks(view, record)):
+        if step is not None:
+            return step
+    return _berth(record)
+
+
+def left_locks(view: View, record: Object, now: Object | None) -> list[Write]:
+    """The locks that were taken for ``record``, which went meanwhile without having been Reserved.
+
+    ``now``: the Berth of that name as it is. Who let the Berth go has not seen these locks, so nobody else gives them
+    up. Each is a compare-and-swap on the very version that was read or written: what was touched since is left alone.
+    """
+    uid = record["metadata"]["uid"]
+    if evidence.of_berth(view, record) or (now is not None and now["metadata"]["uid"] == uid):
+        return []
+    freed = []
+    for device in _there(view.devices, devices_of(record)):
+        unlocked = unlock_device(device, uid)
+        if unlocked is not None:
+            freed.append(Write(REPLACE, LOCAL_DEVICE, unlocked, f"{_title(LOCAL_DEVICE, device)}: its Berth is gone"))
+    for disk in _there(view.disks, disks_of(record)):
+        unlocked = unlock_disk(disk, uid, keep_data=False)
+        if unlocked is not None:
+            freed.append(Write(REPLACE, LOCAL_DISK, unlocked, f"{_title(LOCAL_DISK, disk)}: its Berth is gone"))
+    return freed
+
+
+def _outcome(view: View, record: Object) -> str:
+    if not evidence.of_berth(view, record):
+        return states.NOTHING
+    if claims.claim_of(record) is None:
+        return states.RETAIN  # an app's data is never wiped by giving it up
+    volumes = [view.volumes.get(name) for name in _volume_names(record)]
+    disks = [view.disks.get(each["name"]) for each in disks_of(record)]
+    policies = [
+        claim_manifests.reclaim_policy(str(volume["spec"].get("persistentVolumeReclaimPolicy")), disk)
+        for volume, disk in zip(volumes, disks)
+        if volume is not None and disk is not None  # a volume that is gone cannot ask for a wipe
+    ]
+    return states.WIPE if policies and set(policies) == {claim_manifests.DELETE} else states.RETAIN
+
+
+def _claims(view: View, record: Object) -> Step | None:
+    """What was made for the pod: the claims of an app's berth. A claim that the berth was made for is not ours."""
+    if claims.claim_of(record) is not None:
+        return None
+    disks = [claim_name(record, each["claim"]) for each in disks_of(record)]
+    devices = [claim_name(record, each["claim"]) for each in devices_of(record)]
+    return _remove(PVC, view.claims, disks, record) or _remove(RESOURCE_CLAIM, view.device_claims, devices, record)
+
+
+def _volumes(view: View, record: Object) -> Step | None:
+    return _remove(PV, view.volumes, _volume_names(record), record)
+
+
+def _remove(resource: Resource, things: Mapping[str, Object], names: Iterable[str], record: Object) -> Step | None:
+    """All are asked to go before one of them is waited for."""
+    ours = [things[name] for name in dict.fromkeys(names) if name in things and _of(things[name], record)]
+    for thing in ours:
+        if not going(thing):
+            return Write(REMOVE, resource, dict(thing), f"{_title(resource, thing)} of a berth that is given up")
+    for thing in ours:
+        meta = thing["metadata"]
+        ref = Ref(resource, meta["name"], meta.get("namespace"))
+        return Wait(f"{resource.kind}Going", f"waits for the finalizers of {_title(resource, thing)}", on=ref)
+    return None
+
+
+def _of(thing: Object, record: Object) -> bool:
+    """Made for this very berth, or by a StatefulSet's controller, which writes no uid."""
+    uid = (thing["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION)
+    return uid in (None, record["metadata"]["uid"])
+
+
+def _devices(view: View, record: Object) -> Step | None:
+    for device in _there(view.devices, reversed(devices_of(record))):
+        unlocked = unlock_device(device, record["metadata"]["uid"])
+        if unlocked is not None:
+            return Write(REPLACE, LOCAL_DEVICE, unlocked, f"{_title(LOCAL_DEVICE, device)} is given up")
+    return None
+
+
+def _disks(view: View, record: Object) -> Step | None:
+    """The lock goes with the wipe request, or with the word whose data is kept, in one write."""
+    uid, outcome = record["metadata"]["uid"], (record.get("status") or {}).get("release", states.RETAIN)
+    for disk in _there(view.disks, reversed(disks_of(record))):
+        keep = outcome != states.NOTHING or bool(evidence.on_disk(disk, uid))
+        unlocked = unlock_disk(disk, uid, keep_data=keep)
+        if unlocked is not None:
+            return Write(REPLACE, LOCAL_DISK, *_given_up(view, record, disk, unlocked, outcome))
+    for disk in () if view.quiet else _there(view.disks, disks_of(record)):
+        step = told_phase(disk)
+        if step is not None and not disk["spec"].get("claimRef"):
+            return step
+    return None
+
+
+def _given_up(
+    view: View, record: Object, disk: Object, unlocked: dict[str, Any], outcome: str
+) -> tuple[dict[str, Any], str]:
+    name = _title(LOCAL_DISK, disk)
+    # The disk's own word once more: it may have become careful since the outcome was written down.
+    careful = claim_manifests.reclaim_policy(claim_manifests.DELETE, disk) != claim_manifests.DELETE
+    if outcome == states.WIPE and claims.claim_of(record) is not None and not careful:
+        unlocked["spec"]["wipe"] = claim_manifests.wipe_request(disk, record["metadata"]["uid"], view.key)
+        return unlocked, f"{name}: a wipe is asked for (reclaim policy Delete)"
+    kept = "its data is kept" if "retainedFor" in unlocked["spec"] else "nothing was written to it"
+    return unlocked, f"{name} is given up; {kept}"
+
+
+def told_phase(disk: Object) -> Write | None:
+    """The phase that follows from spec and observation, where the disk does not say it: until its agent's next word."""
+    status = disk.get("status") or {}
+    phase = disk_phase(disk["spec"], status.get("observed"))
+    if status.get("phase") == phase:
+        return None
+    body = {**copy.deepcopy(dict(disk)), "status": {**status, "phase": phase}}
+    return Write(STATUS, LOCAL_DISK, body, f"{_title(LOCAL_DISK, disk)} is {phase}")
+
+
+def _berth(record: Object) -> Step:
+    """Ask the Berth to go, then take our finalizer off: the last of all writes."""
+    meta, why = record["metadata"], "nothing is held for it any more"
+    if not going(record):
+        return Write(REMOVE, BERTH, dict(record), why)
+    if claims.FINALIZER not in (meta.get("finalizers") or ()):
+        ref = Ref(BERTH, meta["name"], meta.get("namespace"))
+        return Wait("BerthGoing", "waits for the finalizers of the Berth", on=ref)
+    changed = copy.deepcopy(dict(record))
+    changed["metadata"]["finalizers"] = [one for one in meta["finalizers"] if one != claims.FINALIZER]
+    return Write(REPLACE, BERTH, changed, why)
+
+
+def _there(things: Mapping[str, Object], entries: Iterable[Mapping[str, Any]]) -> list[Object]:
+    return [things[each["name"]] for each in entries if each["name"] in things]
+
+
+def _volume_names(record: Object) -> list[str]:
+    return [volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)]
+
+
+def _title(resource: Resource, thing: Object) -> str:
+    return f"{resource.kind} {thing['metadata']['name']}"

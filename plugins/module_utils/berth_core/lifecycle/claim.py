@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A PersistentVolumeClaim that no app made, as the owner of a berth: it is there first, and is bound to what it gets.
+
+Four writes make it Bound, and each is needed: the Berth, whose uid the lock carries; the lock; Reserved, the fence
+between a disk that is given up without a trace and one that may carry data; the volume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..app import claim_manifests, claims
+from ..app.claim_disks import unfit
+from ..app.claims import Asked
+from ..app.fsid import DEFAULT_MOUNT_ROOT
+from ..errors import StateError
+from ..model.disk import Condition, LocalDisk, condition_of
+from ..model.resources import BERTH
+from .locks import Holder, holds_disk
+from .step import CREATE, DONE, Choose, Step, Wait, Write
+from .view import Object, View, disks_of
+
+_BROKEN = (Condition.FAULTED, Condition.MISSING, Condition.UNHEALTHY)
+
+
+@dataclass(frozen=True)
+class ClaimOwner:
+    """``asked``: the claim. ``own``: an earlier claim of this name has left its data, so no scheduler needs to be
+    waited for. ``chosen``: the LocalDisk that was chosen."""
+
+    asked: Asked
+    own: bool = False
+    chosen: LocalDisk | None = None
+    mount_root: str = DEFAULT_MOUNT_ROOT
+
+    def begin(self) -> Step:
+        """Absent -> Selected."""
+        asked = self.asked
+        if asked.claim.volume_name or asked.claim.terminating:
+            return DONE  # bound by somebody else, or about to go
+        if asked.unsupported:
+            return Wait("Unsupported", asked.unsupported, True)
+        if not asked.due and not self.own:
+            return Wait(
+                "WaitForFirstConsumer", "waits for a scheduler to choose the node of the first pod that uses it"
+            )
+        if self.chosen is None:
+            return Choose()
+        body = claim_manifests.berth(asked, self.chosen.name, self.chosen.node_name)
+        return Write(CREATE, BERTH, body, f"LocalDisk {self.chosen.name} on node {self.chosen.node_name} is chosen")
+
+    def withdrawn(self, view: View, record: Object) -> str:
+        """The claim is bound or about to go, or the scheduler has changed its mind; a claim's data never moves."""
+        claim, uid = self.asked.claim, record["metadata"]["uid"]
+        if claim.volume_name:
+            return "the claim was bound by somebody else"
+        if claim.terminating:
+            return "the claim is being deleted"
+        held = [view.disks[each["name"]] for each in disks_of(record) if each["name"] in view.disks]
+        refs = [disk["spec"]["claimRef"] for disk in held if holds_disk(disk, uid)]
+        own = self.own or any(ref["dataUID"] != ref["uid"] for ref in refs)
+        if self.asked.storage_class.waits and not own and self.asked.node != record["spec"]["nodeName"]:
+            return f"the scheduler has chosen another node than {record['spec']['nodeName']}"
+        return ""
+
+    def unusable(self, claim: str, disk: Object) -> str:
+        """Asked right before the lock: the disk may have changed, and anybody may have written the Berth."""
+        seen = LocalDisk.from_object(disk)
+        condition = condition_of(seen)
+        return unfit(self.asked, seen) if condition == Condition.GOOD else condition.name.lower()
+
+    def waits_for_others(self) -> bool:
+        return False
+
+    def holder(self, record: Object, claim: str) -> Holder:
+        asked = self.asked.claim
+        return claims.holder(asked.namespace, asked.name, asked.uid, record["metadata"]["uid"])
+
+    def volume(self, record: Object, claim: str, disk: Object, hostname: str) -> dict[str, Any] | Wait:
+        name, condition = disk["metadata"]["name"], condition_of(LocalDisk.from_object(disk))
+        if condition in _BROKEN and not self.asked.claim.volume_name:
+            text = f"LocalDisk {name} is {condition.name.lower()}; waits for it to come back"
+            return Wait("DiskNotUsable", text, True)
+        try:
+            return claim_manifests.volume(self.asked, record, disk, hostname, self.mount_root)
+        except StateError as exc:
+            return Wait("NoStableLink", exc.message, True)
+
+    def check_volume(self, record: Object, claim: str, disk: Object, volume: Object) -> Wait | None:
+        """Tied to this claim, by uid, and the claim not bound to another one."""
+        asked, name = self.asked.claim, volume["metadata"]["name"]
+        ref = volume["spec"].get("claimRef") or {}
+        if ref.get("uid") not in (asked.uid, None):
+            return Wait("VolumeTaken", f"PersistentVolume {name} is tied to another claim", True)
+        if asked.volume_name and asked.volume_name != name:
+            return Wait("BoundElsewhere", f"the claim is bound to PersistentVolume {asked.volume_name}", True)
+        return None
+
+    def claim(self, record: Object, claim: str, disk: Object) -> dict[str, Any] | None:
+        return None
+
+    def device_claims(self, view: View, record: Object) -> list[dict[str, Any] | Wait]:
+        return []
+
+    def arrived(self, view: View, record: Object) -> Step:
+        claim = self.asked.claim
+        if claim.phase == "Bound" and claim.volume_name:
+            return DONE  # the claim says so itself: no record repeats it
+        names = ", ".join(sorted(view.volumes))
+        return Wait("Binding", f"PersistentVolume {names} is there; Kubernetes binds the claim to it")

@@ -1,0 +1,218 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way forward: locks, Reserved, volumes and claims, Bound. The same order for replicas and claims.
+
+Called by next_step with a record that is there and is not being given up.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from ..app.compare import differences
+from ..app.manifests import volume_name
+from ..errors import LockError
+from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
+from . import states
+from .back import release, told_phase
+from .locks import BERTH_ANNOTATION, holds_disk, lock_device, lock_disk
+from .owner import Owner
+from .step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
+from .view import Object, View, devices_of, disks_of, going
+
+
+def reserve(view: View, record: Object, owner: Owner) -> Step:
+    """Selected -> Reserved: every lock, then the record; or the choice is given up and made again."""
+    why = owner.withdrawn(view, record)
+    if why:
+        return release(view, record, why)
+    try:
+        step = _lock_disks(view, record, owner) or _lock_devices(view, record, owner)
+    except LockError as exc:
+        return release(view, record, exc.message)
+    if step is not None:
+        return step
+    if owner.waits_for_others():
+        return Wait("Held", "its locks are taken; waits for those of the other replicas")
+    return record_phase(record, states.RESERVED)
+
+
+def prebind(view: View, record: Object, owner: Owner) -> Step:
+    """Reserved -> Bound. A choice that was Reserved is final: its disks may carry data from now on."""
+    for entry in disks_of(record):
+        step = _volume(view, record, owner, entry)
+        if step is not None:
+            return step
+    for entry in disks_of(record):
+        step = _claim(view, record, owner, entry)
+        if step is not None:
+            return step
+    return _device_claim(view, record, owner) or owner.arrived(view, record)
+
+
+def record_phase(record: Object, phase: str, **fields: Any) -> Write:
+    """The Berth with that phase; ``fields`` of its status that are None are taken out."""
+    status = {**(record.get("status") or {}), "phase": phase, **fields}
+    kept = {key: value for key, value in status.items() if value is not None}
+    return Write(STATUS, BERTH, {**copy.deepcopy(dict(record)), "status": kept}, f"phase {phase}")
+
+
+def hold(view: View, record: Object, owner: Owner) -> Step | None:
+    """Every lock that a Reserved berth is to have. One that is gone is taken again where the disk keeps this replica's
+    data, or a device has its shares free; else nothing is done with the berth until somebody has looked."""
+    for entry in disks_of(record):
+        name, disk = entry["name"], view.disks.get(entry["name"])
+        if disk is None:
+            return Wait("DiskGone", f"LocalDisk {name} is gone; it held this claim's data", True)
+        if not holds_disk(disk, record["metadata"]["uid"]):
+            return _take_again(view, record, owner, entry, disk)
+    for entry in devices_of(record):
+        device = view.devices.get(entry["name"])
+        if device is None:
+            return Wait("LockLost", f"LocalDevice {entry['name']} is gone", True)
+        try:
+            step = _lock_device(device, record, owner, entry)
+        except LockError as exc:
+            return Wait("LockLost", f"{exc.message}, and this berth was given it", True)
+        if step is not None:
+            return step
+    return None
+
+
+def _take_again(view: View, record: Object, owner: Owner, entry: Mapping[str, Any], disk: Object) -> Step | None:
+    if disk["spec"].get("retainedFor"):
+        try:
+            return lock_one(view, record, owner, entry)
+        except LockError:
+            pass
+    ref = disk["spec"].get("claimRef")
+    who = f"held by {ref['namespace']}/{ref['name']}" if ref else "held by nobody"
+    text = f"LocalDisk {entry['name']} is {who}, and this claim was given it: find out who took the lock away"
+    return Wait("LockLost", text, True)
+
+
+def lock_one(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Write | None:
+    """The lock of one disk, and the phase that follows; None where both are there. Raises LockError."""
+    name, uid = entry["name"], record["metadata"]["uid"]
+    disk = view.disks.get(name)
+    if disk is None:
+        raise LockError(f"LocalDisk {name} is gone", disk=name)
+    why = "" if holds_disk(disk, uid) else owner.unusable(entry["claim"], disk)
+    if why:
+        raise LockError(f"LocalDisk {name} is {why}", disk=name)
+    locked = lock_disk(disk, owner.holder(record, entry["claim"]))
+    if locked is not None:
+        return Write(REPLACE, LOCAL_DISK, locked, f"LocalDisk {name} is locked")
+    return None if view.quiet else told_phase(disk)
+
+
+def _lock_disks(view: View, record: Object, owner: Owner) -> Step | None:
+    for entry in disks_of(record):
+        step = lock_one(view, record, owner, entry)
+        if step is not None:
+            return step
+    return None
+
+
+def _lock_devices(view: View, record: Object, owner: Owner) -> Step | None:
+    for entry in devices_of(record):
+        device = view.devices.get(entry["name"])
+        if device is None:
+            raise LockError(f"LocalDevice {entry['name']} is gone", device=entry["name"])
+        step = _lock_device(device, record, owner, entry)
+        if step is not None:
+            return step
+    return None
+
+
+def _lock_device(device: Object, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Write | None:
+    locked = lock_device(device, owner.holder(record, entry["claim"]), entry["shares"])
+    if locked is None:
+        return None
+    return Write(REPLACE, LOCAL_DEVICE, locked, f"LocalDevice {entry['name']} is locked")
+
+
+def _volume(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Step | None:
+    """Also where somebody has deleted it under its claim: the same name over the same lock mends the claim."""
+    name, node = entry["name"], record["spec"]["nodeName"]
+    disk, volume = view.disks[name], view.volumes.get(volume_name(name, record["metadata"]["uid"]))
+    if going(volume) and volume is not None:
+        return _waits(PV, volume)
+    if volume is not None:
+        return owner.check_volume(record, entry["claim"], disk, volume)
+    if view.hostname is None:
+        return Wait("NodeGone", f"node {node} is gone, and LocalDisk {name} with it", True)
+    body = owner.volume(record, entry["claim"], disk, view.hostname)
+    return body if isinstance(body, Wait) else Write(CREATE, PV, body, f"PersistentVolume over LocalDisk {name}")
+
+
+def _claim(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Step | None:
+    """The claim that a StatefulSet would make, tied to its volume; none where the berth was made for a claim."""
+    body = owner.claim(record, entry["claim"], view.disks[entry["name"]])
+    if body is None:
+        return None
+    live = view.claims.get(body["metadata"]["name"])
+    if live is None:
+        return Write(CREATE, PVC, body, f"PersistentVolumeClaim over LocalDisk {entry['name']}")
+    if going(live):
+        return _waits(PVC, live)
+    tied = {"metadata": body["metadata"], "spec": {"volumeName": body["spec"]["volumeName"]}}
+    if not differences(tied, live):
+        return None
+    if _made_anew(record, entry, live):
+        return Write(PATCH, PVC, _tie(body, live), "the claim that a StatefulSet made anew is tied to the new disk")
+    return differs(PVC, live, differences(body, live))
+
+
+def _made_anew(record: Object, entry: Mapping[str, Any], live: Object) -> bool:
+    """Whether a StatefulSet's controller may have made this claim while its disk was exchanged; nothing else has it."""
+    exchanged = (record.get("status") or {}).get("replacing") or {}
+    tied = live["spec"].get("volumeName")
+    volume = volume_name(entry["name"], record["metadata"]["uid"])
+    return exchanged.get("claim") == entry["claim"] and tied in (None, "", volume)
+
+
+def _tie(body: Object, live: Object) -> dict[str, Any]:
+    seen = {key: live["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    meta = {key: body["metadata"][key] for key in ("labels", "annotations")}
+    return {"metadata": {**seen, **meta}, "spec": {"volumeName": body["spec"]["volumeName"]}}
+
+
+def _device_claim(view: View, record: Object, owner: Owner) -> Step | None:
+    """One of an earlier berth of this name goes first: it holds no data."""
+    for body in owner.device_claims(view, record):
+        if isinstance(body, Wait):
+            return body
+        name, uid = body["metadata"]["name"], record["metadata"]["uid"]
+        live = view.device_claims.get(name)
+        if live is None:
+            return Write(CREATE, RESOURCE_CLAIM, body, f"ResourceClaim {name} over the locked devices")
+        if going(live):
+            return _waits(RESOURCE_CLAIM, live)
+        if (live["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) != uid:
+            return Write(REMOVE, RESOURCE_CLAIM, dict(live), f"ResourceClaim {name} of an earlier berth")
+        # admission fills in its spec; the berth's uid in the annotations tells whose it is
+        wrong = differences({"metadata": body["metadata"]}, live)
+        if wrong:
+            return differs(RESOURCE_CLAIM, live, wrong)
+    return None
+
+
+def differs(resource: Resource, live: Object, wrong: list[str]) -> Wait:
+    """Something stands in the way that is not ours: it is never touched."""
+    meta = live["metadata"]
+    text = (
+        f"{resource.describe(meta['name'], meta.get('namespace'))} is there already and is not what this berth needs "
+        f"(it differs in {', '.join(wrong)}): delete it or give the app another name; its data was not touched"
+    )
+    return Wait("Differs", text, True)
+
+
+def _waits(resource: Resource, live: Object) -> Wait:
+    meta = live["metadata"]
+    ref = Ref(resource, meta["name"], meta.get("namespace"))
+    text = f"{resource.describe(meta['name'], meta.get('namespace'))} is being deleted and does not go; its finalizers"
+    return Wait(f"{resource.kind}Going", f"{text} hold it", on=ref)

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what there is of a berth to what it needs next: one write at a time, so that any of them may be the last.
+
+The only place that decides it, for replicas of apps and for claims, forward, back, and while a disk is exchanged. Which
+part of the life is next stands in states.py. Drivers (berth_kube.lifecycle, _glue.app.driver) carry the answer out, put
+what the API server said into the view, and ask again. Never reads, never writes.
+"""
+
+from __future__ import annotations
+
+from ..app import claims
+from . import back, forward, replacing, states
+from .owner import Owner
+from .step import DONE, Step, Wait
+from .view import Object, View, going, recorded
+
+
+def next_step(view: View) -> Step:
+    """What has to be done next for this berth."""
+    record, owner = view.berth, view.owner
+    if view.lost:
+        return Wait("ClassGone", view.lost, True)
+    if record is None:
+        if view.exchange is not None:
+            return replacing.without_berth(view, view.exchange)
+        return owner.begin() if owner is not None else DONE
+    if recorded(record) == states.RELEASING:
+        return back.forget(view, record)
+    if owner is None:
+        return back.release(view, record, "what it was made for is gone")
+    if going(record):
+        return _asked_to_go(view, record)
+    return _onward(view, record, owner)
+
+
+def _onward(view: View, record: Object, owner: Owner) -> Step:
+    if recorded(record) == states.REPLACING:
+        return replacing.relock(view, record, owner)
+    if view.exchange is not None and not view.exchange.done(record):
+        return replacing.replace(view, record, view.exchange)
+    if recorded(record) == states.SELECTED:
+        return forward.reserve(view, record, owner)
+    return forward.hold(view, record, owner) or forward.prebind(view, record, owner)
+
+
+def _asked_to_go(view: View, record: Object) -> Step:
+    """Somebody deleted the Berth while what it is for is there."""
+    if recorded(record) == states.SELECTED:
+        return back.release(view, record, "its Berth is asked to go")
+    what = "the claim" if claims.claim_of(record) is not None else "the replica"
+    text = f"its Berth is asked to go while {what} is there: nothing is given up before {what} is deleted"
+    return Wait("BerthDeleted", text, True)

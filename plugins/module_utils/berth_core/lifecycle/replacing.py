@@ -1,0 +1,241 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One disk of a berth for another one of its node: the writes, and what is left of them as people name it.
+
+While it goes on the berth is Replacing, a phase of its own: it keeps all its other locks, and whoever else looks at it
+leaves it alone or gives it up with its data kept. Nothing is wiped, and the old disk keeps its data and the name of the
+replica that it is of.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from typing import Any
+
+from ..app.disk_acts import cordoned_disk
+from ..app.manifests import volume_name
+from ..app.phase import AVAILABLE
+from ..app.replace_plan import check_new
+from ..errors import BerthError, LockError
+from ..model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
+from . import states
+from .back import told_phase
+from .forward import lock_one, record_phase
+from .locks import holds_disk, unlock_disk
+from .owner import Owner
+from .step import CREATE, DONE, REMOVE, REPLACE, Ref, Step, Wait, Write
+from .view import Object, View, claim_name, disks_of, going
+
+#: Every part in order, and what it means.
+PARTS = {
+    "cordon": "the old disk is given to nobody anew",
+    "begin": "the berth is Replacing: it keeps its other disks, and nobody else carries it on",
+    "stop": "the replica's claim goes, and its pod stops; other replicas run on",
+    "unbind": "the volume over the old disk goes; what it pointed at is not touched",
+    "release": "the old disk's lock is given up; its data stays on it, in the replica's name",
+    "adopt": "the new disk is declared, found by its identity, blank and healthy",
+    "assign": "the new disk takes the old one's place in the berth",
+    "lock": "the new disk is locked for the berth",
+    "bind": "volume and claim are made over the new disk",
+    "run": "the replica's pod is Ready on the new disk; the app rebuilds or restores its data",
+}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """``old``: a LocalDisk's name. ``declared``: the LocalDisk of the new one. ``claim``: of the berth that holds or
+    held the old one; empty where there is none."""
+
+    claim: str
+    old: str
+    declared: Object
+
+    @property
+    def new(self) -> str:
+        """The new LocalDisk's name."""
+        return str(self.declared["metadata"]["name"])
+
+    def done(self, record: Object) -> bool:
+        """Whether the berth has the new disk."""
+        return self.new in [each["name"] for each in disks_of(record) if each["claim"] == self.claim]
+
+
+def replace(view: View, record: Object, exchange: Exchange) -> Step:
+    """-> Replacing."""
+    entries = {each["claim"]: each["name"] for each in disks_of(record)}
+    if entries.get(exchange.claim) != exchange.old:
+        has = entries.get(exchange.claim, "no disk")
+        text = f"its claim {exchange.claim} has {has}, not LocalDisk {exchange.old}: somebody else has exchanged it"
+        return Wait("OtherDisk", text, True)
+    told = {"claim": exchange.claim, "from": exchange.old, "to": exchange.new}
+    begin = record_phase(record, states.REPLACING, replacing=told)._replace(part="begin")
+    return _cordon(view, exchange) or begin
+
+
+def relock(view: View, record: Object, owner: Owner) -> Step:
+    """Replacing -> Reserved."""
+    told = (record.get("status") or {}).get("replacing") or {}
+    asked = view.exchange
+    if asked is None:
+        what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')}"
+        return Wait("Replacing", f"{what}: run disk_replace again to finish it")
+    if told and (told.get("claim"), told.get("from"), told.get("to")) != (asked.claim, asked.old, asked.new):
+        what = f"LocalDisk {told.get('from')} (claim {told.get('claim')}) is being exchanged for {told.get('to')}"
+        return Wait("OtherExchange", f"{what}: finish that first; nothing was changed", True)
+    away = _cordon(view, asked) or _stop(view, record, asked) or _unbind(view, record, asked)
+    return away or _unlock(view, record, asked) or _onto(view, record, owner, asked)
+
+
+def without_berth(view: View, exchange: Exchange) -> Step:
+    """A disk that is nobody's, or whose replica is not there: the new one is made ready to be taken."""
+    return _cordon(view, exchange) or _adopt(view, exchange, None) or DONE
+
+
+def remaining(view: View) -> list[str]:
+    """The parts that are left, in order: what next_step would say if every write succeeded and every wait ended."""
+    from .next_step import next_step  # it asks this module: the two are one decision
+
+    parts: list[str] = []
+    for _number in range(100):
+        step = next_step(view)
+        if step == DONE:
+            return parts
+        part = part_of(step)
+        if isinstance(step, Wait) and step.on is None and part != "run":
+            return parts  # a person is asked first
+        if part not in parts:
+            parts.append(part)
+        if part == "run":
+            return parts
+        view = _supposed(view, step)
+    raise AssertionError(f"an exchange of disks does not come to its end: {parts}")
+
+
+def part_of(step: Step) -> str:
+    """Which of PARTS a step of this berth belongs to."""
+    if isinstance(step, Wait) and step.reason in ("Workload", "Pod"):
+        return "run"
+    if isinstance(step, Write) and step.resource == BERTH:
+        status = step.body.get("status") or {}
+        if status.get("phase") in (states.CREATED, states.RUNNING) and not step.part:
+            return "run"
+    return getattr(step, "part", "") or "bind"
+
+
+def why_not_adopted(new: Object | None) -> str:
+    """What is still missing, for who waits."""
+    if new is None:
+        return "it is not declared yet"
+    status = new.get("status") or {}
+    if not status.get("phase"):
+        return "the agent of its node has not looked for it yet"
+    told = [each for each in status.get("conditions") or () if each.get("status") == "False"]
+    why = "; ".join(f"{each['type']}: {each['reason']} {each.get('message', '')}".rstrip() for each in told)
+    return f"it is {status['phase']}{': ' + why if why else ''}"
+
+
+def _cordon(view: View, exchange: Exchange) -> Step | None:
+    old = view.disks.get(exchange.old)
+    if old is None or old["spec"].get("unschedulable"):
+        return None
+    return Write(REPLACE, LOCAL_DISK, cordoned_disk(old, True), f"LocalDisk {exchange.old} is cordoned", "cordon")
+
+
+def _stop(view: View, record: Object, exchange: Exchange) -> Step | None:
+    """The claim goes first: while it is going, no new pod is made, and it goes when the pod has stopped."""
+    meta = record["metadata"]
+    claim = view.claims.get(claim_name(record, exchange.claim))
+    before = volume_name(exchange.old, meta["uid"])
+    if claim is None or not (going(claim) or claim["spec"].get("volumeName") == before):
+        return None
+    if not going(claim):
+        return Write(REMOVE, PVC, dict(claim), "the claim over the old disk goes", "stop")
+    pod = view.pods.get(meta["name"])
+    if pod is not None and not going(pod):
+        return Write(REMOVE, POD, dict(pod), "the pod on the old disk stops", "stop")
+    ref = Ref(PVC, claim["metadata"]["name"], meta["namespace"])
+    text = f"pod {meta['namespace']}/{meta['name']} to stop and its claim {ref.name} to go"
+    return Wait("PodGoing", text, on=ref, part="stop")
+
+
+def _unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
+    name = volume_name(exchange.old, record["metadata"]["uid"])
+    volume = view.volumes.get(name)
+    if volume is None:
+        return None
+    if not going(volume):
+        return Write(REMOVE, PV, dict(volume), "the volume over the old disk goes", "unbind")
+    return Wait("VolumeGoing", f"volume {name} to go", on=Ref(PV, name), part="unbind")
+
+
+def _unlock(view: View, record: Object, exchange: Exchange) -> Step | None:
+    old = view.disks.get(exchange.old)
+    if old is None:
+        return None
+    unlocked = unlock_disk(old, record["metadata"]["uid"], keep_data=True)
+    if unlocked is not None:
+        text = f"LocalDisk {exchange.old} is given up; its data is kept"
+        return Write(REPLACE, LOCAL_DISK, unlocked, text, "release")
+    told = None if old["spec"].get("claimRef") else told_phase(old)
+    return told._replace(part="release") if told is not None else None
+
+
+def _onto(view: View, record: Object, owner: Owner, exchange: Exchange) -> Step:
+    """The new disk takes the old one's place; every lock that the berth is to have is looked at once more."""
+    adopted = _adopt(view, exchange, record)
+    if adopted is not None:
+        return adopted
+    if not exchange.done(record):
+        return _assign(record, exchange)
+    for entry in disks_of(record):
+        try:
+            lock = lock_one(view, record, owner, entry)
+        except LockError as exc:
+            return Wait("LockLost", f"{exc.message}: find out who took it, and run the task again", True, part="lock")
+        if lock is not None:
+            return lock._replace(part="lock")
+    return record_phase(record, states.RESERVED)._replace(part="bind")
+
+
+def _adopt(view: View, exchange: Exchange, record: Object | None) -> Step | None:
+    new = view.disks.get(exchange.new)
+    if new is None:
+        return Write(CREATE, LOCAL_DISK, dict(exchange.declared), f"LocalDisk {exchange.new} is declared", "adopt")
+    held = bool(new["spec"].get("claimRef")) if record is None else holds_disk(new, record["metadata"]["uid"])
+    if held:
+        return None
+    try:
+        check_new(exchange.declared, new)
+    except BerthError as exc:
+        return Wait("NotTheDisk", exc.message, True, part="adopt")
+    if (new.get("status") or {}).get("phase") == AVAILABLE:
+        return None
+    node = exchange.declared["spec"]["nodeName"]
+    text = f"the new disk, LocalDisk {exchange.new}: {why_not_adopted(new)}. Put it into node {node}"
+    return Wait("NotAdopted", text, on=Ref(LOCAL_DISK, exchange.new), part="adopt")
+
+
+def _assign(record: Object, exchange: Exchange) -> Step:
+    body = copy.deepcopy(dict(record))
+    body["spec"]["disks"] = [
+        {**each, "name": exchange.new} if each["claim"] == exchange.claim else each for each in disks_of(record)
+    ]
+    return Write(REPLACE, BERTH, body, f"LocalDisk {exchange.new} takes the place of {exchange.old}", "assign")
+
+
+def _supposed(view: View, step: Step) -> View:
+    """The view after a step that went well."""
+    if isinstance(step, Wait) and step.on is not None:
+        if step.reason != "NotAdopted":
+            return view.lacking(step.on.resource, step.on.name)
+        new: dict[str, Any] = copy.deepcopy(dict(view.disks[step.on.name]))
+        new["status"] = {**(new.get("status") or {}), "phase": AVAILABLE}
+        return view.having(LOCAL_DISK, new)
+    if isinstance(step, Write):
+        if step.do == REMOVE:
+            return view.lacking(step.resource, step.ref.name)
+        return view.having(step.resource, step.body)
+    return changed(view, exchange=None)

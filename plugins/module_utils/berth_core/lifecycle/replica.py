@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One replica of a stateful app, as the owner of a berth: its claims are made for it, and its pod after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..app import manifests
+from ..app.compare import differences
+from ..app.device_claim import DRIVER
+from ..app.wanted import AppWanted
+from ..model.resources import BERTH, PV
+from . import states
+from .forward import differs, record_phase
+from .locks import Holder
+from .step import CREATE, DONE, Choose, Step, Wait, Write
+from .view import Object, View, devices_of, recorded
+
+if TYPE_CHECKING:
+    from ..app.choose import Choice
+
+
+@dataclass(frozen=True)
+class ReplicaOwner:
+    """``chosen``: its node, disks and devices. ``refused``: why its choice cannot stand beside those of others.
+
+    ``alone``: its Reserved need not wait for other replicas. ``told``: its workload has been told of it.
+    ``ready``: its pod is Ready.
+    """
+
+    app: AppWanted
+    ordinal: int
+    chosen: Choice | None = None
+    refused: str = ""
+    alone: bool = True
+    told: bool = False
+    ready: bool = False
+
+    def begin(self) -> Step:
+        """Absent -> Selected."""
+        chosen = self.chosen
+        if chosen is None:
+            return Choose()
+        body = manifests.berth(self.app, self.ordinal, chosen.node, chosen.disks, chosen.devices)
+        return Write(CREATE, BERTH, body, f"node {chosen.node} is chosen")
+
+    def withdrawn(self, view: View, record: Object) -> str:
+        return self.refused
+
+    def unusable(self, claim: str, disk: Object) -> str:
+        return ""  # the choice looked at the disk, and the lock's own rules refuse what came since
+
+    def waits_for_others(self) -> bool:
+        return not self.alone
+
+    def holder(self, record: Object, claim: str) -> Holder:
+        return manifests.holder(self.app, record, claim)
+
+    def volume(self, record: Object, claim: str, disk: Object, hostname: str) -> dict[str, Any] | Wait:
+        return manifests.volume(self.app, record, claim, disk, hostname)
+
+    def check_volume(self, record: Object, claim: str, disk: Object, volume: Object) -> Wait | None:
+        """One that names this berth is ours, whichever release made it."""
+        body = manifests.volume(self.app, record, claim, disk, "")
+        body["spec"].pop("nodeAffinity")
+        ours = not differences({"metadata": {"annotations": body["metadata"]["annotations"]}}, volume)
+        return None if ours else differs(PV, volume, differences(body, volume))
+
+    def claim(self, record: Object, claim: str, disk: Object) -> dict[str, Any] | None:
+        return manifests.claim(self.app, record, claim, disk)
+
+    def device_claims(self, view: View, record: Object) -> list[dict[str, Any] | Wait]:
+        """One for each device claim that is handed to containers, over the berth's own locked devices."""
+        found: list[dict[str, Any] | Wait] = []
+        for wanted in self.app.handed:
+            entries = [each for each in devices_of(record) if each["claim"] == wanted.name]
+            unpublished = [each["name"] for each in entries if not _published(view.devices.get(each["name"]))]
+            if unpublished and self.app.claim_name(wanted.name, self.ordinal) not in view.device_claims:
+                found.append(_cannot_be_handed(unpublished[0], record))
+            else:
+                devices = [(view.devices[each["name"]], each["shares"]) for each in entries]
+                found.append(manifests.device_claim(self.app, record, wanted.name, devices))
+        return found
+
+    def arrived(self, view: View, record: Object) -> Step:
+        phase, pod = recorded(record), self.app.berth_name(self.ordinal)
+        if not states.reached(phase, states.BOUND):
+            return record_phase(record, states.BOUND, replacing=None)
+        if not self.told:
+            return Wait("Workload", "its claims are there; the workload is next")
+        if not states.reached(phase, states.CREATED):
+            return record_phase(record, states.CREATED, podName=pod)
+        if not self.ready:
+            return Wait("Pod", f"waits for pod {pod} to be Ready")
+        return DONE if phase == states.RUNNING else record_phase(record, states.RUNNING, podName=pod)
+
+
+def _published(device: Object | None) -> bool:
+    """Whether the device's agent can hand it over."""
+    return (((device or {}).get("status") or {}).get("observed") or {}).get("driver") == DRIVER
+
+
+def _cannot_be_handed(name: str, record: Object) -> Wait:
+    text = (
+        f"LocalDevice {name} is locked, but the agent of node {record['spec']['nodeName']} does not publish it to the "
+        f"kubelet (status.observed.driver is not {DRIVER}; see its condition Published): no container can get it; "
+        "start the agent there, or take the device out of resources.claims of the template"
+    )
+    return Wait("NotPublished", text, True)

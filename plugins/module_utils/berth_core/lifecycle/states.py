@@ -1,0 +1,211 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of a berth, as data: its phases, and the writes of each step in their order.
+
+next_step.py decides by this table, the crash tests cut a process at each of its writes, and the diagram in the docs is
+made from it. Each write is idempotent, so a run that dies after any of them is continued by the next run, and two runs
+of one app help each other instead of fighting.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SELECTED = "Selected"
+RESERVED = "Reserved"
+BOUND = "Bound"
+CREATED = "Created"
+RUNNING = "Running"
+#: The way forward, in order.
+PHASES = (SELECTED, RESERVED, BOUND, CREATED, RUNNING)
+#: One of its disks is being exchanged for another; it keeps its locks, and only who exchanges the disk carries it on.
+REPLACING = "Replacing"
+#: It is being given up: from here no berth comes back.
+RELEASING = "Releasing"
+RECORDED = (*PHASES, REPLACING, RELEASING)
+#: the berth does not exist
+ABSENT = "Absent"
+
+#: What the end of a berth means for the data on its disks: decided once, with the phase Releasing, and recorded.
+RETAIN = "Retain"
+WIPE = "Wipe"
+NOTHING = "Nothing"
+OUTCOMES = (RETAIN, WIPE, NOTHING)
+
+
+class Effect(NamedTuple):
+    """One request that changes the cluster. ``each``: once for every such thing of the berth (disk, device, claim)
+    or of the app."""
+
+    verb: str
+    what: str
+    each: str
+
+
+class Transition(NamedTuple):
+    name: str
+    source: str
+    target: str
+    writes: tuple[Effect, ...]
+    meaning: str
+
+
+FORWARD = (
+    Transition(
+        "select",
+        ABSENT,
+        SELECTED,
+        (Effect("create", "Berth", "berth"),),
+        "node, disks and devices are chosen and written down; the berth's uid now exists for the locks to carry",
+    ),
+    Transition(
+        "reserve",
+        SELECTED,
+        RESERVED,
+        (
+            Effect("lock", "LocalDisk", "disk"),
+            Effect("lock", "LocalDevice", "device"),
+            Effect("record", "LocalDisk status", "disk"),
+            Effect("record", "Berth status", "berth"),
+        ),
+        "every lock is taken by compare-and-swap; losing one gives the berth up and chooses again. Reserved is "
+        "recorded when all replicas of the run have their locks: from then on a disk may carry data",
+    ),
+    Transition(
+        "prebind",
+        RESERVED,
+        BOUND,
+        (
+            Effect("create", "PersistentVolume", "disk"),
+            Effect("create", "PersistentVolumeClaim", "disk"),
+            Effect("create", "ResourceClaim", "device"),
+            Effect("record", "Berth status", "berth"),
+        ),
+        "the claims are tied to the locked disks, so that any scheduler brings the pod to them",
+    ),
+    Transition(
+        "create",
+        BOUND,
+        CREATED,
+        (
+            Effect("apply", "Service", "app"),
+            Effect("apply", "workload", "app"),
+            Effect("record", "Berth status", "berth"),
+        ),
+        "the StatefulSet (once, for all its ordinals) or the pod is created",
+    ),
+    Transition(
+        "run",
+        CREATED,
+        RUNNING,
+        (Effect("record", "Berth status", "berth"),),
+        "the pod is Ready; recorded by whoever waited for it",
+    ),
+)
+
+#: One disk of a berth for another one of its node. Until the last write the berth keeps all its other locks.
+REPLACEMENT = (
+    Transition(
+        "replace",
+        RESERVED,
+        REPLACING,
+        (Effect("cordon", "LocalDisk", "old disk"), Effect("record", "Berth status", "berth")),
+        "the old disk is given to nobody anew, and the berth says which disk is exchanged for which",
+    ),
+    Transition(
+        "relock",
+        REPLACING,
+        RESERVED,
+        (
+            Effect("delete", "PersistentVolumeClaim", "old disk"),
+            Effect("delete", "Pod", "berth"),
+            Effect("delete", "PersistentVolume", "old disk"),
+            Effect("unlock", "LocalDisk", "old disk"),
+            Effect("create", "LocalDisk", "new disk"),
+            Effect("assign", "Berth", "berth"),
+            Effect("lock", "LocalDisk", "new disk"),
+            Effect("record", "Berth status", "berth"),
+        ),
+        "the pod stops, the old disk keeps its data in the replica's name, and the new one takes its place",
+    ),
+)
+
+#: No phase but Releasing is recorded on the way back, and the berth itself goes last.
+BACKWARD = (
+    Transition(
+        "stop",
+        CREATED,
+        BOUND,
+        (Effect("scale or delete", "workload", "app"),),
+        "the pod is asked to go, and is waited for: a lock is never given up under a living pod",
+    ),
+    Transition(
+        "release",
+        BOUND,
+        RELEASING,
+        (Effect("record", "Berth status", "berth"),),
+        "the berth says that it goes, and what becomes of the data: nobody carries it forward any more",
+    ),
+    Transition(
+        "forget",
+        RELEASING,
+        ABSENT,
+        (
+            Effect("delete", "PersistentVolumeClaim", "disk"),
+            Effect("delete", "ResourceClaim", "device"),
+            Effect("delete", "PersistentVolume", "disk"),
+            Effect("unlock", "LocalDevice", "device"),
+            Effect("unlock", "LocalDisk", "disk"),
+            Effect("record", "LocalDisk status", "disk"),
+            Effect("delete", "Berth", "berth"),
+        ),
+        "claims and volumes go, then the locks, in reverse order; a disk that may carry data stays retained for this "
+        "ordinal. The record goes last: a lock without a berth is proof of a stale lock",
+    ),
+)
+
+
+def reached(phase: str, goal: str) -> bool:
+    """Whether a berth in ``phase`` has passed ``goal``. One whose disk is exchanged is as far as Reserved; one that is
+    given up has passed nothing."""
+    phase = RESERVED if phase == REPLACING else phase
+    return phase in PHASES and PHASES.index(phase) >= PHASES.index(goal)
+
+
+def later(one: str, other: str) -> str:
+    """The further of two phases; anything unknown counts as the very beginning."""
+    return one if reached(one, other) else other
+
+
+def may_follow(phase: str, following: str) -> bool:
+    """Whether a berth in ``phase`` may be recorded as ``following``: never back, and never out of Releasing."""
+    if phase == RELEASING or following == RELEASING:
+        return phase != RELEASING
+    if following == REPLACING:
+        return reached(phase, RESERVED) and phase != REPLACING
+    if phase == REPLACING:
+        return following == RESERVED
+    return following != phase and reached(following, phase or SELECTED)
+
+
+def forward_from(phase: str) -> tuple[Transition, ...]:
+    """What is still to do for a berth in ``phase``, in order."""
+    start = (
+        next(index for index, step in enumerate(FORWARD) if step.source == phase) if phase != RUNNING else len(FORWARD)
+    )
+    return FORWARD[start:]
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for the documentation."""
+    lines = ["stateDiagram-v2", f"    [*] --> {SELECTED}: {FORWARD[0].name}"]
+    lines += [f"    {step.source} --> {step.target}: {step.name}" for step in FORWARD[1:]]
+    starts = [phase for phase in PHASES if reached(phase, RESERVED)]
+    lines += [f"    {phase} --> {REPLACING}: {REPLACEMENT[0].name}" for phase in starts]
+    lines.append(f"    {REPLACING} --> {RESERVED}: {REPLACEMENT[1].name}")
+    stop, release, forget = BACKWARD
+    lines += [f"    {phase} --> {BOUND}: {stop.name}" for phase in (RUNNING, CREATED)]
+    lines += [f"    {phase} --> {RELEASING}: {release.name}" for phase in (SELECTED, RESERVED, BOUND, REPLACING)]
+    lines.append(f"    {RELEASING} --> [*]: {forget.name}")
+    return "\n".join(lines) + "\n"

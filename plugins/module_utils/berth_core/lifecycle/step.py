@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a berth needs next: a write, a choice, or a wait. Drivers carry it out and ask again; they decide nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Union
+
+from ..model.resources import Resource
+
+CREATE, REPLACE, STATUS, PATCH, REMOVE = "create", "replace", "status", "patch", "delete"
+
+
+class Ref(NamedTuple):
+    """One object of the API server."""
+
+    resource: Resource
+    name: str
+    namespace: str | None = None
+
+
+class Write(NamedTuple):
+    """One request. ``body`` of a delete is the object that is meant: its uid is the precondition.
+
+    ``status``, ``replace`` and ``patch`` are compare-and-swaps on the body's resourceVersion; a patch is a merge patch.
+    ``why`` is for people; ``part`` is the step of an exchange of disks (replacing.STEPS) that the write belongs to.
+    """
+
+    do: str
+    resource: Resource
+    body: dict[str, Any]
+    why: str
+    part: str = ""
+
+    @property
+    def ref(self) -> Ref:
+        """The object that is written."""
+        meta = self.body["metadata"]
+        return Ref(self.resource, meta["name"], meta.get("namespace"))
+
+
+class Choose(NamedTuple):
+    """Node and disks have to be chosen; ask again with the choice in the view. ``why`` the last choice was lost."""
+
+    why: str = ""
+
+
+class Wait(NamedTuple):
+    """Nothing to write until something changes; without a reason, all is done. ``warn``: a person may have to act.
+
+    ``on``: the object that will change by itself, so that it may be waited for.
+    """
+
+    reason: str = ""
+    message: str = ""
+    warn: bool = False
+    on: Ref | None = None
+    part: str = ""
+
+
+DONE = Wait()
+Step = Union[Write, Choose, Wait]

@@ -1,0 +1,134 @@
+"""Carries out what berth_core.lifecycle.next_step says of a claim's berth: one write, and the look after a refusal.
+
+Controller and scheduler use me, each with its own caches. I decide nothing: what is refused is read anew, and next_step
+is asked again. So a stale cache costs a conflict, never a wrong write.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from berth_core.app import claims
+from berth_core.app.manifests import volume_name
+from berth_core.errors import ConflictError, NotFoundError
+from berth_core.lifecycle.back import left_locks
+from berth_core.lifecycle.claim import ClaimOwner
+from berth_core.lifecycle.step import CREATE, REMOVE, STATUS, Ref, Write
+from berth_core.lifecycle.view import View, disks_of
+from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, Resource
+
+_log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+
+
+class Known(Protocol):
+    """The caches of a daemon, with what was answered to its own writes and questions beside them."""
+
+    def get(self, resource: Resource, name: str, namespace: str | None = None) -> Obj | None:
+        """The object as it is known now."""
+
+    def wrote(self, resource: Resource, answer: Obj) -> None:
+        """The answer to a write."""
+
+    def heard(self, resource: Resource, before: Obj | None, found: Obj | None) -> None:
+        """What is there now, asked for; ``before`` was known when it was asked."""
+
+
+class Driver:
+    """``api`` makes the requests."""
+
+    def __init__(self, api: Any, known: Known) -> None:
+        self._api, self._known = api, known
+
+    async def write(self, view: View, step: Write) -> bool:
+        """Carry one write out. False: somebody was faster, and everything that the steps look at was read anew."""
+        try:
+            await self._send(step)
+        except (ConflictError, NotFoundError) as exc:
+            _log.debug("claim %s: %s; reading anew", view.key, exc.message)
+            await self.read_anew(view, step)
+            await self._free_left_locks(view)
+            return False
+        return True
+
+    async def read_anew(self, view: View, step: Write | None = None) -> None:
+        """The Berth, its disks and volumes, and the claim, as they are now. ``step``: what it writes, too."""
+        record_ref = _record_ref(view, step)
+        record = await self.look(record_ref) if record_ref is not None else None
+        names = {each["name"] for each in disks_of(record)} if record is not None else set()
+        if step is not None and step.resource == LOCAL_DISK:
+            names.add(step.ref.name)
+        for name in sorted(names):
+            await self.look(Ref(LOCAL_DISK, name))
+            if record is not None:
+                await self.look(Ref(PV, volume_name(name, record["metadata"]["uid"])))
+        namespace, _slash, claim = view.key.partition("/")
+        if view.owner is not None:
+            await self.look(Ref(PVC, claim, namespace))
+
+    async def look(self, ref: Ref) -> Obj | None:
+        """The object as it is now."""
+        # Only what was there before the question is gone for certain: the watch may have told of a new one since.
+        before = self._known.get(*ref)
+        found: Obj | None = await self._api.find(*ref)
+        self._known.heard(ref.resource, before, found)
+        return found
+
+    async def _send(self, step: Write) -> None:
+        api, ref = self._api, step.ref
+        if step.do == REMOVE:
+            meta = step.body["metadata"]
+            await api.delete(*ref, uid=meta["uid"], version=meta["resourceVersion"])
+            await self.look(ref)
+        elif step.do == CREATE:
+            self._known.wrote(step.resource, await api.create(step.resource, step.body))
+        else:
+            subresource = "status" if step.do == STATUS else None
+            self._known.wrote(step.resource, await api.replace(step.resource, step.body, subresource=subresource))
+
+    async def _free_left_locks(self, view: View) -> None:
+        """Give up the locks of a Berth that went while they were taken. A volume says: it was Reserved after all."""
+        record = view.berth
+        if record is None:
+            return
+        meta: Mapping[str, Any] = record["metadata"]
+        now = self._known.get(BERTH, meta["name"], meta["namespace"])
+        for step in left_locks(view, record, now):
+            if await self._api.find(PV, volume_name(step.ref.name, meta["uid"])) is not None:
+                continue
+            try:
+                self._known.wrote(step.resource, await self._api.replace(step.resource, step.body))
+            except (ConflictError, NotFoundError):
+                continue  # somebody has touched it since: what is left over then is the orphan watch's
+            _log.info("claim %s: %s", view.key, step.why)
+
+
+def _record_ref(view: View, step: Write | None) -> Ref | None:
+    """The claim's Berth: the one in the view, or the one that is to be made."""
+    if view.berth is not None:
+        return Ref(BERTH, view.berth["metadata"]["name"], view.berth["metadata"]["namespace"])
+    if isinstance(view.owner, ClaimOwner):
+        claim = view.owner.asked.claim
+        return Ref(BERTH, claims.berth_name(claim.uid), claim.namespace)
+    return step.ref if step is not None and step.resource == BERTH else None
+
+
+def view_of_claim(known: Known, view: View) -> View:
+    """``view`` with the disk and the volume that its Berth names, as they are known."""
+    record = view.berth
+    if record is None:
+        return view
+    for each in disks_of(record):
+        disk = known.get(LOCAL_DISK, each["name"])
+        volume = known.get(PV, volume_name(each["name"], record["metadata"]["uid"]))
+        view = view if disk is None else view.having(LOCAL_DISK, disk)
+        view = view if volume is None else view.having(PV, volume)
+    return view
+
+
+def claim_berth(known: Known, namespace: str, uid: str) -> Obj | None:
+    """The Berth of the claim with that uid."""
+    return known.get(BERTH, claims.berth_name(uid), namespace)
