@@ -66,6 +66,12 @@ block_devices:
     model: {description: Model., type: str, sample: Samsung SSD 870}
     vendor: {description: Vendor., type: str, sample: ATA}
     transport: {description: How it is attached., type: str, sample: ata}
+    kernel:
+      description: >-
+        What the kernel itself says of the disk; compared again when it is open. C(diskseq) counts disks and media since
+        the boot.
+      type: dict
+      sample: {wwid: naa.5002538e00000001, serial: S5H9NS0N986704, diskseq: 12}
     size: {description: Bytes., type: int, sample: 480103981056}
     rotational: {description: Whether it is a spinning disk., type: bool}
     removable: {description: Whether its medium can be taken out., type: bool}

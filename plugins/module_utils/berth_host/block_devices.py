@@ -14,9 +14,10 @@ import os
 import re
 from typing import Any
 
+from .kernel_words import Words, read_words
 from .machine import Machine
 from .mounts import Mount, mount_points, read_mounts, read_swaps, system_devices
-from .probes import FILESYSTEM_FACTS, Signature, read_lsblk, read_signature, read_udev
+from .probes import FILESYSTEM_FACTS, Signature, Udev, read_lsblk, read_signature, read_udev
 from .refusals import refusals
 
 SECTOR = 512
@@ -64,7 +65,8 @@ class Survey:
     def _record(self, name: str, folder: str, parent: str) -> Record:
         machine = self.machine
         number = machine.read(f"{folder}/dev")
-        udev = read_udev(machine, number)
+        words = Words("", "", frozenset()) if parent else read_words(machine, folder)
+        udev, lsblk = self._of_this_disk(name, number, words)
         path = "/dev/" + name.replace("!", "/")
         record: Record = {
             "name": name,
@@ -88,8 +90,9 @@ class Survey:
             "is_system": number in self.system,
         }
         record["partitions"].sort(key=_natural)
-        record.update(self._identity(name, folder, parent, udev.facts))
-        signature = self._signature(path, udev.facts, self.lsblk.get(name, {}))
+        record["kernel"] = words.facts(0 if parent else machine.number(f"{folder}/diskseq"))
+        record.update(self._identity(folder, parent, words, udev.facts, lsblk))
+        signature = self._signature(path, udev.facts, lsblk)
         record.update({key: signature.facts.get(key, "") for key in FILESYSTEM_FACTS})
         record["health"], record["problem"] = self._health(parent or name, signature, record["size"])
         return record
@@ -103,17 +106,20 @@ class Survey:
             return self.machine.read(f"{folder}/md/level") or "md"
         return "loop" if name.startswith("loop") else "disk"
 
-    def _identity(self, name: str, folder: str, parent: str, udev: dict[str, str]) -> Record:
+    def _of_this_disk(self, name: str, number: str, words: Words) -> tuple[Udev, dict[str, str]]:
+        """What udev and lsblk, which repeats it, have on record; nothing where that is of another disk."""
+        udev = read_udev(self.machine, number)
+        if words.contradict(udev.facts):
+            return Udev({}, []), {}
+        return udev, self.lsblk.get(name, {})
+
+    def _identity(self, folder: str, parent: str, words: Words, udev: dict[str, str], lsblk: dict[str, str]) -> Record:
         """udev's words, then lsblk's, then the kernel's attributes. A partition's would be its disk's: left empty."""
         if parent:
             return {**dict.fromkeys(_IDENTITY, ""), "transport": udev.get("transport", "")}
-        read, lsblk = self.machine.read, self.lsblk.get(name, {})
-        kernel = {
-            "wwn": read(f"{folder}/device/wwid") or read(f"{folder}/wwid"),
-            "serial": read(f"{folder}/device/serial") or read(f"{folder}/serial"),
-            "model": read(f"{folder}/device/model"),
-            "vendor": read(f"{folder}/device/vendor"),
-        }
+        read = self.machine.read
+        kernel = {"wwn": words.wwid, "serial": words.serial}
+        kernel |= {"model": read(f"{folder}/device/model"), "vendor": read(f"{folder}/device/vendor")}
         return {key: udev.get(key) or lsblk.get(key) or " ".join(kernel.get(key, "").split()) for key in _IDENTITY}
 
     def _signature(self, path: str, udev: dict[str, str], lsblk: dict[str, str]) -> Signature:

@@ -21,6 +21,7 @@ from . import fstab, mkfs
 from .block_devices import Record, Survey
 from .core import (
     DATA_DIRECTORY,
+    DataError,
     FilesystemPlan,
     StateError,
     find_device,
@@ -29,6 +30,8 @@ from .core import (
 )
 from .machine import Machine
 from .mounts import read_mounts
+from .opened import check_opened
+from .probes import FILESYSTEM_FACTS, read_signature
 from .superblock import is_unfinished
 
 MOUNT_SECONDS = 120.0
@@ -86,19 +89,24 @@ def prepare(
 
 
 def look(machine: Machine, disk: Mapping[str, Any]) -> list[Record]:
-    """The block devices now; the disk's own with what its superblock says of an unfinished mkfs. Same errors."""
+    """The block devices now; of the disk's own, what it carries is read from itself. Same errors.
+
+    udev's database may tell of what was there before, and says nothing of an unfinished mkfs.
+    """
     devices = Survey(machine).records()
     device = find_device(disk, devices)
-    if not device["fstype"]:
+    if device["health"] == "Faulted" or not machine.is_running:
         return devices
-    seen = {**device, "unfinished": is_unfinished(machine, device["path"])}
+    signature = read_signature(machine, device["path"])
+    facts = {key: signature.facts.get(key, "") for key in FILESYSTEM_FACTS}
+    unfinished = bool(facts["fstype"]) and is_unfinished(machine, device["path"])
+    seen = {**device, **facts, "problem": signature.problem, "unfinished": unfinished}
     return [seen if each is device else each for each in devices]
 
 
 def _carry_out(machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, journal: Journal, boot: bool) -> None:
     with locked(plan.name, plan.device) as lock:
-        # Somebody may have been at work while we waited for the lock: what counts is what is there now.
-        plan = plan_prepared(disk, look(machine, disk), os.path.dirname(plan.point))
+        plan = _plan_again(machine, disk, plan, lock)
         old, new = _tables(machine, plan, boot)
         if plan.format:
             mkfs.check_blank(machine, plan)  # a refusal is no step: the journal does not say "making" at each new try
@@ -107,11 +115,38 @@ def _carry_out(machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, 
             journal("Formatted", plan)
         if plan.mount:
             journal("Mounting", plan)
+            _check_mountable(machine, plan, lock)
             _mount(machine, plan)
         if new != old:
             fstab.write(machine.path(fstab.FSTAB), new)
         make_data_directory(plan.point)
         journal("Mounted", plan)
+
+
+def _plan_again(machine: Machine, disk: Mapping[str, Any], before: FilesystemPlan, lock: int) -> FilesystemPlan:
+    """Somebody may have been at work while we waited for the lock: what counts is what is on the locked device now."""
+    plan = plan_prepared(disk, look(machine, disk), os.path.dirname(before.point))
+    if plan.device != before.device:
+        raise StateError(
+            f"LocalDisk {plan.name}: it was {before.device} and is {plan.device} now; nothing was done: try again",
+            disk=plan.name,
+        )
+    check_opened(machine, lock, plan)
+    return plan
+
+
+def _check_mountable(machine: Machine, plan: FilesystemPlan, lock: int) -> None:
+    """The locked device is still that disk, and carries the filesystem that belongs there. Raises DataError."""
+    check_opened(machine, lock, plan)
+    signature = read_signature(machine, plan.device)
+    found = str(signature.facts.get("fsuuid", "")).lower(), signature.facts.get("fstype", "")
+    if found != (plan.uuid, plan.fs_type):
+        carries = signature.problem or " ".join(reversed(found)).strip() or "nothing"
+        raise DataError(
+            f"LocalDisk {plan.name}: {plan.device} carries {carries}, expected {plan.fs_type} {plan.uuid}; it is not "
+            "mounted",
+            disk=plan.name,
+        )
 
 
 @contextmanager

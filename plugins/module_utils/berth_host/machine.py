@@ -55,6 +55,14 @@ class Machine:
         except OSError:
             return ""
 
+    def read_bytes(self, name: str, limit: int) -> bytes:
+        """The beginning of a file; empty where there is none or the kernel refuses."""
+        try:
+            with open(self.path(name), "rb") as file:
+                return file.read(limit)
+        except OSError:
+            return b""
+
     def read_whole(self, name: str) -> str:
         """The text of a file as it is; empty where there is none. What cannot be read is an error."""
         if not self.exists(name):

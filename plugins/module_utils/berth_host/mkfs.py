@@ -12,6 +12,7 @@ import os
 
 from .core import DataError, FilesystemPlan, StateError
 from .machine import Machine
+from .opened import check_opened
 from .openers import lasting_openers
 from .probes import read_signature
 from .superblock import is_unfinished
@@ -58,6 +59,7 @@ def check_blank(machine: Machine, plan: FilesystemPlan) -> None:
             f"LocalDisk {plan.name}: {plan.device} is used by somebody else ({exc.strerror}); nothing was made"
         ) from exc
     try:
+        check_opened(machine, handle, plan)
         signature = read_signature(machine, plan.device)
         if not _is_expected(machine, plan, signature.facts) or signature.problem:
             found = signature.problem or signature.facts or "nothing"

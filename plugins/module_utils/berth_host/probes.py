@@ -4,7 +4,7 @@
 """What udev, lsblk and blkid know about a block device. Readers only; blkid is asked where udev has nothing to say.
 
 Called by block_devices and disk_filesystem. udev's words win over lsblk's: lsblk repeats them, or guesses where udev is
-silent.
+silent. The kernel's win over both (kernel_words).
 """
 
 from __future__ import annotations

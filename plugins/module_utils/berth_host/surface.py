@@ -16,6 +16,8 @@ import struct
 from types import TracebackType
 
 from .core import DataError
+from .machine import Machine
+from .opened import Expected, check_opened
 
 #: One piece of work; a multiple of every sector size.
 PIECE = 16 << 20
@@ -26,15 +28,17 @@ _BLKZEROOUT = 0x127F
 class Surface:
     """Raises DataError when the device is not the one that is meant, or somebody has it."""
 
-    def __init__(self, device: str, number: str, size: int) -> None:
-        self.device, self.size = device, size
+    def __init__(self, machine: Machine, expected: Expected, size: int) -> None:
+        self.device, self.size = expected.device, size
         try:
-            self._held = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+            self._held = os.open(self.device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
         except OSError as exc:
-            raise DataError(f"{device} is used by somebody else ({exc.strerror}); it is not wiped") from exc
+            raise DataError(
+                f"LocalDisk {expected.name}: {self.device} is used by somebody else ({exc.strerror}); it is not wiped"
+            ) from exc
         try:
-            self._check(number)
-            self._direct = os.open(device, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+            self._check(machine, expected)
+            self._direct = os.open(self.device, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
         except BaseException:
             os.close(self._held)
             raise
@@ -50,14 +54,13 @@ class Surface:
         os.close(self._direct)
         os.close(self._held)
 
-    def _check(self, number: str) -> None:
+    def _check(self, machine: Machine, expected: Expected) -> None:
         """A kernel name may mean another disk since it was looked at."""
-        status = os.fstat(self._held)
-        is_now = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        check_opened(machine, self._held, expected)
         size = os.lseek(self._held, 0, os.SEEK_END)
-        if (is_now, size) != (number, self.size):
+        if size != self.size:
             raise DataError(
-                f"{self.device} is device {is_now} of {size} bytes, expected {number} of {self.size}; it is not wiped"
+                f"LocalDisk {expected.name}: {self.device} has {size} bytes, expected {self.size}; it is not wiped"
             )
 
     def write(self, offset: int, data: bytes) -> None:

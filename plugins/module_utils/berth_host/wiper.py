@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Destroys what is on one block device and reads back that it is gone. A process of its own, started by the node agent.
 
-It reads one line from its standard input, a JSON object {name, device, number, size, method, offset, fallback,
+It reads one line from its standard input, a JSON object {name, device, number, kernel, size, method, offset, fallback,
 finished, request}, and writes one line for each piece that is done: {"step", "offset", "method"}, at last {"done":
 true} or {"failed": why}. A disk that hangs hangs this process and nobody else. When its standard input closes, whoever
 asked is gone, and it stops after the piece at hand.
@@ -24,6 +24,7 @@ from typing import Any
 
 from .core import BerthError, DataError, StateError
 from .machine import Machine
+from .opened import Expected
 from .openers import lasting_openers
 from .probes import read_signature
 from .surface import PIECE, Surface, pattern
@@ -52,7 +53,8 @@ def main() -> int:
 
 def wipe(machine: Machine, order: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Does one piece for each value that is taken. Raises DataError, StateError, OSError; then nothing more is done."""
-    with Surface(order["device"], order["number"], order["size"]) as surface:
+    expected = Expected(*(order[key] for key in Expected._fields))
+    with Surface(machine, expected, order["size"]) as surface:
         _check_holders(machine, order)
         offset, method = int(order["offset"]), str(order["method"])
         if order["finished"]:

@@ -41,7 +41,7 @@ class Loop:
     def order(self, **values: Any) -> dict[str, Any]:
         return {
             "name": "d0", "device": self.device, "number": self.number, "size": SIZE, "method": "zero", "offset": 0,
-            "fallback": False, "finished": False, "request": "r1", **values,
+            "kernel": {}, "fallback": False, "finished": False, "request": "r1", **values,
         }  # fmt: skip
 
     def detach(self) -> None:
@@ -140,7 +140,12 @@ def test_data_that_came_after_the_wipe_had_begun_is_never_wiped(loop: Loop) -> N
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"size": SIZE + 512}, "expected"), ({"number": "8:0"}, "expected 8:0"), ({"device": "/dev/null"}, "is device")],
+    [
+        ({"size": SIZE + 512}, "expected"),
+        ({"kernel": {"diskseq": 1}}, "is another disk than the one that was looked at"),
+        ({"number": "8:0"}, "expected 8:0"),
+        ({"device": "/dev/null"}, "is device"),
+    ],
 )
 def test_another_device_is_refused(loop: Loop, change: dict[str, Any], words: str) -> None:
     before = loop.content()

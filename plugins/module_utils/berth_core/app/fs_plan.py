@@ -39,6 +39,8 @@ class FilesystemPlan(NamedTuple):
     path: str
     #: a half-made filesystem of ours is there, and is made once more
     again: bool = False
+    #: what the kernel says of the device, and must say of it still when it is open
+    kernel: Mapping[str, Any] = {}
 
 
 def plan_prepared(
@@ -89,6 +91,7 @@ def plan_prepared(
         mount=point not in device["mounts"],
         path=volume_path(disk, mount_root),
         again=again,
+        kernel=dict(device.get("kernel") or {}),
     )
 
 

@@ -40,6 +40,8 @@ class WipePlan(NamedTuple):
     data_uid: str = ""
     #: it came to an end on this host before: nothing is written, and the disk must be as it was left
     finished: bool = False
+    #: what the kernel says of the device, and must say of it still when it is open
+    kernel: Mapping[str, Any] = {}
 
 
 def request_of(disk: Object) -> Mapping[str, Any] | None:
@@ -135,6 +137,7 @@ def plan_wipe(disk: Object, devices: Sequence[Device], can_discard: bool, now: s
         fallback=asked == AUTO,
         start_time=str(begun.get("startTime") or now),
         data_uid=str((disk["spec"].get("retainedFor") or {}).get("dataUID") or ""),
+        kernel=dict(device.get("kernel") or {}),
     )
 
 
