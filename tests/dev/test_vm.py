@@ -68,7 +68,7 @@ def test_a_disk_is_pulled_out_and_comes_back_with_its_data(vm: Vm) -> None:
         device = by_name(vm, name)
         settle(vm)
         assert vm.run("dd", f"if=/dev/{device}", "bs=5", "count=1") == "kept\n"
-        vm.run("wipefs", "--all", f"/dev/{device}")
+        vm.run("blkdiscard", "--zeroout", "--force", f"/dev/{device}")
 
 
 @pytest.mark.parametrize("name", ["n1", "s0"])

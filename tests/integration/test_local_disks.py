@@ -324,7 +324,7 @@ def test_nothing_is_ever_formatted_by_mistake(ground: Ground) -> None:
 
     ground.patch(names["a"], claimRef=None)
     ground.patch(names["a"], claimRef=held("u1", "u1"))
-    ground.here(f"wipefs -qa {path['b']} {path['c']} {path['d']}")
+    ground.here(f"for disk in {path['b']} {path['c']} {path['d']}; do blkdiscard -fz $disk; done; udevadm settle")
     in_order, unchanged = ground.steps(("prepare", {}), ("prepare", {}))
     assert changes(in_order.ok())
     assert not changes(unchanged)
@@ -442,7 +442,7 @@ def test_every_difference_is_told_and_what_was_pulled_or_broken_comes_back(groun
         run = play_drift(ground, tmp_path, [{**declared[0], "storage_class": "slow"}, *declared[1:]])
         told = run.failed()["msg"]
     finally:
-        ground.here(f"umount /run/elsewhere; wipefs -qa {path}")
+        ground.here(f"umount /run/elsewhere; wipefs -qa {path}; blkdiscard -fz {path}")
     assert run.rc != 0
     for words in (
         f"missing: LocalDisk {names['b']}",

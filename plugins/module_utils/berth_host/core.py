@@ -9,11 +9,12 @@ Ansible bundles both under ``module_utils`` of the collection; the agent finds b
 from __future__ import annotations
 
 try:
-    from ..berth_core.app.fs_plan import MARK, FilesystemPlan, find_device, fstab_line, plan_prepared
+    from ..berth_core.app.fs_plan import DATA, MARK, FilesystemPlan, find_device, fstab_line, plan_prepared
     from ..berth_core.app.fsid import DATA_DIRECTORY, mount_point
     from ..berth_core.errors import BerthError, DataError, StateError
 except ImportError:
     from berth_core.app.fs_plan import (  # type: ignore[no-redef]
+        DATA,
         MARK,
         FilesystemPlan,
         find_device,
@@ -24,6 +25,7 @@ except ImportError:
     from berth_core.errors import BerthError, DataError, StateError  # type: ignore[no-redef]
 
 __all__ = [
+    "DATA",
     "DATA_DIRECTORY",
     "MARK",
     "BerthError",

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from . import fstab, mkfs
+from .begun import make_root, note_begun, note_ended, read_begun, sync_folder
 from .block_devices import Record, Survey
 from .core import (
     DATA_DIRECTORY,
@@ -38,9 +39,8 @@ MOUNT_SECONDS = 120.0
 #: How long somebody else (another run, a mkfs that outlived its run, udev) may keep the device's lock.
 _LOCK_SECONDS = 60.0
 #: Of a new data directory: the kubelet gives it to a pod's fsGroup, a pod without one writes as any user. What a pod
-#: makes of its mode and owner stays. The folder of all disks is open to root alone.
+#: makes of its mode and owner stays.
 _DATA_MODE = 0o777
-_ROOT_MODE = 0o700
 
 #: Called before and after each step that changes the disk, with the device locked: "Formatting", "Formatted",
 #: "Mounting", "Mounted". What it raises stops the work there.
@@ -68,7 +68,7 @@ def prepare(
 
     ``at_boot``: it comes back after a reboot by itself, through /etc/fstab; the node agent mounts again on its own.
     """
-    devices = look(machine, disk)
+    devices = look(machine, disk, mount_root)
     plan = plan_prepared(disk, devices, mount_root)
     device = find_device(disk, devices)
     if not plan.point:
@@ -88,10 +88,10 @@ def prepare(
     return Outcome(done, plan, before, after)
 
 
-def look(machine: Machine, disk: Mapping[str, Any]) -> list[Record]:
-    """The block devices now; of the disk's own, what it carries is read from itself. Same errors.
+def look(machine: Machine, disk: Mapping[str, Any], mount_root: str) -> list[Record]:
+    """The block devices now; of the disk's own, what it carries is read from itself, and what was begun there.
 
-    udev's database may tell of what was there before, and says nothing of an unfinished mkfs.
+    udev's database may tell of what was there before, and says nothing of an unfinished mkfs. Same errors.
     """
     devices = Survey(machine).records()
     device = find_device(disk, devices)
@@ -100,7 +100,8 @@ def look(machine: Machine, disk: Mapping[str, Any]) -> list[Record]:
     signature = read_signature(machine, device["path"])
     facts = {key: signature.facts.get(key, "") for key in FILESYSTEM_FACTS}
     unfinished = bool(facts["fstype"]) and is_unfinished(machine, device["path"])
-    seen = {**device, **facts, "problem": signature.problem, "unfinished": unfinished}
+    begun = read_begun(disk["metadata"]["name"], mount_root)
+    seen = {**device, **facts, "problem": signature.problem, "unfinished": unfinished, "begun": begun}
     return [seen if each is device else each for each in devices]
 
 
@@ -111,7 +112,9 @@ def _carry_out(machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, 
         if plan.format:
             mkfs.check_blank(machine, plan)  # a refusal is no step: the journal does not say "making" at each new try
             journal("Formatting", plan)
+            note_begun(plan)
             mkfs.make(machine, plan, lock)
+            note_ended(plan)
             journal("Formatted", plan)
         if plan.mount:
             journal("Mounting", plan)
@@ -125,7 +128,8 @@ def _carry_out(machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, 
 
 def _plan_again(machine: Machine, disk: Mapping[str, Any], before: FilesystemPlan, lock: int) -> FilesystemPlan:
     """Somebody may have been at work while we waited for the lock: what counts is what is on the locked device now."""
-    plan = plan_prepared(disk, look(machine, disk), os.path.dirname(before.point))
+    root = os.path.dirname(before.point)
+    plan = plan_prepared(disk, look(machine, disk, root), root)
     if plan.device != before.device:
         raise StateError(
             f"LocalDisk {plan.name}: it was {before.device} and is {plan.device} now; nothing was done: try again",
@@ -186,10 +190,7 @@ def _tables(machine: Machine, plan: FilesystemPlan, at_boot: bool) -> tuple[str,
 
 
 def _mount(machine: Machine, plan: FilesystemPlan) -> None:
-    root = os.path.dirname(plan.point)
-    if not os.path.isdir(root):
-        os.makedirs(root, mode=0o755, exist_ok=True)
-        os.chmod(root, _ROOT_MODE)
+    make_root(plan.point)
     os.makedirs(plan.point, mode=0o700, exist_ok=True)
     options = ["-o", ",".join(plan.options)] if plan.options else []
     # By the device that was looked at, under its lock: a UUID would be looked up again.
@@ -225,16 +226,7 @@ def make_data_directory(point: str) -> None:
     os.makedirs(new, exist_ok=True)
     os.chmod(new, _DATA_MODE)
     os.rename(new, folder)
-    _sync(point)
-
-
-def _sync(folder: str) -> None:
-    """What was renamed in a folder outlives a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(point)
 
 
 def _no_journal(step: str, plan: FilesystemPlan) -> None:

@@ -10,11 +10,15 @@ silent. The kernel's win over both (kernel_words).
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
 import json
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .core import DATA, StateError
 from .machine import Machine
 
 _ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
@@ -46,9 +50,10 @@ _BLKID = {"TYPE": "fstype", "UUID": "fsuuid", "LABEL": "label", "PTTYPE": "pttyp
 #: blkid's exit status: nothing recognised; several signatures that contradict each other.
 _NOTHING = 2
 _AMBIVALENT = 8
+#: What is looked at of a device without any signature, at both ends. A wipe leaves zeros there.
+END = 64 << 10
 #: The type of a device on which several signatures contradict each other.
 AMBIVALENT = "ambivalent"
-_BLOCK = 4096
 
 
 class Udev(NamedTuple):
@@ -104,7 +109,7 @@ def read_signature(machine: Machine, path: str) -> Signature:
     """What the device itself says (``blkid -p``: a few kilobytes are read, nothing is written, no cache is used)."""
     answer = machine.run(["blkid", "-p", "-o", "export", path])
     if answer.status == _NOTHING:  # also its answer for a device that cannot be read at all: so look ourselves
-        return _unreadable(machine, path)
+        return _without_signature(machine, path)
     if answer.status == _AMBIVALENT:
         return Signature({"fstype": AMBIVALENT})
     if answer.status != 0:
@@ -117,13 +122,35 @@ def read_signature(machine: Machine, path: str) -> Signature:
     return Signature(facts)
 
 
-def _unreadable(machine: Machine, path: str) -> Signature:
-    """A blank device, when its first block can be read; else why not."""
+def ends_digest(machine: Machine, path: str) -> str:
+    """What is at both ends of a device, in few signs: "blank", or a hash. Raises StateError."""
     try:
-        with open(machine.path(path), "rb", buffering=0) as file:
-            return Signature({}, "" if file.read(_BLOCK) else f"{path} gives no data")
+        ends = _read_ends(machine, path)
+    except OSError as exc:
+        raise StateError(f"{path} cannot be read: {exc.strerror}") from exc
+    return f"sha256:{hashlib.sha256(b''.join(ends)).hexdigest()[:32]}" if any(map(any, ends)) else "blank"
+
+
+def _read_ends(machine: Machine, path: str) -> list[bytes]:
+    with open(machine.path(path), "rb", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        return [_read(file, offset) for offset in (0, max(0, size - END))]
+
+
+def _without_signature(machine: Machine, path: str) -> Signature:
+    """A blank device, when both its ends are zeros; else data that blkid does not know, as that of a raw volume."""
+    try:
+        ends = _read_ends(machine, path)
     except OSError as exc:
         return Signature({}, f"{path} cannot be read: {exc.strerror}", exc.errno in (errno.EPERM, errno.EACCES))
+    if not ends[0]:
+        return Signature({}, f"{path} gives no data")
+    return Signature({"fstype": DATA} if any(map(any, ends)) else {})
+
+
+def _read(file: io.FileIO, offset: int) -> bytes:
+    file.seek(offset)
+    return file.read(END) or b""
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, str]:

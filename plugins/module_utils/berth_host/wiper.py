@@ -73,6 +73,8 @@ def wipe(machine: Machine, order: Mapping[str, Any]) -> Iterator[dict[str, Any]]
                 offset += length
                 yield {"step": "Overwriting", "offset": offset, "method": method}
         yield {"step": "Verifying", "offset": offset, "method": method}
+        if method == "random":
+            _zero_ends(surface, order)  # blank is what has zeros at both ends
         _verify_blank(machine, order, method)
 
 
@@ -96,7 +98,9 @@ def _check_holders(machine: Machine, order: Mapping[str, Any]) -> None:
 
 def _check_untouched(surface: Surface, order: Mapping[str, Any], offset: int) -> None:
     length = min(PIECE, offset)
-    if surface.read(0, length) != _expected(order, 0, length):
+    found, expected = surface.read(0, length), _expected(order, 0, length)
+    is_done = offset == surface.size and found == bytes(min(_END, length)) + expected[_END:]
+    if found != expected and not is_done:
         raise DataError(
             f"LocalDisk {order['name']}: {order['device']} was written to after its wipe had begun; nothing more is "
             "wiped. If that data may go too, take the request back and ask anew"
@@ -105,16 +109,13 @@ def _check_untouched(surface: Surface, order: Mapping[str, Any], offset: int) ->
 
 def _check_as_left(machine: Machine, surface: Surface, order: Mapping[str, Any]) -> None:
     """The end was recorded on this host, and not by the API server: nothing came to the disk since."""
-    # Random data is the same again by whole pieces alone; of the others only these ends are sure to be zeros.
-    length = min(PIECE if order["method"] == "random" else _END, surface.size)
-    last = (surface.size - 1) // PIECE * PIECE if order["method"] == "random" else surface.size - length
-    ends = {0: length, last: min(length, surface.size - last)}
+    length = min(_END, surface.size)
     signature = read_signature(machine, order["device"])
     is_blank = not signature.facts and not signature.problem
-    if not is_blank or any(surface.read(at, size) != _expected(order, at, size) for at, size in ends.items()):
+    if not is_blank or any(any(surface.read(offset, length)) for offset in (0, surface.size - length)):
         raise DataError(
             f"LocalDisk {order['name']}: wipe {order['request']} was carried out on this host before, and "
-            f"{order['device']} carries {signature.facts or 'other data'} now, which came later: nothing is wiped. Was "
+            f"{order['device']} carries {' '.join(signature.facts.values()) or 'other data'} now, which came later: nothing is wiped. Was "
             "the cluster's state restored from a backup? If that data may go, take the request back and ask with "
             "another requestID"
         )
@@ -125,6 +126,10 @@ def _remove_signatures(machine: Machine, surface: Surface, order: Mapping[str, A
     answer = machine.run(["wipefs", "--all", "--force", "--quiet", order["device"]], timeout=300.0)
     if answer.status != 0:
         raise StateError(f"LocalDisk {order['name']}: wipefs failed on {order['device']}: {answer.why()}")
+    _zero_ends(surface, order)
+
+
+def _zero_ends(surface: Surface, order: Mapping[str, Any]) -> None:
     length = min(_END, surface.size)
     for offset in sorted({0, surface.size - length}):
         surface.write(offset, bytes(length))

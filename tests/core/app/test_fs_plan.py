@@ -132,6 +132,17 @@ def test_format_means_blank_unused_held_new_and_that_very_disk(facts, lock):
         assert (found["fstype"] != "", found["fsuuid"]) == (True, OURS)
 
 
+def test_data_without_a_signature_is_formatted_where_mkfs_of_this_very_filesystem_had_begun():
+    raw = {"fstype": "data", "fsuuid": ""}
+    for facts in (raw, {**raw, "begun": "1111-22"}, {**raw, "begun": OURS, "mounts": [POINT]}):
+        with pytest.raises(DataError, match=r"data without a signature|is mounted"):
+            plan_prepared(local_disk(claimRef=held()), [device(**facts)])
+    plan = plan_prepared(local_disk(claimRef=held()), [device(**raw, begun=OURS)])
+    assert (plan.format, plan.begun) == (True, True)
+    with pytest.raises(DataError, match="hide the loss"):
+        plan_prepared(local_disk(claimRef=held("u2", "u1")), [device(**raw, begun=OURS)])
+
+
 def half_made(**facts):
     return device(fstype="xfs", fsuuid=OURS, unfinished=True, **facts)
 

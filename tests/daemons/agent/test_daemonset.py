@@ -76,4 +76,5 @@ def test_every_node_is_published_and_a_lock_is_carried_out(dev_cluster: Any) -> 
         for agent in agents:
             agent.forget()
         if point:
-            out(dev_cluster, HOST, f"wipefs -qa {dev_cluster.hosts.disks(HOST)[0]['device']}")
+            device = dev_cluster.hosts.disks(HOST)[0]["device"]
+            out(dev_cluster, HOST, f"wipefs -qa {device}; blkdiscard -fz {device}")

@@ -46,7 +46,7 @@ def test_what_belongs_to_somebody_is_not_touched(ground: Ground) -> None:
     assert "is mounted at /srv/theirs" in ground.wait_condition(mounted, "Wiped", "False", "Refused")
     assert ground.checksum(signed, opened, mounted) == before
 
-    ground.agent.here(f"kill {holder}; umount /srv/theirs; wipefs -aq {ground.device(signed)}")
+    ground.agent.here(f"kill {holder}; umount /srv/theirs; blkdiscard -fz {ground.device(signed)}")
     for name, lock in locks.items():  # nobody has to tell the agent that the way is free
         ground.wait_mounted(name, lock)
     disk = ground.wait(mounted, "wiped and cleared", lambda disk: "wipe" not in disk["spec"])

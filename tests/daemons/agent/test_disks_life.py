@@ -221,11 +221,14 @@ def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground)
     status = ground.object(mine)["status"]
     assert (status["lastWipe"]["requestID"], status["lastWipe"]["result"]) == (request, "Failed")
     assert "wipe" not in status
+    ground.wait_phase(mine, "Pending")  # what is left of it at the beginning is data of nobody knows whom
+    ground.ask_wipe(mine, "signatures")
+    ground.wait_phase(mine, "Available")
 
     lock = ground.lock(mine)
     ground.wait_mounted(mine, lock)
     ground.agent.stop()
-    ground.agent.here(f"umount {ground.point(mine)}; wipefs -aq {ground.device(mine)}")
+    ground.agent.here(f"umount {ground.point(mine)}; blkdiscard -fz {ground.device(mine)}")
     before = ground.checksum(mine)
     ground.agent.start(log="second")
     assert "for this very lock" in ground.wait_condition(mine, "Prepared", "False", "Refused")

@@ -253,4 +253,7 @@ class VmGround(Ground):
                         disks.pull(name)
                 disks.swap(one, other)
         self.heal()
-        self.agent.here("udevadm settle; for disk in /dev/sd? /dev/nvme?n?; do wipefs -aq $disk; done", check=False)
+        self.agent.here(
+            "udevadm settle; for disk in /dev/sd? /dev/nvme?n?; do wipefs -aq $disk; blkdiscard -fz $disk; done",
+            check=False,
+        )

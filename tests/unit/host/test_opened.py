@@ -121,6 +121,6 @@ def test_what_changed_while_the_journal_was_written_is_not_mounted(
         if step == "Mounting":
             subprocess.run(["wipefs", "--all", "--quiet", "--force", plan.device], check=True)
 
-    with pytest.raises(DataError, match="carries nothing, expected ext4"):
+    with pytest.raises(DataError, match="carries data, expected ext4"):
         filesystems.prepare(Machine(), disk, str(tmp_path), False, journal, at_boot=False)
     assert not os.path.ismount(tmp_path / disk["metadata"]["name"])

@@ -22,6 +22,13 @@ from .identity import Device, describe, describe_all, from_spec, match
 #: In /etc/fstab: which line is ours. mount(8) and systemd ignore options that begin with x-.
 MARK = "x-berth.localdisk="
 FS_TYPES = ("ext4", "xfs")
+#: The "filesystem" of a device that carries no signature, and is not blank.
+DATA = "data"
+
+
+_GIVE_UP = (
+    "if nobody needs what is on it, give its berth up and ask for a wipe of the LocalDisk, or zero both ends by hand"
+)
 
 
 class FilesystemPlan(NamedTuple):
@@ -39,6 +46,8 @@ class FilesystemPlan(NamedTuple):
     path: str
     #: a half-made filesystem of ours is there, and is made once more
     again: bool = False
+    #: mkfs had begun here, and left what no signature tells
+    begun: bool = False
     #: what the kernel says of the device, and must say of it still when it is open
     kernel: Mapping[str, Any] = {}
 
@@ -74,7 +83,7 @@ def plan_prepared(
             volume_path(seen, mount_root),
         )
     uuid = filesystem_uuid(lock["dataUID"], name)
-    again = is_unfinished(device, uuid)
+    again, begun = is_unfinished(device, uuid), has_begun(device, uuid)
     blank = again or _check_content(name, device, uuid, lock, was_formatted(disk, uuid))
     fs_type = str(spec.get("fsType") or DEFAULT_FS_TYPE) if blank else str(device["fstype"])
     options = tuple(str(option) for option in spec.get("mountOptions") or ())
@@ -91,6 +100,7 @@ def plan_prepared(
         mount=point not in device["mounts"],
         path=volume_path(disk, mount_root),
         again=again,
+        begun=begun,
         kernel=dict(device.get("kernel") or {}),
     )
 
@@ -103,6 +113,14 @@ def is_unfinished(device: Device, uuid: str) -> bool:
     """
     ours = bool(device.get("fstype")) and str(device.get("fsuuid")).lower() == uuid
     return ours and bool(device.get("unfinished")) and not device.get("mounts")
+
+
+def has_begun(device: Device, uuid: str) -> bool:
+    """Whether mkfs of this very filesystem had begun on this host, on a disk that was blank, and not come to its end.
+
+    ``begun`` of the device is read by berth_host.filesystems; what mkfs.ext4 has written by then has no signature.
+    """
+    return device.get("begun") == uuid and device.get("fstype") in ("", DATA) and not device.get("mounts")
 
 
 def was_formatted(disk: Mapping[str, Any], uuid: str) -> bool:
@@ -159,15 +177,21 @@ def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any]
     if device.get("partitions") or device.get("pttype"):
         raise DataError(
             f"{where} carries a partition table ({device.get('pttype') or 'type unknown'}) and is never formatted; "
-            "if nobody needs what is on it, remove it by hand (wipefs)",
+            f"{_GIVE_UP}",
             disk=name,
         )
-    if device.get("fstype"):
+    if device.get("fstype") == DATA and not has_begun(device, uuid):
+        raise DataError(
+            f"{where} carries data without a signature that is known, maybe that of a volume of mode Block, expected "
+            f"filesystem {uuid} or zeros at both ends: it is never formatted; {_GIVE_UP}",
+            disk=name,
+        )
+    if device.get("fstype") not in ("", None, DATA):
         if str(device.get("fsuuid")).lower() == uuid:
             return False
         raise DataError(
             f"{where} carries {device['fstype']} {device.get('fsuuid') or 'without UUID'}, expected filesystem {uuid} "
-            "or nothing: it is never formatted; if nobody needs what is on it, remove it by hand (wipefs)",
+            f"or nothing: it is never formatted; {_GIVE_UP}",
             disk=name,
         )
     if device.get("mounts"):
