@@ -28,6 +28,7 @@ from .config import Configuration
 from .kubelet import KubeletClient
 from .memory import give_back
 from .metrics import AgentMetrics
+from .neighbours import Neighbours
 from .notify import Notifier
 from .observer import Observer
 from .parts import Ground
@@ -95,11 +96,12 @@ class Agent:
         )
         client.guard_writes(self.election.check)
         self.reconciler: Reconciler[str] = Reconciler("disk", self._reconcile, workers=_WORKERS)
+        self.neighbours = Neighbours(client, self.node, self.report, self._wake_publisher)
         self.tools = self._tools(client)
         self.kubelet = KubeletClient(access, self.settings, f"{COMPONENT}/{version}")
         ground = Ground(self.tools, self.report, self.metrics, self.kubelet)
         self.work, self.others = ground.disk_work(), ground.others()
-        self.publisher = Publisher(self.tools, self.work, self.report, self._published)
+        self.publisher = Publisher(self.tools, self.work, self.neighbours, self.report, self._published)
         self.leads, self.ready = asyncio.Event(), asyncio.Event()
         self._when_ready: Callable[[], object] = lambda: None
 
@@ -122,6 +124,7 @@ class Agent:
             disks=self._disks,
             wake_disk=self._wake_disk,
             check=self.election.check,
+            check_alone=self.neighbours.check,
             now=utc_now,
             machine=self.machine,
         )
@@ -154,6 +157,7 @@ class Agent:
         return {
             "configuration": self._follow_configuration,
             "watch": self.informer.run,
+            "neighbours": self.neighbours.run,
             "observer": self.observer.run,
             "events": self.recorder.run,
             "server": self._serve,
@@ -239,6 +243,9 @@ class Agent:
             self.reconciler.queue.add(name)
         for part in (*self.others, *([self.work] if self.work is not None else ())):
             part.wake()
+
+    def _wake_publisher(self) -> None:
+        self.publisher.wake()
 
     def _published(self, number: int) -> None:
         self.metrics.published(self.publisher.disks().values(), number)

@@ -13,11 +13,19 @@ from typing import Any
 
 import jmespath
 
-from berth_core.app.agent_plan import Declarations, agent_status, is_same_status, plan_declarations
+from berth_core.app.agent_plan import (
+    NOT_COMPARED,
+    Declarations,
+    agent_status,
+    is_same_status,
+    plan_declarations,
+)
 from berth_core.app.drift import swapped_for
+from berth_core.app.sharing import Neighbour
 from berth_core.errors import BerthError, ConflictError, NotFoundError
 from berth_core.model.resources import LOCAL_DISK
 
+from .neighbours import Neighbours
 from .report import DISKS, Report
 from .seams import DiskWork, Look, Object, Record, Tools
 
@@ -32,13 +40,18 @@ class Publisher:
     """One node's LocalDisks. ``published(look)`` is called when everything of a Look is at the API server."""
 
     def __init__(
-        self, tools: Tools, work: DiskWork | None, report: Report, published: Callable[[int], None] | None = None
+        self,
+        tools: Tools,
+        work: DiskWork | None,
+        neighbours: Neighbours,
+        report: Report,
+        published: Callable[[int], None] | None = None,
     ) -> None:
-        self.tools, self.work, self.report = tools, work, report
+        self.tools, self.work, self.neighbours, self.report = tools, work, neighbours, report
         self.published = published or (lambda _number: None)
         self._asked = asyncio.Event()
-        #: LocalDisk -> (resourceVersion that we wrote over, what the API server answered)
-        self._answers: dict[str, tuple[str, Object]] = {}
+        #: LocalDisk -> (resourceVersions that we wrote over, what the API server answered last)
+        self._answers: dict[str, tuple[frozenset[str], Object]] = {}
 
     def wake(self) -> None:
         """Look whether there is something to write. Returns at once."""
@@ -79,8 +92,8 @@ class Publisher:
         """The node's LocalDisks, with our own last writes where the watch has not brought them yet."""
         found = {}
         for name, disk in self.tools.disks().items():
-            before, answer = self._answers.get(name, ("", disk))
-            if before == disk["metadata"]["resourceVersion"]:
+            before, answer = self._answers.get(name, (frozenset(), disk))
+            if disk["metadata"]["resourceVersion"] in before:
                 found[name] = answer
             else:
                 self._answers.pop(name, None)
@@ -116,13 +129,23 @@ class Publisher:
                 ) from exc
 
     async def _update(self, disk: Object, look: Look, standing: tuple[str, str, str] | None) -> None:
-        name = str(disk["metadata"]["name"])
         device, ambiguous = look.find_or_problem(disk)
         swapped = swapped_for(disk, look.whole) if device is None and not ambiguous else ""
-        seen = self._with_findings(disk, device)
-        status = agent_status(disk, seen, self.tools.now(), ambiguous, standing, swapped)
+        seen, now = self._with_findings(disk, device), self.tools.now()
+
+        def status(other: Neighbour | None) -> dict[str, Any]:
+            return agent_status(disk, seen, now, ambiguous, standing, swapped, other)
+
+        if self.neighbours.is_new(disk, device):
+            # Shown before it is asked who else shows it: of two that begin at once, one finds the other.
+            disk = await self._write(disk, status(None))
+        await self._write(disk, status(await self.neighbours.find(disk, device)))
+
+    async def _write(self, disk: Object, status: Mapping[str, Any]) -> Object:
+        """The LocalDisk with that status; as it was, where it has become another one."""
+        name = str(disk["metadata"]["name"])
         if is_same_status(disk, status):
-            return
+            return disk
         self.tools.check()
         # The uid keeps a status from landing on another LocalDisk of the same name, made meanwhile.
         body = {"metadata": {"name": name, "uid": disk["metadata"]["uid"]}, "status": status}
@@ -130,9 +153,11 @@ class Publisher:
             answer = await self.tools.client.apply(LOCAL_DISK, body, subresource="status")
         except (NotFoundError, ConflictError) as exc:
             LOG.info("LocalDisk %s is another one now: %s", name, exc.message)
-            return
-        self._answers[name] = (str(disk["metadata"]["resourceVersion"]), answer)
+            return disk
+        before, _answer = self._answers.get(name, (frozenset(), answer))
+        self._answers[name] = (before | {str(disk["metadata"]["resourceVersion"])}, answer)
         self._tell(disk, status)
+        return answer
 
     def _with_findings(self, disk: Object, device: Record | None) -> Record | None:
         if device is None or self.work is None:
@@ -144,6 +169,8 @@ class Publisher:
         before = {each["type"]: each for each in (disk.get("status") or {}).get("conditions") or ()}
         for each in status["conditions"]:
             was = before.get(each["type"]) or {}
+            if NOT_COMPARED in (each["reason"], was.get("reason")) and each["status"] != "False":
+                continue  # for a moment, while a disk is new
             if each["type"] not in ("Matched", "Declared") or was.get("status") == each["status"]:
                 continue
             if each["status"] == "True" and not was:

@@ -20,6 +20,7 @@ DISKS = "DisksDeclared"
 ALLOCATABLE = "AllocatableMatches"
 READY = "Ready"
 SURVEYED = "DisksSurveyed"
+COMPARED = "DisksCompared"
 _MESSAGE = 1024
 
 

@@ -5,7 +5,7 @@ See the package's docstring for the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,6 +67,8 @@ class Tools:
     wake_disk: Callable[[str], None]
     #: raises StateError when this process is not the one agent of the node
     check: Callable[[], None]
+    #: raises DataError when another node sees that LocalDisk's disk, too; asked for right now
+    check_alone: Callable[[Object], Awaitable[None]]
     #: RFC 3339, UTC, whole seconds: for lastTransitionTime
     now: Callable[[], str]
     machine: Machine = field(default_factory=Machine)

@@ -70,6 +70,7 @@ class Wiping:
                 return 0.0 if fresh["spec"].get("wipe") else None
             if request_of(fresh) is None:
                 return None
+            await self.tools.check_alone(fresh)
             plan = await self._plan(fresh)
         except BerthError as exc:
             await self._refuse(disk, exc)

@@ -17,12 +17,16 @@ from .disk_plan import Evaluate, Plan, plan_disks
 from .disk_status import conditions, disk_status
 from .drift import declaration_drift
 from .identity import Device
+from .phase import AVAILABLE, PENDING
+from .sharing import ALONE, Neighbour, gone_words, moved_words
 
 Disk = Mapping[str, Any]
 #: The condition that says whether a LocalDisk is what the agent's configuration declares.
 DECLARED = "Declared"
 #: The condition types that the agent's frame owns; every other belongs to somebody else.
 OWN_CONDITIONS = ("Matched", "Healthy", "Ready", DECLARED)
+#: Reason of Matched while nobody has looked whether another node sees the disk.
+NOT_COMPARED = "NotCompared"
 _WORDS = ("disks", "disk_selectors")
 _MESSAGE = 1024
 
@@ -80,11 +84,24 @@ def agent_status(
     ambiguous: str,
     standing: tuple[str, str, str] | None,
     swapped: str = "",
+    other: Neighbour | None = ALONE,
 ) -> dict[str, Any]:
-    """The status that the agent's frame applies to a LocalDisk: everything that it owns, and nothing else."""
-    status = disk_status(disk, device, now, ambiguous, swapped)
+    """The status that the agent's frame applies to a LocalDisk: everything that it owns, and nothing else.
+
+    ``other``: the LocalDisk of another node that shows the same disk; None: nobody has looked for one yet.
+    """
+    neighbour = other or ALONE
+    if device is not None:
+        found = {"shared_with": neighbour.node if neighbour.sees_it else "", "moved_from": moved_words(neighbour)}
+        device = {**device, **found}
+    status = disk_status(disk, device, now, ambiguous, swapped, gone_words(neighbour))
+    before = (disk.get("status") or {}).get("conditions") or ()
+    if other is None:
+        words = "whether another node sees this disk is not known yet"
+        told = conditions([("Matched", "Unknown", NOT_COMPARED, words)], before, now)
+        status["conditions"] = [*told, *(each for each in status["conditions"] if each["type"] != "Matched")]
+        status["phase"] = PENDING if status["phase"] == AVAILABLE else status["phase"]
     if standing is not None:
-        before = (disk.get("status") or {}).get("conditions") or ()
         status["conditions"] += conditions([(DECLARED, *standing[:2], standing[2][:_MESSAGE])], before, now)
     return status
 

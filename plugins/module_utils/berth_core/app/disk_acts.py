@@ -76,7 +76,8 @@ def wipe_request(
     check_wipe(live, asked, force_retained)
     changed = copy.deepcopy(dict(live))
     given = {key: value for key, value in request.items() if value}
-    changed["spec"]["wipe"] = {**given, "identity": copy.deepcopy(live["spec"]["identity"])}
+    identity = copy.deepcopy(live["spec"]["identity"])
+    changed["spec"]["wipe"] = {**given, "identity": identity}
     if live["spec"].get("wipe"):
         raise StateError(f"LocalDisk {name}: a wipe is asked for already", disk=name)
     return changed
@@ -110,6 +111,8 @@ def _check_free(where: str, spec: Mapping[str, Any], status: Mapping[str, Any]) 
     users = [*(f"mounted at {each}" for each in seen.get("mounts") or ()), *(seen.get("holders") or ())]
     if spec.get("reserved"):
         raise StateError(f"{where}: the disk is reserved, so it is not ours to wipe; set reserved: false first")
+    if seen.get("sharedWith"):
+        raise StateError(f"{where}: node {seen['sharedWith']} sees this disk, too; nothing was wiped")
     if users:
         raise StateError(f"{where}: the disk is in use on its host ({', '.join(users)}); nothing was wiped")
     if status.get("phase") == MISSING:

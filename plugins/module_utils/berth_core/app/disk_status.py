@@ -15,10 +15,11 @@ from typing import Any
 from ..model.quantity import format_bytes
 from .fsid import filesystem_uuid
 from .phase import AVAILABLE, FAULTED, HEALTH_UNKNOWN, IN_USE, LOCKED, MISSING, RELEASED, disk_phase, is_seen
+from .sharing import disk_id, shared_words
 
 #: What a disk keeps while it is not there: its keys, and the slot where it was last seen. Whoever looks for it, or for
 #: what is there in its stead, needs them.
-_REMEMBERED = ("wwn", "serial", "model", "size", "byPath")
+_REMEMBERED = ("wwn", "serial", "model", "size", "byPath", "diskID")
 _MANY = 64
 _TEXT = 256
 _MESSAGE = 1024
@@ -47,6 +48,9 @@ def observed_of(device: Mapping[str, Any] | None, before: Mapping[str, Any] | No
         "mounts": list(device.get("mounts") or ())[:_MANY],
         "holders": list(device.get("holders") or ())[:_MANY],
         "filesystem": _filesystem(device),
+        "diskID": disk_id(device),
+        # The agent alone looks for it: who does not, keeps what it said.
+        "sharedWith": device.get("shared_with", (before or {}).get("sharedWith")),
     }
     return {key: _short(value) for key, value in facts.items() if value not in (None, "", [], {})}
 
@@ -82,13 +86,18 @@ def foreign_signature(name: str, spec: Mapping[str, Any], observed: Mapping[str,
 
 
 def disk_status(
-    disk: Mapping[str, Any], device: Mapping[str, Any] | None, now: str, ambiguous: str = "", swapped: str = ""
+    disk: Mapping[str, Any],
+    device: Mapping[str, Any] | None,
+    now: str,
+    ambiguous: str = "",
+    swapped: str = "",
+    moved: str = "",
 ) -> dict[str, Any]:
     """The status of a LocalDisk (an object of the API) after a look at its node, and nothing that others wrote there.
 
     ``now`` (RFC 3339) becomes the lastTransitionTime of the conditions that changed, and of no other. ``ambiguous``:
     why the identity names no single device although some carry it; ``swapped``: which other disk is there in its stead
-    (drift.swapped_for). ``device`` is None then.
+    (drift.swapped_for); ``moved``: which node has it now (sharing.gone_words). ``device`` is None then.
     """
     name, spec, before = disk["metadata"]["name"], disk["spec"], disk.get("status") or {}
     observed = observed_of(device, before.get("observed"))
@@ -98,7 +107,7 @@ def disk_status(
         "phase": phase,
         "observed": observed,
         "conditions": conditions(
-            _unmatched(observed, ambiguous, swapped) or _findings(name, spec, observed, phase, device),
+            _unmatched(observed, ambiguous, swapped, moved) or _findings(name, spec, observed, phase, device),
             before.get("conditions") or (),
             now,
         ),
@@ -116,7 +125,9 @@ def beside_others(before: Mapping[str, Any], made: Mapping[str, Any]) -> dict[st
     return {**before, **made, "conditions": [*kept, *told.values()]}
 
 
-def _unmatched(observed: Mapping[str, Any], ambiguous: str, swapped: str) -> list[tuple[str, str, str, str]]:
+def _unmatched(
+    observed: Mapping[str, Any], ambiguous: str, swapped: str, moved: str
+) -> list[tuple[str, str, str, str]]:
     """(type, status, reason, message) of every condition, of a disk that is not there; empty for one that is."""
     if ambiguous:
         return [
@@ -126,16 +137,15 @@ def _unmatched(observed: Mapping[str, Any], ambiguous: str, swapped: str) -> lis
         ]
     if is_seen(observed):
         return []
-    if swapped:
-        return [
-            ("Matched", "False", "Drift", swapped[:_MESSAGE]),
-            ("Healthy", "Unknown", "NotFound", ""),
-            ("Ready", "False", MISSING, "another disk is there in its stead: nothing is done to that one"),
-        ]
+    reason, why, ready = "NotFound", "no device of the node carries this identity", "the disk is not in its node"
+    if moved:
+        reason, why, ready = "Moved", moved, "the disk is in another node"
+    elif swapped:
+        reason, why, ready = "Drift", swapped, "another disk is there in its stead: nothing is done to that one"
     return [
-        ("Matched", "False", "NotFound", "no device of the node carries this identity"),
+        ("Matched", "False", reason, why[:_MESSAGE]),
         ("Healthy", "Unknown", "NotFound", ""),
-        ("Ready", "False", MISSING, "the disk is not in its node"),
+        ("Ready", "False", MISSING, ready),
     ]
 
 
@@ -145,9 +155,14 @@ def _findings(
     """The same, of a disk that is there."""
     health = str(observed.get("health") or HEALTH_UNKNOWN)
     healthy = {HEALTH_UNKNOWN: "Unknown", FAULTED: "False"}.get(health, "False" if phase == FAULTED else "True")
-    problem = str((device or {}).get("problem") or "")
+    problem, found = str((device or {}).get("problem") or ""), str((device or {}).get("moved_from") or "")
+    shared = str(observed.get("sharedWith") or "")
+    if shared:
+        matched = ("Matched", "False", "Shared", shared_words(shared, str(observed.get("diskID")))[:_MESSAGE])
+        ready = ("Ready", "False", "Shared", "two nodes see this disk")
+        return [matched, ("Healthy", healthy, health, problem), ready]
     return [
-        ("Matched", "True", "Found", ""),
+        ("Matched", "True", "Found", found[:_MESSAGE]),
         ("Healthy", healthy, health, problem),
         ("Ready", *_readiness(name, spec, observed, phase)),
     ]

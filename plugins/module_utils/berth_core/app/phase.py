@@ -52,5 +52,6 @@ def disk_phase(spec: Mapping[str, Any], observed: Mapping[str, Any] | None) -> s
         return IN_USE if observed.get("mounts") or observed.get("holders") else LOCKED
     if spec.get("retainedFor"):
         return RELEASED
-    # Nobody's data is on record, and yet something is on the disk: it would be refused when it is to be made ready.
-    return PENDING if observed.get("filesystem") else AVAILABLE
+    # Nobody's data is on record, and yet something is on the disk, or another node sees it: it would be refused when it
+    # is to be made ready.
+    return PENDING if observed.get("filesystem") or observed.get("sharedWith") else AVAILABLE
