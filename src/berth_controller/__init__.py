@@ -8,6 +8,6 @@
     orphan_watch  reports what has lost its other half, repairs by the rules of docs/guides/orphans.md
     reports       events, conditions and metrics; pace: how often a claim is told something else
 
-What is decided is decided in berth_core.lifecycle and berth_core.app (claim_disks, capacity, orphans). I never look at a
-node and never touch a disk: the agent does, and believes nobody but the lock.
+What is decided is decided in berth_core.lifecycle and berth_core.app (claim_disks, capacity, orphans). I never look at
+a node and never touch a disk: the agent does, and believes nobody but the lock.
 """

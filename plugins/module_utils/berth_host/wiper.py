@@ -113,9 +113,10 @@ def _check_as_left(machine: Machine, surface: Surface, order: Mapping[str, Any])
     signature = read_signature(machine, order["device"])
     is_blank = not signature.facts and not signature.problem
     if not is_blank or any(any(surface.read(offset, length)) for offset in (0, surface.size - length)):
+        carries = " ".join(signature.facts.values()) or "other data"
         raise DataError(
             f"LocalDisk {order['name']}: wipe {order['request']} was carried out on this host before, and "
-            f"{order['device']} carries {' '.join(signature.facts.values()) or 'other data'} now, which came later: nothing is wiped. Was "
+            f"{order['device']} carries {carries} now, which came later: nothing is wiped. Was "
             "the cluster's state restored from a backup? If that data may go, take the request back and ask with "
             "another requestID"
         )

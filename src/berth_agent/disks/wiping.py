@@ -19,7 +19,9 @@ from berth_core.app.wipe import (
     FAILED,
     SUCCEEDED,
     WipePlan,
+    check_same_content,
     clearing,
+    content_of,
     ended,
     is_to_be_cleared,
     plan_wipe,
@@ -29,8 +31,11 @@ from berth_core.app.wipe import (
 from berth_core.errors import BerthError, ConflictError, DataError, InvalidError, StateError, UnavailableError
 from berth_core.model.resources import LOCAL_DISK
 from berth_host.block_devices import survey
+from berth_host.openers import lasting_openers
+from berth_host.probes import ends_digest
 
 from ..seams import Object, Tools
+from ..seams import Record as Device
 from .finished import Finished
 from .record import Record
 from .threads import in_thread
@@ -107,12 +112,25 @@ class Wiping:
         return None
 
     async def _plan(self, disk: Object) -> WipePlan:
-        machine = self.tools.machine
+        machine, request = self.tools.machine, str(disk["spec"]["wipe"]["requestID"])
         devices = await in_thread(lambda: survey(machine), "survey")
         device = find_device(disk, devices)
+        finished = self.finished.remembers(disk, request)
+        if not finished:
+            await self._check_content(disk, request, device)
         can_discard = machine.number(f"/sys/block/{device['name']}/queue/discard_max_bytes") > 0
-        plan = plan_wipe(disk, devices, can_discard, self.tools.now())
-        return plan._replace(finished=self.finished.remembers(disk, plan.request))
+        return plan_wipe(disk, devices, can_discard, self.tools.now())._replace(finished=finished)
+
+    async def _check_content(self, disk: Object, request: str, device: Device) -> None:
+        """The disk carries what it carried when this host first saw the request: a restored cluster repeats them."""
+        machine, ends = self.tools.machine, ""
+        if not device["fsuuid"]:
+            number, path = str(device["number"]), str(device["path"])
+            if await in_thread(lambda: lasting_openers(machine, number), "who writes to a disk"):
+                return  # what they write is not looked at before they have ended: the wiper refuses until then
+            ends = await in_thread(lambda: ends_digest(machine, path), "ends of a disk")
+        content = content_of(device, ends)
+        check_same_content(disk, request, self.finished.first_seen(disk, request, content), content)
 
     async def _carry_out(self, disk: Object, plan: WipePlan) -> float | None:
         self.tools.check()

@@ -120,5 +120,5 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
     assert found == {
         "berths.berth.dev": ("2", "fe1b2eb94d0e"),
         "localdevices.berth.dev": ("1", "08de7ae5e4d1"),
-        "localdisks.berth.dev": ("3", "19ddce5aa22a"),
+        "localdisks.berth.dev": ("3", "0efc4596afa2"),
     }

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from berth_core.app import claim_manifests
+from berth_core.app.disk_status import content_named, expected_filesystem
 from berth_core.app.wipe import (
     FAILED,
     SUCCEEDED,
+    check_same_content,
     clearing,
+    content_of,
     ended,
     is_spent,
     is_to_be_cleared,
@@ -176,3 +180,35 @@ def test_the_first_lock_after_a_wipe_is_noted_once():
     assert locked_since({"status": {"lastWipe": last}}, "u2") == {"lastWipe": {**last, "lockUID": "u2"}}
     assert locked_since({"status": {"lastWipe": {**last, "lockUID": "u2"}}}, "u3") == {}
     assert locked_since({}, "u3") == {}
+
+
+def test_a_request_stands_for_the_filesystem_that_was_there_when_it_was_asked_for():
+    disk = asked()
+    disk["spec"]["wipe"]["filesystemUUID"] = "1111-22"
+    for fits in (device(fstype="ext4", fsuuid="1111-22"), device()):
+        assert plan_wipe(disk, [fits], True, NOW).request == "r1"
+    with pytest.raises(DataError, match=r"filesystem 1111-22 was on the disk, and .* carries ext4 3333-44: nothing is"):
+        plan_wipe(disk, [device(fstype="ext4", fsuuid="3333-44")], True, NOW)
+
+
+def test_a_request_names_what_is_seen_on_the_disk_or_belongs_there():
+    uuid = expected_filesystem("h1-d0", {"retainedFor": kept()})
+    seen = local_disk(retainedFor=kept())
+    assert content_named(seen) == {"filesystemUUID": uuid}
+    seen["status"] = {"observed": {"filesystem": {"type": "ext4", "uuid": "1111-22"}}}
+    assert content_named(seen) == {"filesystemUUID": "1111-22"}
+    assert content_named(local_disk(retainedFor=kept(), volumeMode="Block")) == {}
+    assert content_named(local_disk()) == {}
+    claim = claim_manifests.wipe_request(local_disk(claimRef=held()), "u1", "default/c")
+    assert claim["filesystemUUID"] == expected_filesystem("h1-d0", {"claimRef": held()})
+
+
+def test_content_that_came_after_the_request_was_first_seen_is_refused_unless_the_wipe_has_begun():
+    blank, raw = content_of(device(), "blank"), content_of(device(fstype="data"), "sha256:ab")
+    ext4 = content_of(device(fstype="ext4", fsuuid="1111-22"), "")
+    assert len({blank, raw, ext4}) == 3
+    check_same_content(asked(), "r1", blank, blank)
+    for before, now in ((blank, ext4), (blank, raw), (raw, ext4), (ext4, blank)):
+        with pytest.raises(DataError, match=f"when the disk carried {before}, and it carries {now}"):
+            check_same_content(asked(), "r1", before, now)
+        check_same_content(asked(wipe={"requestID": "r1", "step": "Signatures"}), "r1", before, now)

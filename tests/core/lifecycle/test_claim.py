@@ -7,6 +7,7 @@ import copy
 import pytest
 
 from berth_core.app import claims
+from berth_core.app.fsid import filesystem_uuid
 from berth_core.lifecycle import step as steps
 from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.locks import BERTH_ANNOTATION
@@ -85,6 +86,7 @@ def test_delete_asks_for_the_wipe_in_the_very_write_that_gives_the_lock_up():
         "requestID": uid,
         "identity": spec["identity"],
         "requestedBy": "PersistentVolumeClaim default/data",
+        "filesystemUUID": filesystem_uuid(uid, "n1-d0"),
     }
     assert spec["retainedFor"]["dataUID"] == uid, "until it is wiped the data is somebody's"
 

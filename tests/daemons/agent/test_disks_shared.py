@@ -129,3 +129,38 @@ def test_raw_data_without_a_signature_is_not_formatted_by_the_next_holder(ground
     ground.ask_wipe(mine, "signatures")
     ground.wait_phase(mine, "Available")
     assert taken["uid"]
+
+
+def test_a_request_that_was_taken_back_does_not_come_back_for_other_data(grounds: tuple[Ground, Ground]) -> None:
+    """As a cluster does whose state is restored from a backup: the same request, and what came to the disk since."""
+    _other, ground = grounds
+    raw, formatted = ground.plug(), ground.plug()
+    ground.declare(**{raw: {"volume_mode": "Block"}})
+    ground.agent.start()
+    for disk in (raw, formatted):
+        ground.wait_phase(disk, "Available")
+    holders = {disk: ground.hold(disk) for disk in (raw, formatted)}
+    requests = {disk: ground.ask_wipe(disk, "zero") for disk in holders}
+    for disk, holder in holders.items():
+        assert "is used by somebody else" in ground.wait_condition(disk, "Wiped", "False", "Refused")
+        ground.patch(disk, wipe=None)
+        ground.agent.here(f"kill {holder}")
+    locks = {disk: ground.lock(disk) for disk in holders}
+    ground.wait_mounted(formatted, locks[formatted])
+    ground.agent.here(f"echo precious > {ground.point(formatted)}/data/file")
+    ground.wait_condition(raw, "Prepared", "True", "Raw")
+    ground.agent.here(f"echo precious | dd of={ground.device(raw)} conv=notrunc status=none; sync")
+    for disk, lock in locks.items():
+        ground.release(disk, lock)
+    ground.wait(formatted, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+    before = ground.checksum(raw, formatted)
+    for disk, request in requests.items():
+        ground.ask_wipe(disk, "zero", request=request)
+        ground.wait(
+            disk, "refused", lambda found: "was asked for when the disk carried ends blank" in str(found["status"])
+        )
+    assert ground.checksum(raw, formatted) == before
+    for disk in requests:
+        ground.patch(disk, wipe=None)
+        ground.ask_wipe(disk, "zero")
+        ground.wait(disk, "wiped and cleared", lambda found: "wipe" not in found["spec"])

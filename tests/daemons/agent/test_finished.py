@@ -31,6 +31,24 @@ def test_the_oldest_are_forgotten(tmp_path: Path) -> None:
     assert finished.remembers(local_disk(), "r6")
 
 
+def test_what_was_there_when_a_request_was_first_seen_is_remembered(tmp_path: Path) -> None:
+    folder, disk = str(tmp_path / "state"), local_disk()
+    assert Finished(folder).first_seen(disk, "r1", "ends blank") == "ends blank"
+    assert Finished(folder).first_seen(disk, "r1", "ext4 u1") == "ends blank"
+    Finished(folder).add(disk, "r2")
+    assert Finished(folder).first_seen(disk, "r1", "ext4 u1") == "ends blank"
+    assert Finished(folder).remembers(disk, "r2")
+    for number in range(70):
+        Finished(folder).first_seen(disk, f"n{number}", "ends blank")
+    assert Finished(folder).first_seen(disk, "r1", "ext4 u1") == "ext4 u1"
+
+
+def test_the_file_of_an_older_agent_is_read(tmp_path: Path) -> None:
+    (tmp_path / "wipes.json").write_text('{"format": 1, "wipes": {}}')
+    finished = Finished(str(tmp_path))
+    assert finished.first_seen(local_disk(), "r1", "ends blank") == "ends blank"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "wipes": {}}', '{"format": 1, "wipes": []}'])
 def test_a_file_that_cannot_be_read_wipes_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "wipes.json").write_text(text)

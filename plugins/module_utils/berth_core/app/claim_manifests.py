@@ -16,6 +16,7 @@ from ..lifecycle.locks import BERTH_ANNOTATION
 from ..model.resources import BERTH, PV, PVC
 from . import claims
 from .claims import Asked
+from .disk_status import content_named
 from .fsid import DEFAULT_MOUNT_ROOT, volume_path
 from .manifests import HOSTNAME_LABEL, NAMESPACE_LABEL, volume_name
 from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL
@@ -86,6 +87,7 @@ def wipe_request(disk: Object, berth_uid: str, claim: str) -> dict[str, Any]:
         "requestID": berth_uid,
         "identity": dict(disk["spec"]["identity"]),
         "requestedBy": f"PersistentVolumeClaim {claim}"[:253],
+        **content_named(disk),
     }
 
 

@@ -18,6 +18,7 @@ from ..errors import DataError, IdentityError, LockError, StateError
 from ..lifecycle.locks import disk_holder, unlock_disk
 from ..model.quantity import format_bytes
 from .disk_change import read_identity
+from .disk_status import content_named
 from .identity import agrees, from_spec
 from .phase import MISSING
 
@@ -77,7 +78,7 @@ def wipe_request(
     changed = copy.deepcopy(dict(live))
     given = {key: value for key, value in request.items() if value}
     identity = copy.deepcopy(live["spec"]["identity"])
-    changed["spec"]["wipe"] = {**given, "identity": identity}
+    changed["spec"]["wipe"] = {**given, "identity": identity, **content_named(live)}
     if live["spec"].get("wipe"):
         raise StateError(f"LocalDisk {name}: a wipe is asked for already", disk=name)
     return changed

@@ -74,6 +74,19 @@ def expected_filesystem(name: str, spec: Mapping[str, Any]) -> str:
     return filesystem_uuid(owner["dataUID"], name)
 
 
+def content_named(disk: Mapping[str, Any]) -> dict[str, str]:
+    """What a request to wipe this LocalDisk says of its content: the filesystem that was seen there, or belongs there.
+
+    Asked again by a cluster whose state was restored, it does not stand for another one. Raw data has no name.
+    """
+    name, seen = (
+        str(disk["metadata"]["name"]),
+        ((disk.get("status") or {}).get("observed") or {}).get("filesystem") or {},
+    )
+    uuid = str(seen.get("uuid") or "") or expected_filesystem(name, disk["spec"])
+    return {"filesystemUUID": uuid} if uuid else {}
+
+
 def foreign_signature(name: str, spec: Mapping[str, Any], observed: Mapping[str, Any]) -> str:
     """What is on the disk and does not belong to its holder, for people; empty when all is in order."""
     found = observed.get("filesystem") or {}

@@ -114,6 +114,7 @@ def plan_wipe(disk: Object, devices: Sequence[Device], can_discard: bool, now: s
     if request is None:
         raise StateError(f"LocalDisk {name}: no wipe is asked for", disk=name)
     device = find_device(disk, devices)
+    _check_content(name, request, device)
     against = list(_speaks_against(device, devices))
     if against:
         raise DataError(f"LocalDisk {name}: {describe(device)} is not wiped: it {'; it '.join(against)}", disk=name)
@@ -139,6 +140,35 @@ def plan_wipe(disk: Object, devices: Sequence[Device], can_discard: bool, now: s
         data_uid=str((disk["spec"].get("retainedFor") or {}).get("dataUID") or ""),
         kernel=dict(device.get("kernel") or {}),
     )
+
+
+def _check_content(name: str, request: Mapping[str, Any], device: Device) -> None:
+    """The filesystem that is there is not one that came after the request: a restored cluster repeats old ones."""
+    asked, found = str(request.get("filesystemUUID") or "").lower(), str(device.get("fsuuid") or "").lower()
+    if asked and found and asked != found:
+        raise DataError(
+            f"LocalDisk {name}: wipe {request['requestID']} was asked for when filesystem {asked} was on the disk, and "
+            f"{describe(device)} carries {device.get('fstype')} {found}: nothing is wiped. If that may go, take the "
+            "request back and ask with another requestID",
+            disk=name,
+        )
+
+
+def content_of(device: Device, ends: str) -> str:
+    """What a disk carries, in one line: its filesystem, else (``ends``) a digest of what is at its ends."""
+    return f"{device['fstype']} {device['fsuuid']}" if device.get("fsuuid") else f"ends {ends}"
+
+
+def check_same_content(disk: Object, request: str, before: str, now: str) -> None:
+    """What is there is what was there when this host first saw the request. Raises DataError."""
+    name = disk["metadata"]["name"]
+    if before != now and not _begun(disk, request):
+        raise DataError(
+            f"LocalDisk {name}: wipe {request} was asked for when the disk carried {before}, and it carries {now}: "
+            "nothing is wiped. Was the cluster's state restored from a backup? If that data may go, take the request "
+            "back and ask with another requestID",
+            disk=name,
+        )
 
 
 def _speaks_against(device: Device, devices: Sequence[Device]) -> list[str]:
