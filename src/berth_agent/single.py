@@ -3,6 +3,8 @@
 The file lock tells two agents with the same state directory apart at once, and the kernel gives it up when its holder
 dies, however it dies. The Lease tells the rest apart (another state directory, another machine of the same name). Its
 holder's name is the same after a restart, so that an agent that was killed need not wait for its own Lease to expire.
+After a boot it is another one: a machine that was cloned has the same machine-id and the same files, and only what the
+kernel made up at its boot tells it from the one that it was cloned from.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 LOG = logging.getLogger("berth_agent.single")
 LOCK = "agent.lock"
 _PAUSE = 1.0
+MACHINE_ID, BOOT_ID = "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
 
 
 class HostLock:
@@ -61,18 +64,15 @@ class HostLock:
             return ""
 
     def identity(self, node: str) -> str:
-        """A name for the holder of this very lock file on this very machine, for the Lease."""
+        """A name for the holder of this very lock file on this very machine since its boot, for the Lease."""
         status = os.stat(self.path)
-        key = f"{_machine_id()}/{status.st_dev}/{status.st_ino}"
+        key = f"{_line(MACHINE_ID)}/{_line(BOOT_ID)}/{status.st_dev}/{status.st_ino}"
         return f"{node}_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
-def _machine_id() -> str:
-    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
-        try:
-            text = Path(path).read_text(encoding="utf-8").strip()
-        except OSError:
-            continue
-        if text:
-            return text
-    return ""
+def _line(path: str) -> str:
+    """What is in a file; empty where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pytest
 
+from berth_agent import single
 from berth_agent.config import InForce
 from berth_agent.notify import Notifier
 from berth_agent.report import Report
@@ -71,6 +72,19 @@ def test_the_hosts_lock_is_given_up_by_a_killed_process_and_its_next_holder_has_
     other = HostLock(str(tmp_path / "elsewhere"))
     other.take()
     assert other.identity("h1") != name
+
+
+def test_a_cloned_machine_is_another_holder_of_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Same machine-id, same files down to the inode, same node name: two virtual machines of one image."""
+    lock = HostLock(str(tmp_path / "state"))
+    assert lock.take()
+    names = set()
+    for boot in ("one", "other"):
+        (tmp_path / boot).write_text(f"{boot}\n")
+        monkeypatch.setattr(single, "BOOT_ID", str(tmp_path / boot), raising=False)
+        names.add(lock.identity("h1"))
+        assert lock.identity("h1") in names
+    assert len(names) == 2
 
 
 def test_the_lease_says_which_configuration_is_in_force_and_changes_only_with_it() -> None:
