@@ -297,6 +297,13 @@ berths:
       disks: [{claim: data, name: h1-0a1b2c3d4e, size: 209715200}]
       devices: []
       phase: Running
+restarted:
+  description: Pods of O(workload=Pod) that had ended (failed, evicted, refused by their node) and are made anew in
+    their berths. With C(restartPolicy) Never in the template none is, with OnFailure those alone that failed.
+  returned: when there are some
+  type: list
+  elements: dict
+  sample: [{pod: db-0, ended: "Failed (Evicted: The node was low on resource: memory)"}]
 explanation:
   description: The verdict of every node and disk and, on success, all scores. With O(explain=true), and whenever a
     replica does not fit.

@@ -108,6 +108,8 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     selector = Selector(hand)
     choices = selector.select(explain)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": report.diff(app, observed, plan, choices, until)}
+    if plan.restart:
+        result["restarted"] = report.restarted(app, observed, plan)
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if context.check_mode:

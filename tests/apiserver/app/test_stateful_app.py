@@ -123,6 +123,25 @@ def test_bare_pods_are_tied_and_replaced_in_place(world, kubeconfig):
     world.check()
 
 
+def test_a_bare_pod_that_has_ended_is_made_anew_in_its_berth(world, kubeconfig):
+    options = params("db", kubeconfig, workload="Pod", wait=True)
+    first = run(options)
+    assert not first.get("failed"), first
+    pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.ours(world.kinds.POD)}
+    failed = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    world.client.patch(world.kinds.POD, "db-1", "default", {"metadata": {}, "status": failed}, "status")
+    told = run(options, check=True)
+    assert told["restarted"] == [{"pod": "db-1", "ended": "Failed (Evicted: The node was low on resource: memory.)"}]
+    assert "Evicted" in str(told["diff"]["before"])
+    second = run(options)
+    assert (second["changed"], second["restarted"]) == (True, told["restarted"])
+    assert places(second) == places(first)
+    fresh = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.ours(world.kinds.POD)}
+    assert (fresh["db-0"] == pods["db-0"], fresh["db-1"] == pods["db-1"]) == (True, False)
+    assert run(options)["changed"] is False
+    world.check()
+
+
 def test_a_new_template_is_rolled_out(world, kubeconfig):
     options = params("db", kubeconfig, wait=True)
     first = run(options)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 
 from berth_core.app import manifests
 from berth_core.app.observed import Observed, phase
 from berth_core.app.plan import make_plan, removal_plan
+from berth_core.app.report import restarted
 from berth_core.app.wanted import parse_app
 from berth_core.errors import StateError
 from berth_core.lifecycle import states
@@ -175,3 +177,43 @@ def test_claims_of_a_berth_that_is_gone_go_unless_a_pod_uses_them():
     assert [volume["metadata"]["labels"]["berth.dev/ordinal"] for volume in volumes] == ["1"]
     used = Observed(**{**orphaned.__dict__, "pods": {"db-1": {"metadata": {"name": "db-1"}, "spec": {}}}})
     assert used.stale_claims() == ([], [])
+
+
+def _pod(policy="Always", **status):
+    wanted = app(workload="Pod", template={"spec": {**GOOD["template"]["spec"], "restartPolicy": policy}})
+    seen = observed(wanted, states.BOUND)
+    annotations = {manifests.REVISION_ANNOTATION: wanted.revision}
+    pods = {f"db-{o}": {"metadata": {"name": f"db-{o}", "annotations": annotations}} for o in range(3)}
+    pods["db-1"]["status"] = status
+    return wanted, replace(seen, pods=pods)
+
+
+@pytest.mark.parametrize(
+    ("policy", "phase_of_pod", "anew"),
+    [
+        ("Always", "Failed", (1,)),
+        ("Always", "Succeeded", (1,)),
+        ("OnFailure", "Failed", (1,)),
+        ("OnFailure", "Succeeded", ()),
+        ("Never", "Failed", ()),
+        ("Always", "Running", ()),
+    ],
+)
+def test_a_bare_pod_that_has_ended_is_made_anew_by_its_restart_policy(policy, phase_of_pod, anew):
+    wanted, seen = _pod(policy, phase=phase_of_pod, reason="Evicted", message="low on memory")
+    plan = make_plan(wanted, seen)
+    assert plan.restart == anew
+    if anew:
+        assert restarted(wanted, seen, plan) == [{"pod": "db-1", "ended": f"{phase_of_pod} (Evicted: low on memory)"}]
+
+
+def test_a_berth_that_is_being_given_up_is_forgotten_and_made_anew_and_one_whose_disk_is_exchanged_left_alone():
+    wanted = app()
+    seen = observed(wanted, states.RUNNING)
+    seen.berths[0]["status"]["phase"] = states.RELEASING
+    seen.berths[1]["status"]["phase"] = states.REPLACING
+    plan = make_plan(wanted, seen)
+    assert (plan.discard, plan.select, plan.replacing) == ((0,), (0,), (1,))
+    assert 1 not in plan.advance
+    assert plan.tie == plan.refresh == plan.release == ()
+    assert make_plan(app(replicas=1), seen).release == (2, 1), "with its data kept, as every other"

@@ -123,6 +123,9 @@ class Builder:
         for ordinal in range(self._hand.app.replicas):
             if self._hand.seen.pod(ordinal) is None:
                 self._create_pod(ordinal)
+        for ordinal in self._hand.plan.restart:
+            self._pod_goes(ordinal)
+            self._create_pod(ordinal)
         for ordinal in replaced:
             self._replace_pod(ordinal)
 
@@ -134,10 +137,14 @@ class Builder:
         """The pod of an old revision goes and comes back to its own node: nothing is scheduled, its berth is kept
         all the while."""
         name = self._hand.app.berth_name(ordinal)
-        self._hand.client.delete(POD, name, self._hand.app.namespace, uid=self._hand.seen.pods[name]["metadata"]["uid"])
-        self.wait_pods(wait.pods_gone([name]), f"pod {name} to stop")
+        self._pod_goes(ordinal)
         self._create_pod(ordinal)
         self.wait_pods(wait.pods_ready([name]), f"pod {name} to be Ready again")
+
+    def _pod_goes(self, ordinal: int) -> None:
+        name = self._hand.app.berth_name(ordinal)
+        self._hand.client.delete(POD, name, self._hand.app.namespace, uid=self._hand.seen.pods[name]["metadata"]["uid"])
+        self.wait_pods(wait.pods_gone([name]), f"pod {name} to stop")
 
     def run(self) -> None:
         """Wait until every pod is Ready, and record it."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
-from ...berth_core.app.observed import ready
+from ...berth_core.app.observed import ended, ready
 from ...berth_core.errors import StateError, TimeoutExpired
 from ...berth_core.model.resources import Resource
 from ..client import ApiClient
@@ -115,6 +115,12 @@ def why_not_ready(pod: Mapping[str, Any] | None) -> str:
     if pod is None:
         return "does not exist yet"
     status = pod.get("status") or {}
+    if ended(pod).startswith("Failed") and not pod["metadata"].get("ownerReferences"):
+        name = pod["metadata"]["name"]
+        raise StateError(
+            f"pod {name} has ended: {ended(pod)}; nothing starts it again: mend the cause, and run the task again",
+            changed=True,
+        )
     for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _HOPELESS:

@@ -149,6 +149,15 @@ def ready(pod: Object | None) -> bool:
     return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
 
+def ended(pod: Object | None) -> str:
+    """How a pod has ended, with the reason that the cluster gives; empty for one that has not."""
+    status = (pod or {}).get("status") or {}
+    if status.get("phase") not in ("Failed", "Succeeded"):
+        return ""
+    told = ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
+    return f"{status['phase']} ({told})" if told else str(status["phase"])
+
+
 def phase(ordinal: int, observed: Observed, workload: str) -> str:
     """How far the berth of this ordinal has come, from what is there."""
     record = observed.berths.get(ordinal)

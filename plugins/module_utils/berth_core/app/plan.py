@@ -9,7 +9,7 @@ The plan of a finished app is empty. Nothing in it depends on what an earlier, i
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..lifecycle import states
 from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
-from .observed import Object, Observed, device_claim_stands, phase
+from .observed import Object, Observed, device_claim_stands, ended, phase
 from .wanted import POD, STATEFUL_SET, AppWanted
 
 
@@ -30,7 +30,8 @@ class Plan:
     ``tie``: kept berths with a device that is to be handed over and has no ResourceClaim yet.
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
     give up, highest first. ``refresh``: berths whose recorded facts (requests, labels, revision) differ from the
-    template. ``replace_pods``: bare pods of another revision, highest ordinal first. ``stale``: leftovers of berths
+    template. ``replace_pods``: bare pods of another revision, highest ordinal first. ``restart``: bare pods that have
+    ended and are made anew in their berths. ``stale``: leftovers of berths
     that are gone. ``service``/``stateful_set``: manifests to apply.
     """
 
@@ -45,6 +46,7 @@ class Plan:
     stale: tuple[str, ...] = ()
     tie: tuple[int, ...] = ()
     replacing: tuple[int, ...] = ()
+    restart: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -55,6 +57,7 @@ class Plan:
             or self.release
             or self.refresh
             or self.replace_pods
+            or self.restart
             or self.service
             or self.stateful_set
             or self.stale
@@ -95,6 +98,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         _stale(observed),
         _untied(app, observed) if states.reached(until, states.BOUND) else (),
         tuple(replacing),
+        _ended_pods(app, observed, replacing) if build else (),
     )
 
 
@@ -189,6 +193,23 @@ def _outdated_pods(app: AppWanted, observed: Observed) -> tuple[int, ...]:
         ):
             outdated.append(ordinal)
     return tuple(reversed(outdated))
+
+
+def _ended_pods(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[int, ...]:
+    """Bare pods that nothing brings back, by the rule that the kubelet has for containers (restartPolicy).
+
+    A pod that was evicted, or that its node refused (OutOfcpu), has Failed as a whole: no kubelet starts it again.
+    """
+    policy = app.template["spec"].get("restartPolicy", "Always")
+    if app.workload != POD or policy == "Never":
+        return ()
+    phases = ("Failed", "Succeeded") if policy == "Always" else ("Failed",)
+    outdated = _outdated_pods(app, observed)
+    return tuple(
+        ordinal
+        for ordinal in range(app.replicas)
+        if ended(observed.pod(ordinal)).startswith(phases) and ordinal not in (*outdated, *replacing)
+    )
 
 
 def _service_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:

@@ -18,7 +18,7 @@ from ..lifecycle.view import recorded
 from . import manifests
 from .choose import Choice
 from .compare import prune
-from .observed import Object, Observed, phase
+from .observed import Object, Observed, ended, phase
 from .plan import Plan
 from .wanted import POD, AppWanted
 
@@ -166,8 +166,16 @@ def _pod_changes(app: AppWanted, observed: Observed, plan: Plan, before: dict[st
                 "revision": (pod or {}).get("metadata", {}).get("annotations", {}).get(manifests.REVISION_ANNOTATION)
             }
             after[key] = {"revision": app.revision}
+        elif ordinal in plan.restart:
+            before[key] = {"ended": ended(pod)}
+            after[key] = {"revision": app.revision}
         elif pod is None:
             after[key] = {"revision": app.revision}
+
+
+def restarted(app: AppWanted, observed: Observed, plan: Plan) -> list[dict[str, str]]:
+    """The pods that had ended and are made anew."""
+    return [{"pod": app.berth_name(ordinal), "ended": ended(observed.pod(ordinal))} for ordinal in plan.restart]
 
 
 def _key(manifest: Mapping[str, Any]) -> str:
