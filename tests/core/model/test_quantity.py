@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth_core.errors import QuantityError
-from berth_core.model.quantity import MAX_INT64, bytes_, cpu_milli, format_bytes, format_cpu, parse_quantity
+from berth_core.model.quantity import (
+    MAX_INT64,
+    bytes_,
+    cpu_milli,
+    exact_bytes,
+    format_bytes,
+    format_cpu,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(
@@ -106,3 +114,24 @@ def test_sizes_for_people(size, text):
 
 def test_cpu_for_people():
     assert (format_cpu(500), format_cpu(2000)) == ("500m", "2")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (256 << 20, "256Mi"),
+        (3 << 29, "1.5Gi"),
+        (1000, "1000"),
+        (480103981056, "480103981056"),
+        (1 << 40, "1Ti"),
+        (0, "0"),
+    ],
+)
+def test_an_exact_size_is_as_short_as_it_can_be(size, text):
+    assert exact_bytes(size) == text
+    assert bytes_(text) == size
+
+
+@given(st.integers(0, MAX_INT64))
+def test_an_exact_size_loses_nothing(size):
+    assert bytes_(exact_bytes(size)) == size

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..lifecycle.locks import BERTH_ANNOTATION
+from ..model.quantity import exact_bytes
 from ..model.resources import BERTH, PV, PVC
 from . import claims
 from .claims import Asked
@@ -55,7 +56,7 @@ def volume(
     claim, uid, name = asked.claim, record["metadata"]["uid"], disk["metadata"]["name"]
     terms = [{"matchExpressions": [{"key": HOSTNAME_LABEL, "operator": "In", "values": [hostname]}]}]
     spec: dict[str, Any] = {
-        "capacity": {"storage": str(disk["spec"]["identity"]["size"])},
+        "capacity": {"storage": exact_bytes(disk["spec"]["identity"]["size"])},
         "accessModes": list(claim.access_modes),
         "persistentVolumeReclaimPolicy": reclaim_policy(asked.reclaim_policy, disk),
         "storageClassName": claim.storage_class,

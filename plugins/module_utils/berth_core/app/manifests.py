@@ -15,6 +15,7 @@ from typing import Any
 
 from ..lifecycle.locks import BERTH_ANNOTATION, Holder
 from ..model.pod import PodInfo
+from ..model.quantity import exact_bytes
 from .device_claim import resource_claim
 from .fsid import volume_path
 from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL, STATEFUL_SET, AppWanted, DiskWanted
@@ -79,7 +80,7 @@ def volume(
     ordinal, name = record["spec"]["ordinal"], disk["metadata"]["name"]
     terms = [{"matchExpressions": [{"key": HOSTNAME_LABEL, "operator": "In", "values": [hostname]}]}]
     spec: dict[str, Any] = {
-        "capacity": {"storage": str(disk["spec"]["identity"]["size"])},
+        "capacity": {"storage": exact_bytes(disk["spec"]["identity"]["size"])},
         "accessModes": ["ReadWriteOnce"],
         "persistentVolumeReclaimPolicy": "Retain",
         "storageClassName": _class(wanted, disk),

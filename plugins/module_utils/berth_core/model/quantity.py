@@ -114,6 +114,12 @@ def format_bytes(size: int) -> str:
     return f"{sign}{size}"
 
 
+def exact_bytes(size: int) -> str:
+    """Return the quantity of exactly that size, as `format_bytes` has it where that loses nothing: "256Mi", "1000"."""
+    text = format_bytes(size)
+    return text if parse_quantity(text) == size else str(size)
+
+
 def format_cpu(milli: int) -> str:
     """Return CPU for people: "2" for whole cores, "500m" otherwise."""
     return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
