@@ -130,7 +130,7 @@ class ApiClient:
             body=body,
             subresource=subresource,
             dry_run=dry_run,
-            label=meta["name"],
+            label=meta.get("name"),
         )
 
     def replace(
