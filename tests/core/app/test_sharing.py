@@ -47,14 +47,14 @@ def test_the_kernel_s_name_comes_before_udev_s_and_a_serial_number_is_none() -> 
     assert disk_id({"serial": "S1", "by_path": ["pci-1"], "wwn": ""}) == ""
 
 
-def status(disk: Any, seen: Any = SEEN, other: Neighbour | None = ALONE) -> dict[str, Any]:
-    return agent_status(disk, seen, NOW, "", None, "", other)
+def status(disk: Any, there: bool = True, other: Neighbour | None = ALONE) -> dict[str, Any]:
+    return agent_status(disk, SEEN if there else None, NOW, "", None, "", other)
 
 
-def elsewhere(name: str, node: str, seen: Any = SEEN, **spec: Any) -> dict[str, Any]:
+def elsewhere(name: str, node: str, there: bool = True, **spec: Any) -> dict[str, Any]:
     disk = local_disk(name, SEEN, nodeName=node, **spec)
     disk["status"] = status(disk)
-    return {**disk, "status": status(disk, seen)}
+    return {**disk, "status": status(disk, there)}
 
 
 def matched(found: dict[str, Any]) -> tuple[str, str, str]:
@@ -91,7 +91,7 @@ def test_until_somebody_has_looked_a_new_disk_waits_and_one_in_use_goes_on() -> 
 
 
 def test_a_disk_that_moved_is_told_in_both_nodes_and_is_not_shared() -> None:
-    old = elsewhere("h2-d0", "h2", None, claimRef=held())
+    old = elsewhere("h2-d0", "h2", there=False, claimRef=held())
     assert old["status"]["phase"] == "Missing"
     here = local_disk(found=SEEN)
     other = neighbour_of(here, [here, old])
@@ -101,13 +101,17 @@ def test_a_disk_that_moved_is_told_in_both_nodes_and_is_not_shared() -> None:
     assert said[:2] == ("True", "Found")
     assert "it came from node h2, whose LocalDisk h2-d0 has the data of" in said[2]
     here["status"] = status(here)
-    gone = status(old, None, neighbour_of(old, [here, old]))
+    gone = status(old, False, neighbour_of(old, [here, old]))
     assert matched(gone) == ("False", "Moved", "the disk is in node h1 now, as LocalDisk h1-d0")
     assert gone["phase"] == "Missing"
 
 
 def test_of_several_the_one_that_sees_it_counts() -> None:
-    here, old, there = local_disk(found=SEEN), elsewhere("h2-d0", "h2", None, claimRef=held()), elsewhere("h3-d0", "h3")
+    here, old, there = (
+        local_disk(found=SEEN),
+        elsewhere("h2-d0", "h2", there=False, claimRef=held()),
+        elsewhere("h3-d0", "h3"),
+    )
     assert neighbour_of(here, [old, there]).name == "h3-d0"
     assert neighbour_of(here, [here]) == ALONE
 
