@@ -76,7 +76,11 @@ block_devices:
     rotational: {description: Whether it is a spinning disk., type: bool}
     removable: {description: Whether its medium can be taken out., type: bool}
     read_only: {description: Whether the kernel refuses writes., type: bool}
-    fstype: {description: Filesystem or other signature., type: str, sample: ext4}
+    fstype:
+      description: >-
+        Filesystem or other signature; C(data) where there is none, and the first or last 64 KiB are not all zeros.
+      type: str
+      sample: ext4
     fsuuid: {description: UUID of the filesystem., type: str}
     label: {description: Label of the filesystem., type: str}
     pttype: {description: Partition table., type: str, sample: gpt}

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from berth_core.app.sharing import ALONE, Neighbour, check_alone, disk_id, neighbour_of
-from berth_core.errors import ApiError
+from berth_core.errors import ApiError, StateError
 from berth_core.model.resources import LOCAL_DISK
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
@@ -74,8 +74,11 @@ class Neighbours:
         self._answers[name] = _Answer(identity, is_here, time.monotonic() + seconds, found)
         return found
 
-    async def check(self, disk: Object) -> None:
-        """Nobody else sees it, asked for right now. Raises DataError where somebody does, ApiError."""
+    async def check(self, disk: Object, device: Record | None) -> None:
+        """Nobody else sees it, asked for right now. Raises DataError where somebody does, StateError, ApiError."""
+        if self.is_new(disk, device):
+            name, identity = disk["metadata"]["name"], disk_id(device or {})
+            raise StateError(f"LocalDisk {name}: its status does not show {identity} yet, by which other nodes find it")
         identity = _shown(disk)
         check_alone(disk, await self._look(disk, identity), identity)
 

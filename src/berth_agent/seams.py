@@ -68,7 +68,7 @@ class Tools:
     #: raises StateError when this process is not the one agent of the node
     check: Callable[[], None]
     #: raises DataError when another node sees that LocalDisk's disk, too; asked for right now
-    check_alone: Callable[[Object], Awaitable[None]]
+    check_alone: Callable[[Object, Record | None], Awaitable[None]]
     #: RFC 3339, UTC, whole seconds: for lastTransitionTime
     now: Callable[[], str]
     machine: Machine = field(default_factory=Machine)

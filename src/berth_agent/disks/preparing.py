@@ -63,7 +63,7 @@ class Preparing:
             return None
         try:
             fresh = await self._fence(name, ref["uid"])
-            await self.tools.check_alone(fresh)
+            await self.tools.check_alone(fresh, device)
             if broken:
                 await self._take_off_broken(fresh)
             outcome = await self._in_thread(fresh)

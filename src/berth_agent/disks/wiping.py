@@ -66,7 +66,7 @@ class Wiping:
         self._at_work: set[str] = set()
         self._waiting: set[str] = set()
 
-    async def wipe(self, disk: Object) -> float | None:
+    async def wipe(self, disk: Object, device: Device | None) -> float | None:
         """Carry the request out to its end; seconds until it is tried again where something speaks against it."""
         name = str(disk["metadata"]["name"])
         try:
@@ -75,7 +75,7 @@ class Wiping:
                 return 0.0 if fresh["spec"].get("wipe") else None
             if request_of(fresh) is None:
                 return None
-            await self.tools.check_alone(fresh)
+            await self.tools.check_alone(fresh, device)
             plan = await self._plan(fresh)
         except BerthError as exc:
             await self._refuse(disk, exc)

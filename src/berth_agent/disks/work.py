@@ -44,7 +44,7 @@ class Disks:
         again = await self.preparing.release(disk) if policies.prepare else None
         if again is not None or work != WIPE or not policies.wipe:
             return again
-        return await self.wiping.wipe(disk)
+        return await self.wiping.wipe(disk, device)
 
     async def run(self) -> None:
         """The checks of health, until cancelled."""
