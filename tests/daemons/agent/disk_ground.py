@@ -52,6 +52,12 @@ class Ground:
     def device(self, name: str) -> str:
         return str(self.plugged[name]["device"])
 
+    def name_it(self, name: str, wwn: str) -> None:
+        """The disk has this world wide name from now on, as a LUN has it in each host that sees it."""
+        known = f"/run/berth/disks/{self.device(name).removeprefix('/dev/')}"
+        pattern = f's/"ID_WWN": "[^"]*"/"ID_WWN": "{wwn}"/'
+        self.agent.here(f"sed '{pattern}' {known} > /tmp/named && cat /tmp/named > {known} && udevadm trigger")
+
     def hold(self, name: str) -> str:
         """A process that has the disk open for itself from now on; its pid."""
         said = f"{self.agent.folder}/held-{name}"

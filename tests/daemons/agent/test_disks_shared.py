@@ -32,21 +32,14 @@ def grounds(dev_cluster: Any) -> Iterator[tuple[Ground, Ground]]:
         each.clean()
 
 
-def name_it(ground: Ground, disk: str, name: str) -> None:
-    """The disk has this world wide name, as a LUN would that several hosts see."""
-    known = f"/run/berth/disks/{ground.device(disk).removeprefix('/dev/')}"
-    pattern = f's/"ID_WWN": "[^"]*"/"ID_WWN": "0x{name}"/'
-    ground.agent.here(f"sed '{pattern}' {known} > /tmp/named && cat /tmp/named > {known} && udevadm trigger")
-
-
 def test_no_agent_touches_a_disk_that_another_node_sees(grounds: tuple[Ground, Ground]) -> None:
     """Lock and request were written when nobody else was seen; by the time that they are carried out, somebody is."""
     one, two = grounds
     names = {"5002538f40e1b2c3": "wiped", "5002538f40e1b2c4": "made"}
     seen, ours = {name: one.plug() for name in names}, {name: two.plug() for name in names}
     for name in names:
-        name_it(one, seen[name], name)
-        name_it(two, ours[name], name)
+        one.name_it(seen[name], f"0x{name}")
+        two.name_it(ours[name], f"0x{name}")
     two.declare()
     two.agent.start()
     for disk in ours.values():

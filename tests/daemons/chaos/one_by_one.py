@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from berth_dev.errors import KubeError
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos import faults
-from tests.daemons.chaos.ground import BANK, BY_SERVICE, NAMESPACE, ChaosGround
+from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, NAMESPACE, ChaosGround
 from tests.daemons.controller.world import until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import AgentOnHost
@@ -99,6 +102,31 @@ def _how_far(disk: dict[str, Any]) -> str:
     status = disk["status"]
     wipe = status.get("wipe") or {}
     return str((disk["spec"], status.get("journal"), wipe.get("step"), wipe.get("offset"), status.get("lastWipe")))
+
+
+def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
+    """A held disk of one host comes up in another one, too: both say so, and it is given to nobody there."""
+    owner, name = ground.rooms[BY_DAEMONSET[1]], ground.names[BY_DAEMONSET[1], "still"]
+    room, lock = ground.rooms[BY_SERVICE], owner.object(name)["spec"]["claimRef"]
+    twin = room.plug("48Mi")
+    room.name_it(twin, owner.plugged[name]["wwn"])
+    room.agent.here(f"head -c 4M /dev/urandom | dd of={room.device(twin)} bs=1M conv=notrunc status=none; sync")
+    before = room.checksum(twin)
+    room.agent.configure(**_with_mortal(ground, twin))
+    try:
+        assert f"node {owner.host} sees the same disk" in room.wait_condition(twin, "Matched", "False", "Shared")
+        assert f"node {room.host} sees the same disk" in owner.wait_condition(name, "Matched", "False", "Shared")
+        with pytest.raises(KubeError, match="another node sees this disk, too"):
+            room.ask_wipe(twin, "zero")
+        disk = owner.object(name)
+        assert (disk["spec"]["claimRef"], disk["status"]["phase"]) == (lock, "InUse")
+        assert owner.agent.here(f"findmnt -no SOURCE {owner.point(name)}") == owner.device(name)
+        assert room.checksum(twin) == before
+        room.pull(twin)
+        owner.wait_condition(name, "Matched", "True", "Found")
+    finally:
+        room.agent.configure(**_with_mortal(ground))
+        ground.cluster.kubectl("delete", "ld", room.object_name(twin))
 
 
 def host_comes_back_as_another(ground: ChaosGround, _chance: Chance) -> None:

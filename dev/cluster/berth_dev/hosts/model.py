@@ -18,6 +18,8 @@ from typing import Any
 from ..errors import HostError
 
 MODEL = "BERTH_DEV_DISK"
+#: Of the IEEE: without one a world wide name is not taken for the disk's own.
+VENDOR = "002538"
 LOOPS_PER_HOST = 32
 FIRST_LOOP, LAST_LOOP = 64, 2047  # of all slots together; a host's device cgroup denies this range but its own part
 MAX_HOSTS = 20
@@ -140,10 +142,10 @@ class Disk:
 def new_disk(cluster: str, token: str, host: Host, name: str, size: int, loop: int) -> Disk:
     """A disk with its identity: the serial number is readable, the WWN comes from the cluster's unique token.
 
-    The WWN has the form of an IEEE registered (NAA 5) name: 0x5 and 15 hexadecimal digits.
+    The WWN has the form of an IEEE registered (NAA 5) name: 0x5, the number of a vendor, 9 hexadecimal digits.
     """
     digest = hashlib.sha256(f"{token}/{host.name}/{name}".encode()).hexdigest()
-    return Disk(name, size, loop, f"BERTH-{cluster}-{host.name}-{name}", f"0x5{digest[:15]}")
+    return Disk(name, size, loop, f"BERTH-{cluster}-{host.name}-{name}", f"0x5{VENDOR}{digest[:9]}")
 
 
 def default_disks(index: int) -> dict[str, int]:
