@@ -14,6 +14,7 @@ from typing import Any
 from ..berth_core.app.replace_plan import check_new, check_size, new_local_disk, replica_of
 from ..berth_core.errors import StateError
 from ..berth_core.lifecycle import states
+from ..berth_core.lifecycle.forecast import remaining
 from ..berth_core.lifecycle.next_step import next_step
 from ..berth_core.lifecycle.replacing import PARTS
 from ..berth_core.lifecycle.view import View, recorded
@@ -40,7 +41,7 @@ def run(context: Context) -> dict[str, Any]:
     _check_berth(view)
     order = list(PARTS)
     allowed = order[: order.index(_LAST[params["until"]]) + 1]
-    planned = [part for part in work.left(view) if part in allowed]
+    planned = [part for part in remaining(view) if part in allowed]
     done = [] if context.check_mode else work.carry_out(view, allowed)
     return {
         "changed": bool(planned),

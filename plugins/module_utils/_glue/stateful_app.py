@@ -120,7 +120,7 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
         result["berths"] = report.rows(observed, app.workload)
     else:
         _carry_out(hand, selector, choices)
-        result["berths"] = report.written_rows({o: hand.records[o] for o in range(app.replicas)})
+        result["berths"] = report.written_rows({o: hand.record(o) for o in range(app.replicas)})
     return result
 
 

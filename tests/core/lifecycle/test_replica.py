@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from berth_core.lifecycle import states
+from berth_core.lifecycle.forecast import remaining
 from berth_core.lifecycle.locks import BERTH_ANNOTATION
-from berth_core.lifecycle.replacing import PARTS, remaining
+from berth_core.lifecycle.replacing import PARTS
 from berth_core.lifecycle.view import recorded
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, PVC
 from tests.core.lifecycle.replica_world import NAME, Process, World, exchange, locks, run, volumes_of
@@ -52,6 +53,15 @@ def cut(world, process, steps):
         world.agent()
 
 
+def ends(world, goal, kept):
+    """Another run of that goal brings what is there to its end."""
+    run(world, Process(world, goal))
+    if goal == "present":
+        whole(world, {"data": "d0", "wal": "d1"})
+    else:
+        gone(world, kept())
+
+
 def test_forward_and_back():
     world = running()
     whole(world, {"data": "d0", "wal": "d1"})
@@ -66,11 +76,7 @@ def test_forward_and_back():
 def test_a_run_that_dies_anywhere_is_continued_or_given_up(at, goal):
     world = World()
     cut(world, Process(world, "present"), at)
-    run(world, Process(world, goal))
-    if goal == "present":
-        whole(world, {"data": "d0", "wal": "d1"})
-    else:
-        gone(world, set(world.data))
+    ends(world, goal, lambda: set(world.data))
 
 
 @pytest.mark.parametrize("at", range(24))
@@ -78,11 +84,7 @@ def test_a_run_that_dies_anywhere_is_continued_or_given_up(at, goal):
 def test_giving_up_that_dies_anywhere_is_finished_first(at, goal):
     world = running()
     cut(world, Process(world, "absent"), at)
-    run(world, Process(world, goal))
-    if goal == "present":
-        whole(world, {"data": "d0", "wal": "d1"})
-    else:
-        gone(world, {"d0", "d1"})
+    ends(world, goal, lambda: {"d0", "d1"})
 
 
 @pytest.mark.parametrize("at", range(30))

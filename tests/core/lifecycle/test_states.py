@@ -33,7 +33,9 @@ def test_the_record_is_made_first_and_goes_last():
 def test_the_phases_are_those_of_the_schema():
     crd = yaml.safe_load((CRDS / "berths.berth.dev.yaml").read_text())
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    assert tuple(schema["properties"]["status"]["properties"]["phase"]["enum"]) == states.RECORDED
+    status = schema["properties"]["status"]["properties"]
+    assert tuple(status["phase"]["enum"]) == states.RECORDED
+    assert tuple(status["release"]["enum"]) == states.OUTCOMES
 
 
 def test_reached_orders_the_phases():

@@ -9,7 +9,6 @@ Every object is created once and found again by whoever comes next; what is ther
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +19,9 @@ from ...berth_core.app.manifests import volume_name
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
-from ...berth_core.lifecycle.view import View, disks_of
-from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET, Resource
+from ...berth_core.lifecycle.forward import differs, waits
+from ...berth_core.lifecycle.view import View, disks_of, going
+from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
 from . import wait
 from .driver import refuse
 from .hand import Hand
@@ -58,41 +58,7 @@ class Builder:
         node = record["spec"]["nodeName"]
         found = [item for item in self._world.nodes if item["metadata"]["name"] == node] if self._world else []
         live = found[0] if found else self._hand.client.get(NODE, node)
-        return str((live["metadata"].get("labels") or {}).get(manifests.HOSTNAME_LABEL) or node)
-
-    def _create_same(self, resource: Resource, body: Mapping[str, Any], telling: Mapping[str, Any]) -> None:
-        """Create it, or find that it is already just so (an earlier run's, or our own whose answer was lost).
-
-        ``telling``: the part that tells ours from another's, where admission adds to the lists of the whole.
-        """
-        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
-        deadline = time.monotonic() + self._hand.timeout
-        while True:
-            try:
-                self._hand.client.create(resource, body)
-                return
-            except ConflictError:
-                live = self._hand.client.find(resource, name, namespace)
-            if live is None:
-                continue
-            if not live["metadata"].get("deletionTimestamp"):
-                wrong = differences(telling, live)
-                if not wrong:
-                    return
-                raise ConflictError(
-                    f"{resource.describe(name, namespace)} is there already and is not what this berth needs (it "
-                    f"differs in {', '.join(wrong)}): "
-                    "delete it or give the app another name; its data was not touched",
-                    409,
-                    "AlreadyExists",
-                )
-            if time.monotonic() > deadline:
-                raise ConflictError(
-                    f"{resource.describe(name, namespace)} is being deleted and does not go; its finalizers hold it",
-                    409,
-                    "AlreadyExists",
-                )
-            time.sleep(0.1)
+        return manifests.hostname_of(live)
 
     def create(self) -> None:
         """Service and workload, then the records: the StatefulSet is told of its new size when all its berths are
@@ -110,7 +76,7 @@ class Builder:
 
     def _refresh(self, ordinal: int) -> None:
         """Write the template's new facts (requests, labels, ports, revision) into the berth."""
-        record = self._hand.records[ordinal]
+        record = self._hand.record(ordinal)
         facts = manifests.berth_facts(self._hand.app, manifests.scheduling_pod(self._hand.app, ordinal))
         fields = {"podLabels": None, "requests": None, "hostPorts": None, **facts}
         spec = {key: value for key, value in record["spec"].items() if key not in fields}
@@ -130,8 +96,29 @@ class Builder:
             self._replace_pod(ordinal)
 
     def _create_pod(self, ordinal: int) -> None:
-        body = manifests.pod(self._hand.app, ordinal, self._hand.records[ordinal]["spec"]["nodeName"])
-        self._create_same(POD, body, telling={"metadata": body["metadata"]})
+        """Create it, or find that it is there (an earlier run's, or our own whose answer was lost).
+
+        Its metadata tells ours from another's: admission adds to the lists of the whole.
+        """
+        body = manifests.pod(self._hand.app, ordinal, self._hand.record(ordinal)["spec"]["nodeName"])
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        deadline = time.monotonic() + self._hand.timeout
+        while True:
+            try:
+                self._hand.client.create(POD, body)
+                return
+            except ConflictError:
+                live = self._hand.client.find(POD, name, namespace)
+            if live is None:
+                continue
+            if not going(live):
+                wrong = differences({"metadata": body["metadata"]}, live)
+                if wrong:
+                    refuse(self._hand.title(ordinal), differs(POD, live, wrong))
+                return
+            if time.monotonic() > deadline:
+                raise ConflictError(waits(POD, live).message, 409, "AlreadyExists")
+            time.sleep(0.1)
 
     def _replace_pod(self, ordinal: int) -> None:
         """The pod of an old revision goes and comes back to its own node: nothing is scheduled, its berth is kept

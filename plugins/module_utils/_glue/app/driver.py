@@ -99,23 +99,23 @@ class Driver:
             return view.lacking(step.resource, step.ref.name), True
         return view.having(step.resource, answer), True
 
-    def give_up(self, view: View, why: str) -> View | None:
+    def give_up(self, view: View, why: str) -> None:
         """Undo a berth that this run made and does not carry further.
 
-        None, and nothing done, where another run of the same app has changed it since: it is theirs to carry on.
+        Nothing is done where another run of the same app has changed it since: it is theirs to carry on.
         """
         record = view.berth
         if record is None:
-            return view
+            return
         step = release(view, record, why)
-        if isinstance(step, Write):
-            try:
-                view = view.having(BERTH, self._send(view, step) or record)
-            except ConflictError:
-                return None
-            except NotFoundError:  # gone already: what it had locked must go too
-                return self._read_anew(view, step)
-        return self.drive(replace(view, owner=None)).view
+        try:
+            view = view.having(BERTH, self._send(view, step) or record)
+        except ConflictError:
+            return
+        except NotFoundError:  # gone already: what it had locked must go too
+            self._read_anew(view, step)
+            return
+        self.drive(replace(view, owner=None))
 
     def _send(self, view: View, step: Write) -> Object | None:
         """The object as it was answered; None: it is gone."""
@@ -136,34 +136,34 @@ class Driver:
     def _read_anew(self, view: View, step: Write) -> View:
         """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of ours behind."""
         record = view.berth
-        view = self._looked(view, step.ref)
+        view = self.look(view, step.ref)
         if record is None:
             return view
-        meta = record["metadata"]
         if step.resource != BERTH:
-            view = self._looked(view, Ref(BERTH, meta["name"], meta["namespace"]))
+            view = self.look(view, Ref.of(BERTH, record))
         now = view.berth
-        if now is not None and now["metadata"]["uid"] == meta["uid"]:
+        if now is not None and now["metadata"]["uid"] == record["metadata"]["uid"]:
             return view
         for left in left_locks(view, record, now):
             view = self._freed(view, left)
-        return view.lacking(BERTH, meta["name"])
+        return view.lacking(BERTH, record["metadata"]["name"])
 
     def _freed(self, view: View, left: Write) -> View:
         try:
             return view.having(left.resource, self._client.replace(left.resource, left.body))
         except (ConflictError, NotFoundError):
-            return self._looked(view, left.ref)  # somebody has touched it since: it is theirs
+            return self.look(view, left.ref)  # somebody has touched it since: it is theirs
 
     def _locks_anew(self, view: View) -> View:
         record = view.berth or {"spec": {}}
         for entry in disks_of(record):
-            view = self._looked(view, Ref(LOCAL_DISK, entry["name"]))
+            view = self.look(view, Ref(LOCAL_DISK, entry["name"]))
         for entry in devices_of(record):
-            view = self._looked(view, Ref(LOCAL_DEVICE, entry["name"]))
+            view = self.look(view, Ref(LOCAL_DEVICE, entry["name"]))
         return view
 
-    def _looked(self, view: View, ref: Ref) -> View:
+    def look(self, view: View, ref: Ref) -> View:
+        """The view with that object as it is now."""
         found = self._client.find(*ref)
         return view.lacking(ref.resource, ref.name) if found is None else view.having(ref.resource, found)
 
@@ -175,7 +175,7 @@ class Driver:
         latest = {"view": view}
 
         def changed() -> bool | None:
-            latest["view"] = self._looked(view, ref)
+            latest["view"] = self.look(view, ref)
             now = next_step(latest["view"])
             return True if not isinstance(now, Wait) or (now.reason, now.on) != (step.reason, ref) else None
 

@@ -53,10 +53,12 @@ class Hand:
     def driver(self) -> Driver:
         return Driver(self.context.client, self.context.progress, self.timeout)
 
-    @property
-    def records(self) -> dict[int, Object]:
-        """ordinal -> Berth, of those that are there."""
-        return {ordinal: dict(view.berth) for ordinal, view in self.views.items() if view.berth is not None}
+    def record(self, ordinal: int) -> Object:
+        """The Berth of a replica that has one."""
+        record = self.views[ordinal].berth
+        if record is None:
+            raise AssertionError(f"{self.title(ordinal)} has no berth")
+        return dict(record)
 
     def title(self, ordinal: int) -> str:
         """The replica's name for people."""

@@ -17,10 +17,10 @@ from ...berth_core.app import manifests
 from ...berth_core.app.observed import ready
 from ...berth_core.app.replace_plan import Replica
 from ...berth_core.app.wanted import APP_LABEL, STATEFUL_SET, AppWanted, DiskWanted
-from ...berth_core.lifecycle.replacing import PARTS, Exchange, part_of, remaining
+from ...berth_core.lifecycle.replacing import PARTS, Exchange, part_of
 from ...berth_core.lifecycle.replica import ReplicaOwner
-from ...berth_core.lifecycle.step import Step, Wait
-from ...berth_core.lifecycle.view import View, devices_of, disks_of
+from ...berth_core.lifecycle.step import Ref, Step, Wait
+from ...berth_core.lifecycle.view import View, claim_name, devices_of, disks_of
 from ...berth_core.model import resources as kinds
 from ..base import Context
 from . import wait
@@ -32,48 +32,44 @@ class Replacement:
 
     def __init__(self, context: Context, old: str, declared: Mapping[str, Any], replica: Replica | None) -> None:
         self._client, self._progress = context.client, context.progress
-        self._replica, self._declared = replica, declared
+        self._replica = replica
         self._exchange = Exchange(replica.claim if replica else "", old, declared)
         self._timeout, self._mount_root = context.params["wait_timeout"], context.params["mount_root"]
+        self._driver = Driver(self._client, self._told, self._timeout)
 
     def look(self) -> View:
         """Everything that next_step asks for, read now."""
         one, client, exchange = self._replica, self._client, self._exchange
         view = View(f"{one.namespace}/{one.berth}" if one else exchange.old, None, exchange=exchange)
         view = view.having(kinds.LOCAL_DISK, client.get(kinds.LOCAL_DISK, exchange.old))
-        view = self._found(view, kinds.LOCAL_DISK, exchange.new)
+        view = self._driver.look(view, Ref(kinds.LOCAL_DISK, exchange.new))
         berth = client.find(kinds.BERTH, one.berth, one.namespace) if one else None
         if one is None or berth is None:
             return view
         view = view.having(kinds.BERTH, berth)
         for entry in disks_of(berth):
             if entry["name"] not in view.disks:
-                view = self._found(view, kinds.LOCAL_DISK, entry["name"])
+                view = self._driver.look(view, Ref(kinds.LOCAL_DISK, entry["name"]))
         for entry in devices_of(berth):
-            view = self._found(view, kinds.LOCAL_DEVICE, entry["name"])
+            view = self._driver.look(view, Ref(kinds.LOCAL_DEVICE, entry["name"]))
         labels = f"{APP_LABEL}={one.app},{manifests.NAMESPACE_LABEL}={one.namespace}"
         for volume in client.list(kinds.PV, labels=labels):
             view = view.having(kinds.PV, volume)
         for entry in disks_of(berth):
-            view = self._found(view, kinds.PVC, f"{entry['claim']}-{one.berth}", one.namespace)
-        view = self._found(view, kinds.POD, one.berth, one.namespace)
-        node = client.get(kinds.NODE, berth["spec"]["nodeName"])["metadata"]
-        hostname = (node.get("labels") or {}).get(manifests.HOSTNAME_LABEL) or node["name"]
+            view = self._driver.look(view, Ref(kinds.PVC, claim_name(berth, entry["claim"]), one.namespace))
+        view = self._driver.look(view, Ref(kinds.POD, one.berth, one.namespace))
+        hostname = manifests.hostname_of(client.get(kinds.NODE, berth["spec"]["nodeName"]))
         return self._with_pod(replace(view, hostname=hostname, owner=ReplicaOwner(self._app(berth), one.ordinal)))
-
-    def left(self, view: View) -> list[str]:
-        """The parts that are left, in order."""
-        return remaining(view)
 
     def carry_out(self, view: View, allowed: Collection[str]) -> list[str]:
         """Every part that is left and allowed; those that were done."""
-        driver, done = Driver(self._client, self._told, self._timeout), []
+        done: list[str] = []
 
         def beyond(_view: View, step: Step) -> bool:
             return part_of(step) not in allowed
 
         while True:
-            driven = driver.drive(view, beyond)
+            driven = self._driver.drive(view, beyond)
             done += [part_of(write) for write in driven.done]
             view, step = driven.view, driven.step
             if beyond(view, step):
@@ -81,7 +77,7 @@ class Replacement:
             if isinstance(step, Wait) and step.reason in ("Workload", "Pod"):
                 self._wait_for_pod()
                 done.append("run")
-                view = self._with_pod(self._found(view, kinds.POD, self._pod, self._namespace))
+                view = self._with_pod(self._driver.look(view, Ref(kinds.POD, self._pod, self._namespace)))
                 continue
             refuse(view.key, step)
             break
@@ -104,10 +100,6 @@ class Replacement:
         labels = f"{APP_LABEL}={app}"
         wait.until(self._client, kinds.POD, self._namespace, labels, self._timeout, missing, goal, self._progress)
 
-    def _found(self, view: View, resource: kinds.Resource, name: str, namespace: str | None = None) -> View:
-        found = self._client.find(resource, name, namespace)
-        return view.lacking(resource, name) if found is None else view.having(resource, found)
-
     @property
     def _pod(self) -> str:
         return self._replica.berth if self._replica else ""
@@ -124,7 +116,7 @@ class Replacement:
         workload = self._client.find(kinds.STATEFUL_SET, one.app, one.namespace)
         templates = (workload or {}).get("spec", {}).get("volumeClaimTemplates") or ()
         classes = {each["metadata"]["name"]: each["spec"].get("storageClassName") for each in templates}
-        spec = self._declared["spec"]
+        spec = self._exchange.declared["spec"]
         disks = tuple(
             DiskWanted(
                 entry["claim"],

@@ -93,7 +93,7 @@ class Reservation:
         now = hand.client.list(BERTH)
         by_uid = {record["metadata"]["uid"]: record for record in now}
         known = {record["metadata"]["uid"] for record in (world.berths if world else ())}
-        own = {record["metadata"]["uid"] for record in hand.records.values()}
+        own = {view.berth["metadata"]["uid"] for view in hand.views.values() if view.berth is not None}
         strangers = set(by_uid) - known - own
         for ordinal in waiting:
             view = hand.views[ordinal]

@@ -29,7 +29,7 @@ class Selector:
     def select(self, explain: bool) -> list[Choice]:
         """Choices for all ordinals that need one, or UnschedulableError; nothing is written."""
         hand = self._hand
-        grown = [ordinal for ordinal in hand.plan.refresh if recorded(hand.records[ordinal]) != states.SELECTED]
+        grown = [ordinal for ordinal in hand.plan.refresh if recorded(hand.record(ordinal)) != states.SELECTED]
         if not hand.plan.select and not self._unsettled() and not grown:
             return []
         world = self._look()
@@ -51,7 +51,7 @@ class Selector:
     def _unsettled(self) -> list[int]:
         """Berths that were written down by a run that is not (or not yet) done with them."""
         advance = self._hand.plan.advance or {}
-        return [ordinal for ordinal in advance if recorded(self._hand.records[ordinal]) == states.SELECTED]
+        return [ordinal for ordinal in advance if recorded(self._hand.record(ordinal)) == states.SELECTED]
 
     def _without_discards(self, world: World) -> World:
         """The world as it will be when this run has given up what it is going to give up."""
@@ -82,7 +82,7 @@ class Selector:
 
     def _check_grown(self, world: World, ordinal: int) -> None:
         """An existing berth whose replica will ask for something else than is written down must still fit its node."""
-        record = self._hand.records[ordinal]
+        record = self._hand.record(ordinal)
         others = [other for other in world.berths if other["metadata"]["uid"] != record["metadata"]["uid"]]
         outcome = choose.still_fits(self._hand.app, replace(world, berths=others), record)
         if outcome.placement is None:

@@ -99,6 +99,12 @@ def volume(
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
 
 
+def hostname_of(node: Mapping[str, Any]) -> str:
+    """What a volume's node affinity names: the Node's hostname label, or its name where it has none."""
+    meta = node["metadata"]
+    return str((meta.get("labels") or {}).get(HOSTNAME_LABEL) or meta["name"])
+
+
 def volume_name(disk: str, uid: str) -> str:
     """A PV belongs to one disk under one lock: a disk that is given out again gets a new one."""
     return f"{disk[:240]}-{uid[:8]}"

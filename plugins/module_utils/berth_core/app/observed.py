@@ -15,8 +15,8 @@ from typing import Any
 
 from ..lifecycle import states
 from ..lifecycle.locks import BERTH_ANNOTATION, holds_device, holds_disk
+from ..lifecycle.view import claim_name, recorded
 from ..lifecycle.view import going as _going
-from ..lifecycle.view import recorded
 from .manifests import volume_name
 from .wanted import ORDINAL_LABEL, STATEFUL_SET
 
@@ -122,7 +122,7 @@ def bound(record: Object, observed: Observed) -> bool:
     meta, spec = record["metadata"], record["spec"]
     for disk in spec.get("disks") or ():
         volume = observed.volumes.get(volume_name(disk["name"], meta["uid"]))
-        claim = observed.claims.get(f"{disk['claim']}-{spec['app']}-{spec['ordinal']}")
+        claim = observed.claims.get(claim_name(record, disk["claim"]))
         if volume is None or claim is None or _going(volume) or _going(claim):
             return False
         if (claim["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) != meta["uid"]:

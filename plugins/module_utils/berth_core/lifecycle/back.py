@@ -23,7 +23,7 @@ from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going
 
 
-def release(view: View, record: Object, why: str) -> Step:
+def release(view: View, record: Object, why: str) -> Write:
     """-> Releasing. What becomes of the data is decided here, by evidence, and written down."""
     status = {**(record.get("status") or {}), "phase": states.RELEASING, "release": _outcome(view, record)}
     return Write(STATUS, BERTH, {**copy.deepcopy(dict(record)), "status": status}, why)
@@ -92,11 +92,10 @@ def _remove(resource: Resource, things: Mapping[str, Object], names: Iterable[st
     for thing in ours:
         if not going(thing):
             return Write(REMOVE, resource, dict(thing), f"{_title(resource, thing)} of a berth that is given up")
-    for thing in ours:
-        meta = thing["metadata"]
-        ref = Ref(resource, meta["name"], meta.get("namespace"))
-        return Wait(f"{resource.kind}Going", f"waits for the finalizers of {_title(resource, thing)}", on=ref)
-    return None
+    if not ours:
+        return None
+    text = f"waits for the finalizers of {_title(resource, ours[0])}"
+    return Wait(f"{resource.kind}Going", text, on=Ref.of(resource, ours[0]))
 
 
 def _of(thing: Object, record: Object) -> bool:
@@ -157,8 +156,7 @@ def _berth(record: Object) -> Step:
     if not going(record):
         return Write(REMOVE, BERTH, dict(record), why)
     if claims.FINALIZER not in (meta.get("finalizers") or ()):
-        ref = Ref(BERTH, meta["name"], meta.get("namespace"))
-        return Wait("BerthGoing", "waits for the finalizers of the Berth", on=ref)
+        return Wait("BerthGoing", "waits for the finalizers of the Berth", on=Ref.of(BERTH, record))
     changed = copy.deepcopy(dict(record))
     changed["metadata"]["finalizers"] = [one for one in meta["finalizers"] if one != claims.FINALIZER]
     return Write(REPLACE, BERTH, changed, why)

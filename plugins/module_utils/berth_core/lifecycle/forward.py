@@ -30,7 +30,7 @@ def reserve(view: View, record: Object, owner: Owner) -> Step:
     if why:
         return release(view, record, why)
     try:
-        step = _lock_disks(view, record, owner) or _lock_devices(view, record, owner)
+        step = lock_disks(view, record, owner) or _lock_devices(view, record, owner)
     except LockError as exc:
         return release(view, record, exc.message)
     if step is not None:
@@ -85,7 +85,7 @@ def hold(view: View, record: Object, owner: Owner) -> Step | None:
 def _take_again(view: View, record: Object, owner: Owner, entry: Mapping[str, Any], disk: Object) -> Step | None:
     if disk["spec"].get("retainedFor"):
         try:
-            return lock_one(view, record, owner, entry)
+            return _lock_disk(view, record, owner, entry)
         except LockError:
             pass
     ref = disk["spec"].get("claimRef")
@@ -94,7 +94,7 @@ def _take_again(view: View, record: Object, owner: Owner, entry: Mapping[str, An
     return Wait("LockLost", text, True)
 
 
-def lock_one(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Write | None:
+def _lock_disk(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Write | None:
     """The lock of one disk, and the phase that follows; None where both are there. Raises LockError."""
     name, uid = entry["name"], record["metadata"]["uid"]
     disk = view.disks.get(name)
@@ -109,9 +109,10 @@ def lock_one(view: View, record: Object, owner: Owner, entry: Mapping[str, Any])
     return None if view.quiet else told_phase(disk)
 
 
-def _lock_disks(view: View, record: Object, owner: Owner) -> Step | None:
+def lock_disks(view: View, record: Object, owner: Owner) -> Write | None:
+    """The first lock that is missing, or the phase that follows. Raises LockError."""
     for entry in disks_of(record):
-        step = lock_one(view, record, owner, entry)
+        step = _lock_disk(view, record, owner, entry)
         if step is not None:
             return step
     return None
@@ -139,10 +140,8 @@ def _volume(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) 
     """Also where somebody has deleted it under its claim: the same name over the same lock mends the claim."""
     name, node = entry["name"], record["spec"]["nodeName"]
     disk, volume = view.disks[name], view.volumes.get(volume_name(name, record["metadata"]["uid"]))
-    if going(volume) and volume is not None:
-        return _waits(PV, volume)
     if volume is not None:
-        return owner.check_volume(record, entry["claim"], disk, volume)
+        return waits(PV, volume) if going(volume) else owner.check_volume(record, entry["claim"], disk, volume)
     if view.hostname is None:
         return Wait("NodeGone", f"node {node} is gone, and LocalDisk {name} with it", True)
     body = owner.volume(record, entry["claim"], disk, view.hostname)
@@ -158,7 +157,7 @@ def _claim(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -
     if live is None:
         return Write(CREATE, PVC, body, f"PersistentVolumeClaim over LocalDisk {entry['name']}")
     if going(live):
-        return _waits(PVC, live)
+        return waits(PVC, live)
     tied = {"metadata": body["metadata"], "spec": {"volumeName": body["spec"]["volumeName"]}}
     if not differences(tied, live):
         return None
@@ -191,7 +190,7 @@ def _device_claim(view: View, record: Object, owner: Owner) -> Step | None:
         if live is None:
             return Write(CREATE, RESOURCE_CLAIM, body, f"ResourceClaim {name} over the locked devices")
         if going(live):
-            return _waits(RESOURCE_CLAIM, live)
+            return waits(RESOURCE_CLAIM, live)
         if (live["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) != uid:
             return Write(REMOVE, RESOURCE_CLAIM, dict(live), f"ResourceClaim {name} of an earlier berth")
         # admission fills in its spec; the berth's uid in the annotations tells whose it is
@@ -211,8 +210,8 @@ def differs(resource: Resource, live: Object, wrong: list[str]) -> Wait:
     return Wait("Differs", text, True)
 
 
-def _waits(resource: Resource, live: Object) -> Wait:
-    meta = live["metadata"]
-    ref = Ref(resource, meta["name"], meta.get("namespace"))
-    text = f"{resource.describe(meta['name'], meta.get('namespace'))} is being deleted and does not go; its finalizers"
-    return Wait(f"{resource.kind}Going", f"{text} hold it", on=ref)
+def waits(resource: Resource, live: Object) -> Wait:
+    """For something of ours that was asked to go before it is made anew."""
+    ref = Ref.of(resource, live)
+    text = f"{resource.describe(ref.name, ref.namespace)} is being deleted and does not go; its finalizers hold it"
+    return Wait(f"{resource.kind}Going", text, on=ref)

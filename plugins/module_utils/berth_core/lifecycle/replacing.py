@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One disk of a berth for another one of its node: the writes, and what is left of them as people name it.
+"""One disk of a berth for another one of its node: the writes, and the parts by which people name them.
 
 While it goes on the berth is Replacing, a phase of its own: it keeps all its other locks, and whoever else looks at it
 leaves it alone or gives it up with its data kept. Nothing is wiped, and the old disk keeps its data and the name of the
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from dataclasses import replace as changed
-from typing import Any
 
 from ..app.disk_acts import cordoned_disk
 from ..app.manifests import volume_name
@@ -23,7 +21,7 @@ from ..errors import BerthError, LockError
 from ..model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
 from . import states
 from .back import told_phase
-from .forward import lock_one, record_phase
+from .forward import lock_disks, record_phase
 from .locks import holds_disk, unlock_disk
 from .owner import Owner
 from .step import CREATE, DONE, REMOVE, REPLACE, Ref, Step, Wait, Write
@@ -94,26 +92,6 @@ def without_berth(view: View, exchange: Exchange) -> Step:
     return _cordon(view, exchange) or _adopt(view, exchange, None) or DONE
 
 
-def remaining(view: View) -> list[str]:
-    """The parts that are left, in order: what next_step would say if every write succeeded and every wait ended."""
-    from .next_step import next_step  # it asks this module: the two are one decision
-
-    parts: list[str] = []
-    for _number in range(100):
-        step = next_step(view)
-        if step == DONE:
-            return parts
-        part = part_of(step)
-        if isinstance(step, Wait) and step.on is None and part != "run":
-            return parts  # a person is asked first
-        if part not in parts:
-            parts.append(part)
-        if part == "run":
-            return parts
-        view = _supposed(view, step)
-    raise AssertionError(f"an exchange of disks does not come to its end: {parts}")
-
-
 def part_of(step: Step) -> str:
     """Which of PARTS a step of this berth belongs to."""
     if isinstance(step, Wait) and step.reason in ("Workload", "Pod"):
@@ -156,7 +134,7 @@ def _stop(view: View, record: Object, exchange: Exchange) -> Step | None:
     pod = view.pods.get(meta["name"])
     if pod is not None and not going(pod):
         return Write(REMOVE, POD, dict(pod), "the pod on the old disk stops", "stop")
-    ref = Ref(PVC, claim["metadata"]["name"], meta["namespace"])
+    ref = Ref.of(PVC, claim)
     text = f"pod {meta['namespace']}/{meta['name']} to stop and its claim {ref.name} to go"
     return Wait("PodGoing", text, on=ref, part="stop")
 
@@ -190,13 +168,12 @@ def _onto(view: View, record: Object, owner: Owner, exchange: Exchange) -> Step:
         return adopted
     if not exchange.done(record):
         return _assign(record, exchange)
-    for entry in disks_of(record):
-        try:
-            lock = lock_one(view, record, owner, entry)
-        except LockError as exc:
-            return Wait("LockLost", f"{exc.message}: find out who took it, and run the task again", True, part="lock")
-        if lock is not None:
-            return lock._replace(part="lock")
+    try:
+        lock = lock_disks(view, record, owner)
+    except LockError as exc:
+        return Wait("LockLost", f"{exc.message}: find out who took it, and run the task again", True, part="lock")
+    if lock is not None:
+        return lock._replace(part="lock")
     return record_phase(record, states.RESERVED)._replace(part="bind")
 
 
@@ -224,18 +201,3 @@ def _assign(record: Object, exchange: Exchange) -> Step:
         {**each, "name": exchange.new} if each["claim"] == exchange.claim else each for each in disks_of(record)
     ]
     return Write(REPLACE, BERTH, body, f"LocalDisk {exchange.new} takes the place of {exchange.old}", "assign")
-
-
-def _supposed(view: View, step: Step) -> View:
-    """The view after a step that went well."""
-    if isinstance(step, Wait) and step.on is not None:
-        if step.reason != "NotAdopted":
-            return view.lacking(step.on.resource, step.on.name)
-        new: dict[str, Any] = copy.deepcopy(dict(view.disks[step.on.name]))
-        new["status"] = {**(new.get("status") or {}), "phase": AVAILABLE}
-        return view.having(LOCAL_DISK, new)
-    if isinstance(step, Write):
-        if step.do == REMOVE:
-            return view.lacking(step.resource, step.ref.name)
-        return view.having(step.resource, step.body)
-    return changed(view, exchange=None)

@@ -173,11 +173,6 @@ def reached(phase: str, goal: str) -> bool:
     return phase in PHASES and PHASES.index(phase) >= PHASES.index(goal)
 
 
-def later(one: str, other: str) -> str:
-    """The further of two phases; anything unknown counts as the very beginning."""
-    return one if reached(one, other) else other
-
-
 def may_follow(phase: str, following: str) -> bool:
     """Whether a berth in ``phase`` may be recorded as ``following``: never back, and never out of Releasing."""
     if phase == RELEASING or following == RELEASING:

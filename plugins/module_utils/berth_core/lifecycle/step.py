@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Union
 
 from ..model.resources import Resource
@@ -18,6 +19,12 @@ class Ref(NamedTuple):
     resource: Resource
     name: str
     namespace: str | None = None
+
+    @classmethod
+    def of(cls, resource: Resource, thing: Mapping[str, Any]) -> Ref:
+        """That of an object, or of a manifest."""
+        meta = thing["metadata"]
+        return cls(resource, meta["name"], meta.get("namespace"))
 
 
 class Write(NamedTuple):
@@ -36,8 +43,7 @@ class Write(NamedTuple):
     @property
     def ref(self) -> Ref:
         """The object that is written."""
-        meta = self.body["metadata"]
-        return Ref(self.resource, meta["name"], meta.get("namespace"))
+        return Ref.of(self.resource, self.body)
 
 
 class Choose(NamedTuple):
