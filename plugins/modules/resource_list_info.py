@@ -165,6 +165,25 @@ resources:
     totals:
       description: The same counts over everything that is shown.
       type: dict
+    unreadable:
+      description:
+        - What is in none of the other lists because a field of it cannot be read, in the whole cluster.
+        - What such an object may hold counts as taken. A Berth or pod takes all that its node has.
+      type: list
+      elements: dict
+      contains:
+        kind:
+          description: The kind of the object.
+          type: str
+        namespace:
+          description: Its namespace; empty for kinds of the cluster.
+          type: str
+        name:
+          description: Its name.
+          type: str
+        why:
+          description: Object, field, value, and what was expected.
+          type: str
 result:
   description: What O(query) finds.
   returned: when O(query) is given

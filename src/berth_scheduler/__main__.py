@@ -224,7 +224,7 @@ def _show(metrics: Metrics, cluster: Cluster, scheduler: Scheduler) -> None:
         "pods": lambda: len(cluster.pods.store),
         "assumed_pods": lambda: scheduler.assumed,
     }
-    metrics.show(scheduler.queue.counts, scheduler.queue.kept_changes, sizes)
+    metrics.show(scheduler.queue.counts, scheduler.queue.kept_changes, sizes, cluster.snapshot.unreadable)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,6 @@ class Cluster:
             indexers={"group": pods.group_index},
         )
         self._written = Written()
-        self._unread: set[tuple[Resource, Key]] = set()
         self._overlays: dict[tuple[Resource, Key], Callable[[Obj], Obj]] = {}
         self._waiters: dict[tuple[Resource, Key], set[asyncio.Event]] = {}
         for kind, informer in self._informers.items():
@@ -274,28 +273,35 @@ class Cluster:
 
     def _put(self, kind: Resource, item: Obj) -> None:
         place = (kind, key_of(item))
+        known = self.snapshot.unreadable.get((kind.kind, *place[1]))
         try:
             overlay = self._overlays.get(place)
             self._tables[kind].put(item if overlay is None else overlay(item))
-            self._unread.discard(place)
+            self.snapshot.read_again(kind.kind, *place[1])
         except BerthError as exc:
             self._remove(kind, item)
-            if place not in self._unread:
-                _log.warning("left out: %s", exc.message)
-            self._unread.add(place)
+            self._leave_out(kind, item, exc, known)
+
+    def _leave_out(self, kind: Resource, item: Obj, problem: BerthError, known: str | None) -> None:
+        """``known``: why it was left out before; said once, not with each change of the object."""
+        self.snapshot.leave_out(kind.kind, item, problem.message)
+        if known != problem.message:
+            _log.warning("left out: %s", problem.message)
 
     def _remove(self, kind: Resource, item: Obj) -> None:
-        meta = item["metadata"]
-        names = (meta["namespace"], meta["name"]) if kind.namespaced else (meta["name"],)
-        self._tables[kind].remove(*names)
+        key = key_of(item)
+        self.snapshot.read_again(kind.kind, *key)
+        self._tables[kind].remove(*(key if kind.namespaced else (key.name,)))
 
     def _node(self, old: Obj | None, new: Obj) -> None:
+        known = self.snapshot.unreadable.get((kinds.NODE.kind, *key_of(new)))
         try:
             info = NodeInfo.from_object(new)
         except BerthError as exc:
-            _log.warning("left out: %s", exc.message)
             self._gone(new)
+            self._leave_out(kinds.NODE, new, exc, known)
             return
+        self.snapshot.read_again(kinds.NODE.kind, *key_of(new))
         row = self.snapshot.nodes.find(info.name)
         before = None if old is None or row is None else self.snapshot.nodes.infos[row]
         self.snapshot.put_node(info)
@@ -312,13 +318,14 @@ class Cluster:
             try:
                 infos.append(NodeInfo.from_object(node))
             except BerthError as exc:
-                _log.warning("left out: %s", exc.message)
+                self._leave_out(kinds.NODE, node, exc, None)
         self.snapshot.fill_nodes(infos)
         for info in infos:
             self.tell(Change(ClusterEvent("Node", Action.ADD), None, info))
 
     def _gone(self, node: Obj) -> None:
         self.snapshot.remove_node(node["metadata"]["name"])
+        self.snapshot.read_again(kinds.NODE.kind, *key_of(node))
         self.tell(Change(ClusterEvent("Node", Action.DELETE), _read_node(node), None))
 
 

@@ -35,6 +35,7 @@ class FileCluster:
         self.pending = [pod for pod in found["Pod"] if _waits(pod)]
         found["Pod"] = [pod for pod in found["Pod"] if not _waits(pod)]
         self.snapshot = Snapshot.from_objects(**{PARTS[kind]: listed for kind, listed in found.items()})
+        self.snapshot.refuse_unreadable()
 
     @classmethod
     def load(cls, paths: Iterable[Path]) -> FileCluster:

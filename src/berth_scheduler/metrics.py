@@ -3,7 +3,7 @@ call me."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from functools import lru_cache, partial
 from typing import Any
 
@@ -54,6 +54,9 @@ class Metrics:
         self._pending = Gauge("scheduler_pending_pods", "Pods that wait, by queue", ["queue"], **make)
         self._inflight = Gauge("scheduler_inflight_events", "Changes kept for pods in flight", **make)
         self._cache = Gauge("scheduler_cache_size", "Objects in the snapshot", ["type"], **make)
+        self._unreadable = Gauge(
+            "berth_scheduler_unreadable_objects", "Objects that cannot be read, and count as taken", **make
+        )
         self._reloads = Counter(
             "berth_scheduler_configuration_reloads", "Changed configuration files", ["result"], **make
         )
@@ -97,8 +100,15 @@ class Metrics:
         """The configuration file has changed."""
         self._reloads.labels(RELOADS[good]).inc()
 
-    def show(self, counts: Callable[[], Mapping[str, int]], kept: Callable[[], int], sizes: Mapping[str, Any]) -> None:
+    def show(
+        self,
+        counts: Callable[[], Mapping[str, int]],
+        kept: Callable[[], int],
+        sizes: Mapping[str, Any],
+        unreadable: Sized,
+    ) -> None:
         """Show lengths when somebody reads the metrics. ``sizes``: kind -> function."""
+        self._unreadable.set_function(lambda: len(unreadable))
         for queue in QUEUES:
             self._pending.labels(queue).set_function(partial(_count, counts, queue))
         self._inflight.set_function(kept)

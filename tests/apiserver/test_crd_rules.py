@@ -141,6 +141,18 @@ DEVICE_STEPS = [
     ("give a share back", {"claimRefs": [SHARE, OTHER]}, {"claimRefs": [OTHER]}, None),
     ("give all back", {"claimRefs": [SHARE]}, {}, None),
     (
+        "a share in the place of another holder's",
+        {"claimRefs": [SHARE]},
+        {"claimRefs": [{**OTHER, "uid": "u-9"}]},
+        "not handed to another holder",
+    ),
+    (
+        "one of two shares goes to a third",
+        {"claimRefs": [SHARE, OTHER]},
+        {"claimRefs": [OTHER, {**SHARE, "uid": "u-9"}]},
+        "not handed to another holder",
+    ),
+    (
         "change a held share",
         {"claimRefs": [SHARE]},
         {"claimRefs": [{**SHARE, "shares": 100}]},
@@ -274,6 +286,10 @@ BAD = [
     ),
     ("device without uuid", LOCAL_DEVICE, {"nodeName": "n1", "deviceClass": "gpu"}, "uuid"),
     ("born with too many shares", LOCAL_DEVICE, {**DEVICE, "claimRefs": [{**SHARE, "shares": 1001}]}, "more shares"),
+    ("device with memory that is no quantity", LOCAL_DEVICE, {**DEVICE, "capacity": {"memory": "lots"}}, "80Gi"),
+    ("device with less than no memory", LOCAL_DEVICE, {**DEVICE, "capacity": {"memory": "-1Gi"}}, "80Gi"),
+    ("berth that asks for no quantity", BERTH, {**PLACE, "requests": {"cpu": "1", "memory": "lots"}}, "500m or 10Gi"),
+    ("berth that asks for less than nothing", BERTH, {**PLACE, "requests": {"cpu": "-1"}}, "500m or 10Gi"),
     ("berth with a negative ordinal", BERTH, {**PLACE, "ordinal": -1}, "greater than or equal to 0"),
     ("one claim twice", BERTH, {**PLACE, "disks": PLACE["disks"] * 2}, "Duplicate"),
     (
@@ -352,6 +368,17 @@ def test_selectable_fields(api: ApiClient, name: str, namespace: str) -> None:
         api.delete(kind, name)
 
 
+def test_a_berth_is_a_berth_alone(control_plane: Any, api: ApiClient, name: str, namespace: str) -> None:
+    """As a word of kubectl: with a category of that name `kubectl delete berth --all` takes the LocalDisks, too."""
+    api.create(LOCAL_DISK, _object(LOCAL_DISK, name, DISK))
+    api.create(BERTH, _object(BERTH, "db-0", PLACE, namespace))
+    assert control_plane.kubectl("get", "berth", "-n", namespace, "-o", "name").split() == ["berth.berth.dev/db-0"]
+    assert "patched" in control_plane.kubectl(
+        "patch", "berth", "db-0", "-n", namespace, "--type=merge", "-p", '{"metadata": {"labels": {"a": "b"}}}'
+    )
+    api.delete(LOCAL_DISK, name)
+
+
 def test_columns_that_a_person_reads(control_plane: Any, api: ApiClient, name: str) -> None:
     api.create(LOCAL_DISK, _object(LOCAL_DISK, name, {**DISK, "claimRef": LOCK}))
     head, line = control_plane.kubectl("get", "ld", name).splitlines()
@@ -359,5 +386,5 @@ def test_columns_that_a_person_reads(control_plane: Any, api: ApiClient, name: s
     assert line.split()[:4] == [name, "n1", "fast", "Filesystem"]
     assert "db-0" in line
     assert "retained" in control_plane.kubectl("get", "ld", "-o", "wide").splitlines()[0].lower()
-    assert name in control_plane.kubectl("get", "berth")
+    assert name in control_plane.kubectl("get", "berth-all")
     api.delete(LOCAL_DISK, name)

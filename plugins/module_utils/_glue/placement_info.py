@@ -16,10 +16,12 @@ from ..berth_core.app.overview import LIVING
 from ..berth_core.app.wanted import POD as POD_WORKLOAD
 from ..berth_core.app.wanted import STATEFUL_SET as SET_WORKLOAD
 from ..berth_core.app.wanted import parse_app
+from ..berth_core.cluster.snapshot import Snapshot
 from ..berth_core.config.configuration import SchedulerConfiguration
 from ..berth_core.errors import InputError
 from ..berth_core.framework.profile import Profile
 from ..berth_core.model import resources as kinds
+from ..berth_core.model.volume import ClaimInfo
 from ..berth_core.plugins.table import DEFAULT_PROFILE
 from .app.observe import load_world
 from .app.sources import load_template
@@ -80,7 +82,14 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
         lists.update({kind.kind: client.list(kind) for kind in what_if.DEVICE_KINDS})
     if what_if.asks_for_capacity(lists, pod):
         lists.update({kind.kind: client.list(kind) for kind in what_if.CAPACITY_KINDS})
-    return what_if.judge_pod(profile, what_if.beside(lists, pod), pod, params["replicas"])
+    known = what_if.beside(lists, pod)
+    _warn(context, known.snapshot)
+    return what_if.judge_pod(profile, known, pod, params["replicas"])
+
+
+def _warn(context: Context, snapshot: Snapshot) -> None:
+    for problem in snapshot.problems():
+        context.warn(choose.counts_as_taken(problem))
 
 
 def _named(pods: list[dict[str, Any]], name: str, namespace: str) -> dict[str, Any]:
@@ -97,7 +106,9 @@ def _claim(index: int, claim: Any, namespace: str) -> dict[str, Any]:
         raise InputError(f"claims[{index}]: expected a PersistentVolumeClaim with metadata.name and spec")
     named = {"namespace": namespace, "uid": f"claim-{index}", "resourceVersion": "0", **meta}
     api = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    return {**api, **claim, "metadata": named, "status": {"phase": "Pending"}}
+    manifest = {**api, **claim, "metadata": named, "status": {"phase": "Pending"}}
+    ClaimInfo.from_object(manifest)  # raises InputError: what a user wrote is refused, not left out
+    return manifest
 
 
 def _of_app(context: Context, profile: Profile, template: Any) -> list[dict[str, Any]]:
@@ -113,6 +124,7 @@ def _of_app(context: Context, profile: Profile, template: Any) -> list[dict[str,
     if unknown:
         known = ", ".join(sorted(item["metadata"]["name"] for item in world.storage_classes)) or "none"
         raise InputError(f"StorageClass {', '.join(unknown)} does not exist; the cluster has: {known}")
+    _warn(context, choose.snapshot_of(world))
     return what_if.judge_app(profile, world, app)
 
 

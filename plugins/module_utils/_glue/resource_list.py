@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..berth_core.app.choose import counts_as_taken
 from ..berth_core.app.overview import LIVING
 from ..berth_core.app.resource_list import resource_list
 from ..berth_core.cluster.snapshot import Snapshot
@@ -30,6 +31,8 @@ def run(context: Context) -> dict[str, Any]:
     snapshot = Snapshot.from_objects(nodes=nodes, pods=pods, disks=disks, devices=devices, berths=berths)
     filtered = bool(selectors) or params["nodes"] is not None
     resources = resource_list(snapshot, only if filtered else None)
+    for problem in snapshot.problems():
+        context.warn(counts_as_taken(problem))
     result: dict[str, Any] = {"changed": False, "resources": resources}
     if params["query"]:
         result["result"] = evaluate(params["query"], resources)

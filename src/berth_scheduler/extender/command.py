@@ -136,7 +136,9 @@ async def _serve(settings: Settings) -> None:
         holds = Holds(cluster, PROFILE, settings.hold_seconds, time.monotonic)
         judge = Judge(cluster, holds)
         disks = LocalDisks(cluster, Volumes(cluster, settings.bind_seconds), settings.mount_root)
-        verbs = Verbs(cluster, judge, Binder(client, cluster, judge, holds, disks), Counters(holds))
+        verbs = Verbs(
+            cluster, judge, Binder(client, cluster, judge, holds, disks), Counters(holds, cluster.snapshot.unreadable)
+        )
         tls = None
         if settings.tls_certificate:
             tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.client_ca)

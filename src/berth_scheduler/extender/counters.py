@@ -13,7 +13,7 @@ _SECONDS = tuple(0.001 * 2**power for power in range(15))
 class Counters:
     """Once for each registry."""
 
-    def __init__(self, holds: Sized, registry: CollectorRegistry = REGISTRY) -> None:
+    def __init__(self, holds: Sized, unreadable: Sized, registry: CollectorRegistry = REGISTRY) -> None:
         make: dict[str, Any] = {"registry": registry}
         self._asked = Counter("berth_extender_requests", "Questions of kube-scheduler", ["verb", "result"], **make)
         self._seconds = Histogram(
@@ -22,6 +22,9 @@ class Counters:
         Gauge("berth_extender_holds", "Disks that are kept for a pod and not locked yet", **make).set_function(
             lambda: len(holds)
         )
+        Gauge(
+            "berth_extender_unreadable_objects", "Objects that cannot be read, and count as taken", **make
+        ).set_function(lambda: len(unreadable))
 
     def asked(self, verb: str, result: str, seconds: float) -> None:
         """One question."""

@@ -118,7 +118,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
         found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
     assert found == {
-        "berths.berth.dev": ("2", "fe1b2eb94d0e"),
-        "localdevices.berth.dev": ("1", "08de7ae5e4d1"),
-        "localdisks.berth.dev": ("3", "0efc4596afa2"),
+        "berths.berth.dev": ("3", "cc92016a9b31"),
+        "localdevices.berth.dev": ("2", "ac5879d80fa3"),
+        "localdisks.berth.dev": ("4", "aa02be2fb141"),
     }

@@ -17,7 +17,7 @@ from berth_core.model.node import NodeInfo
 from berth_core.model.placement import Placement, PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import DEFAULT_PROFILE
-from tests.core.cluster.objects import GI, MI, berth, container, disk, node, pod, request
+from tests.core.cluster.objects import GI, MI, berth, container, device, disk, node, pod, request
 from tests.core.cluster.strategies import Cluster, changes, wanted
 
 
@@ -200,6 +200,75 @@ def test_a_bad_object_is_refused_before_anything_changes():
     with pytest.raises(InputError, match="LocalDisk d"):
         snapshot.upsert_disk(disk("d", "h1", -1))
     assert (snapshot.generation, len(snapshot.disks)) == (before, 0)
+
+
+BAD_BERTH = berth("bad", 0, "h1", {"cpu": "1", "memory": "lots"})
+
+
+@pytest.mark.parametrize(
+    ("requests", "why"),
+    [
+        ({"memory": "lots"}, "Berth default/bad-0: spec.requests.memory: 'lots' is not a quantity"),
+        ({"cpu": "-1"}, "Berth default/bad-0: spec.requests.cpu: -1 is below 0"),
+    ],
+)
+def test_a_berth_that_cannot_be_read_takes_its_node_and_no_other(requests, why):
+    bad = berth("bad", 0, "h1", requests)
+    snapshot = Snapshot.from_objects(nodes=[node("h1"), node("h2")], berths=[bad, berth("db", 0, "h2", {"cpu": "1"})])
+    assert [problem.startswith(why) for problem in snapshot.problems()] == [True]
+    assert list(snapshot.berths) == [("default", "db-0")]
+    outcome = place(DEFAULT_PROFILE, snapshot, request(pod("x", [container(cpu="10m")])), explain=True)
+    assert outcome.feasible == ("h2",)
+
+
+def test_what_could_not_be_read_counts_no_longer_when_it_is_gone_or_mended():
+    snapshot = Snapshot.from_objects(nodes=[node("h1")], berths=[BAD_BERTH])
+    empty = columns(Snapshot.from_objects(nodes=[node("h1")]))
+    snapshot.remove_berth("default", "bad-0")
+    assert columns(snapshot) == empty
+    snapshot.leave_out("Berth", BAD_BERTH, "why")
+    assert columns(snapshot) != empty
+    snapshot.upsert_berth(berth("bad", 0, "h1", {"cpu": "1"}))
+    assert columns(snapshot) == columns(
+        Snapshot.from_objects(nodes=[node("h1")], berths=[berth("bad", 0, "h1", {"cpu": "1"})])
+    )
+
+
+def test_a_readable_pod_counts_instead_of_its_unreadable_berth():
+    its = pod("bad-0", [container(cpu="1")], node_name="h1")
+    snapshot = Snapshot.from_objects(nodes=[node("h1")], pods=[its], berths=[BAD_BERTH])
+    assert columns(snapshot) == columns(Snapshot.from_objects(nodes=[node("h1")], pods=[its]))
+
+
+UNREADABLE = {
+    "nodes": (node("h9", cpu="lots"), "node h9: allocatable.cpu"),
+    "pods": (
+        pod("p9", [container(cpu="lots")], node_name="h1"),
+        "pod default/p9: spec: container c: resources.requests.cpu",
+    ),
+    "disks": (disk("d9", "h1", size="big"), "LocalDisk d9: spec.identity.size"),
+    "devices": (device("g9", "h1", capacity={"memory": "lots"}), "LocalDevice g9: spec.capacity.memory"),
+    "pvs": ({"metadata": {"name": "v9"}, "spec": {"capacity": {"storage": "lots"}}}, "v9: spec.capacity.storage"),
+    "pvcs": (
+        {"metadata": {"name": "c9", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "lots"}}}},
+        "PersistentVolumeClaim n/c9: spec.resources.requests.storage",
+    ),
+}
+
+
+@pytest.mark.parametrize("part", UNREADABLE)
+def test_one_object_that_cannot_be_read_is_named_and_hides_no_other(part):
+    one, why = UNREADABLE[part]
+    sound = {"nodes": [node("h1"), node("h2")], "disks": [disk("d", "h2")]}
+    lists = {**sound, part: [*sound.get(part, ()), one]}
+    snapshot = Snapshot.from_objects(**lists)
+    (problem,) = snapshot.problems()
+    assert why in problem
+    assert snapshot.nodes.names == ["h1", "h2"]
+    assert sorted(snapshot.disks.slot_of) == ["d"]
+    assert not snapshot.devices.devices
+    with pytest.raises(InputError, match=r"p9|h9|d9|g9|v9|c9"):
+        snapshot.refuse_unreadable()
 
 
 def columns(snapshot):

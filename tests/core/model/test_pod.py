@@ -216,7 +216,7 @@ def test_twins_share_the_long_part_of_their_shape():
 
 def test_a_twin_that_cannot_be_read_is_named():
     wrong = pod("b", labels={"k": 1})
-    with pytest.raises(InputError, match=r"pod b: metadata\.labels"):
+    with pytest.raises(InputError, match=r"pod default/b: metadata\.labels"):
         PodInfo.from_manifest(pod("a")).twin(wrong)
 
 
@@ -224,7 +224,7 @@ def test_a_twin_that_cannot_be_read_is_named():
     ("manifest", "error", "words"),
     [
         (pod(containers=[container("two")]), QuantityError, "two"),
-        (pod(containers="c"), InputError, "pod p: spec.containers must be a list of objects"),
+        (pod(containers="c"), InputError, "pod default/p: spec.containers must be a list of objects"),
         (pod(nodeSelector={"k": 1}), InputError, "nodeSelector.k must be a string"),
         (pod(hostNetwork="yes"), InputError, "hostNetwork must be true or false"),
         (pod(priority="high"), InputError, "priority must be an integer"),

@@ -156,7 +156,7 @@ def test_wrong_arguments_name_their_path(weight):
     "spec", [near(term(key="")), near(term(), weight=101), near({**term(), "labelSelector": {"x": 1}})]
 )
 def test_wrong_terms_name_their_path(spec):
-    with pytest.raises(SelectorError, match=r"^pod p: spec\.affinity\.podAffinity"):
+    with pytest.raises(SelectorError, match=r"^pod default/p: spec\.affinity\.podAffinity"):
         PodInfo.from_manifest(pod(**spec))
 
 

@@ -188,7 +188,7 @@ def test_gates_and_profiles(tmp_path: Path) -> None:
         ("- 1", (), "document 1: expected an object of the API with its kind, got '[1]'"),
         ("kind: NodeList\nitems: 3", (), "expected items to be a list"),
         ("kind: PodList\nitems: [3]", (), "items[0]: expected an object"),
-        ("kind: Pod\nmetadata: {name: p}\nspec: {priority: high}", (), "pod p: spec.priority must be an integer"),
+        ("kind: Pod\nmetadata: {name: p}\nspec: {priority: high}", (), "pod default/p: spec.priority must be an int"),
         ("kind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: many}}", (), "many"),
         ("{}", ("--times", "0"), "--times: expected 1 to 100000, got 0"),
     ],

@@ -37,7 +37,10 @@ class Selector:
         self._check_namespace()
         for ordinal in grown:
             self._check_grown(world, ordinal)
-        return choose.choose(hand.app, world, hand.plan.select, explain) if hand.plan.select else []
+        choices = choose.choose(hand.app, world, hand.plan.select, explain) if hand.plan.select else []
+        for problem in choices[0].left_out if choices else ():
+            hand.context.warn(choose.counts_as_taken(problem))
+        return choices
 
     def again(self, ordinals: Sequence[int]) -> list[Choice]:
         """Look anew and choose anew for those that lost a race."""

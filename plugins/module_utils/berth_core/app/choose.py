@@ -47,13 +47,17 @@ class World:
 
 @dataclass(frozen=True)
 class Choice:
-    """Where one replica goes. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares)."""
+    """Where one replica goes. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares).
+
+    ``left_out``: what of the cluster could not be read, and counted as taken.
+    """
 
     ordinal: int
     node: str
     disks: Mapping[str, str]
     devices: tuple[tuple[str, str, int], ...]
     outcome: Outcome
+    left_out: tuple[str, ...] = ()
 
 
 def request(app: AppWanted, ordinal: int) -> PlacementRequest:
@@ -113,9 +117,9 @@ def _choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool
         wanted = request(app, ordinal)
         outcome = place(DEFAULT_PROFILE, snapshot, wanted, explain=explain)
         if outcome.placement is None:
-            raise _unschedulable(app, ordinal, outcome, choices)
+            raise _unschedulable(app, ordinal, outcome, choices, snapshot.problems())
         snapshot.assume(wanted, outcome.placement)
-        choices.append(_choice(ordinal, outcome, outcome.placement))
+        choices.append(replace(_choice(ordinal, outcome, outcome.placement), left_out=tuple(snapshot.problems())))
     return choices
 
 
@@ -140,13 +144,20 @@ def _choice(ordinal: int, outcome: Outcome, placement: Placement) -> Choice:
     return Choice(ordinal, placement.node, dict(placement.disks), devices, outcome)
 
 
-def _unschedulable(app: AppWanted, ordinal: int, outcome: Outcome, placed: Sequence[Choice]) -> UnschedulableError:
+def _unschedulable(
+    app: AppWanted, ordinal: int, outcome: Outcome, placed: Sequence[Choice], left_out: Sequence[str]
+) -> UnschedulableError:
     text = f"replica {app.namespace}/{app.berth_name(ordinal)} does not fit: {outcome.diagnosis.message()}"
     if placed:
         already = ", ".join(f"{app.berth_name(choice.ordinal)} on {choice.node}" for choice in placed)
         text += f" (Before it, of the same app: {already}.)"
-    hints = list(outcome.diagnosis.hints())
+    hints = [*outcome.diagnosis.hints(), *map(counts_as_taken, left_out)]
     return UnschedulableError(text, ordinal=ordinal, explanation=explain(outcome), hints=hints)
+
+
+def counts_as_taken(problem: str) -> str:
+    """What a user is told of an object that could not be read."""
+    return f"{problem} (It is left out, and what it may hold counts as taken: mend or delete it.)"
 
 
 def still_fits(app: AppWanted, world: World, record: Object, profile: Profile = DEFAULT_PROFILE) -> Outcome:

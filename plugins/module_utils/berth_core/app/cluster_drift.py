@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..cluster.snapshot import PARTS, Snapshot
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, STATEFUL_SET
 from . import orphans
 from .disk_change import wanted_name
@@ -50,7 +51,21 @@ def cluster_drift(lists: Lists, declared: Sequence[Mapping[str, Any]] | None = N
         for each in drift[kind]
     ]
     found += [_orphan(one) for one in orphans.find(_holdings(lists))]
+    found += _unreadable(lists)
     return sorted(found, key=lambda one: (one["node"], one["object"], one["kind"], one["what"]))
+
+
+def _unreadable(lists: Lists) -> list[dict[str, Any]]:
+    snapshot = Snapshot.from_objects(**{PARTS[kind]: items for kind, items in lists.items() if kind in PARTS})
+    return [
+        {
+            "kind": "unreadable",
+            "object": f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}",
+            "node": "",
+            "what": [why, "it is left out, and what it may hold counts as taken"],
+        }
+        for (kind, namespace, name), why in snapshot.unreadable.items()
+    ]
 
 
 def _holdings(lists: Lists) -> orphans.Holdings:

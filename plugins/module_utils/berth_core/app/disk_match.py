@@ -39,6 +39,7 @@ def matching_disks(
     wanted = LabelSelector.parse(selector) if selector else None
     claim = DiskClaim("disk", bytes_(size), storage_class, volume_mode, fs_type, wanted)
     snapshot = Snapshot.from_objects(nodes=(), pods=(), disks=disks, devices=(), berths=())
+    snapshot.refuse_unreadable()
     verdicts = disk_verdicts(snapshot, None, claim)
     if explain:
         return [

@@ -22,7 +22,11 @@ from ..model.disk import Condition, LocalDisk, condition_of
 
 
 def resource_list(snapshot: Snapshot, only: Collection[str] | None = None) -> dict[str, Any]:
-    """Return ``{nodes, disks, devices, totals}``, JSON-able; ``only``: restrict all of it to these nodes."""
+    """Return ``{nodes, disks, devices, totals, unreadable}``, JSON-able.
+
+    ``only``: restrict it to these nodes. ``unreadable``, of the whole cluster: what is in no other list because
+    it cannot be read.
+    """
     names = sorted(snapshot.disks.slot_of)
     disks = [snapshot.disks.disks[snapshot.disks.slot_of[name]] for name in names]
     shown = [disk_entry(disk) for disk in disks if disk is not None and (only is None or disk.node_name in only)]
@@ -34,7 +38,21 @@ def resource_list(snapshot: Snapshot, only: Collection[str] | None = None) -> di
     rows = [row for row, name in enumerate(snapshot.nodes.names) if only is None or name in only]
     here = _by_node(snapshot, shown, devices)
     nodes = [_node_entry(snapshot, row, here.get(snapshot.nodes.names[row], _Here())) for row in rows]
-    return {"nodes": nodes, "disks": shown, "devices": devices, "totals": _totals(nodes, shown, devices)}
+    return {
+        "nodes": nodes,
+        "disks": shown,
+        "devices": devices,
+        "totals": _totals(nodes, shown, devices),
+        "unreadable": unreadable(snapshot),
+    }
+
+
+def unreadable(snapshot: Snapshot) -> list[dict[str, str]]:
+    """``{kind, namespace, name, why}`` of each object that was left out, sorted."""
+    return [
+        {"kind": kind, "namespace": namespace, "name": name, "why": why}
+        for (kind, namespace, name), why in sorted(snapshot.unreadable.items())
+    ]
 
 
 def disk_entry(disk: LocalDisk) -> dict[str, Any]:

@@ -18,12 +18,14 @@ from ..model.berth import BerthRecord
 from ..model.labels import LabelSelector
 from ..model.pod import Amounts, ClaimVolume, HostPort, PodInfo
 from ..model.pod_affinity import NO_AFFINITY, PodAffinity
-from ..model.requests import CPU, DEFAULT_CPU, DEFAULT_MEMORY, MEMORY, amount
+from ..model.requests import CPU, DEFAULT_CPU, DEFAULT_MEMORY, EPHEMERAL, MEMORY, amount
 from .counts import ANY_LABEL, asked_labels
 
 Key = tuple[str, str]
 POD, BERTH, ASSUMED = 0, 1, 2
 """The sources, strongest first."""
+MORE_THAN_ANY_NODE = 1 << 52
+"""4 PiB of memory, 4.5e12 cores. Two thousand of them still add up within 64 bits."""
 
 
 class Occupant(NamedTuple):
@@ -66,6 +68,15 @@ def of_berth(berth: BerthRecord) -> Occupant | None:
         berth.namespace, berth.node_name, dict(berth.pod_labels), berth.requests, nonzero, berth.host_ports,
         spreads=not berth.terminating,
     )  # fmt: skip
+
+
+def of_unreadable(namespace: str, node_name: str) -> Occupant | None:
+    """Return what a pod or berth takes whose object cannot be read: all that its node has; None without a node."""
+    if not node_name:
+        return None
+    everything = tuple((name, MORE_THAN_ANY_NODE) for name in (CPU, EPHEMERAL, MEMORY))
+    nonzero = tuple((name, MORE_THAN_ANY_NODE) for name in (CPU, MEMORY))
+    return Occupant(namespace, node_name, {}, everything, nonzero, ())
 
 
 class Occupants:

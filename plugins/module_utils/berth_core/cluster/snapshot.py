@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Callable
 
+from ..errors import BerthError, InputError
 from ..model.attachable import Attachment, CsiNode
 from ..model.berth import BerthRecord
 from ..model.csi_capacity import CapacityInfo, DriverInfo
 from ..model.device import LocalDevice
 from ..model.disk import LocalDisk
-from ..model.fields import Object
+from ..model.fields import Object, metadata
 from ..model.labels import LabelSelector
 from ..model.node import NodeInfo
 from ..model.placement import Holder, Placement, PlacementRequest
@@ -38,7 +40,7 @@ from .dynamic import DynamicTable
 from .journal import Journal
 from .labels import LabelColumns
 from .nodes import NodeTable
-from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod
+from .occupants import ASSUMED, BERTH, POD, Key, Occupant, Occupants, of_berth, of_pod, of_unreadable
 from .pod_terms import PodTerms
 from .tally import Tally
 from .trial import Trial
@@ -49,6 +51,8 @@ from .workloads import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Worklo
 A_FEW = 64
 """Changes of rows that are looked up one by one: with more, comparing the generations of all rows is quicker."""
 Objects = Iterable[Object]
+Place = tuple[str, str, str]
+"""Kind, namespace ("" for those of the cluster) and name of an object."""
 #: The arguments of Snapshot.from_objects, by the kinds that decide about a pod.
 PARTS: Mapping[str, str] = {
     "Node": "nodes",
@@ -96,6 +100,8 @@ class Snapshot:
         self.namespaces: dict[str, dict[str, str]] = {}
         self.berths: dict[Key, BerthRecord] = {}
         self.budgets: dict[Key, DisruptionBudget] = {}
+        self.unreadable: dict[Place, str] = {}
+        """What could not be read and is left out, and why."""
         self.generation = 1
         self.layout_generation = 1
         self.topology_generation = 1
@@ -140,39 +146,80 @@ class Snapshot:
         device_classes: Objects = (),
         resource_claims: Objects = (),
     ) -> Snapshot:
-        """Build a snapshot from objects as the API gives them."""
+        """Build a snapshot from objects as the API gives them. What cannot be read is left out and named."""
         snapshot = cls()
-        snapshot.nodes.fill(NodeInfo.from_object(one) for one in nodes)
+        infos = (snapshot._read("Node", NodeInfo.from_object, one) for one in nodes)
+        snapshot.nodes.fill(info for info in infos if info is not None)
+        workloads = snapshot.workloads
         changes = (
-            (snapshot.upsert_pod, pods),
-            (snapshot.upsert_disk, disks),
-            (snapshot.upsert_device, devices),
-            (snapshot.upsert_berth, berths),
-            (snapshot.upsert_volume, pvs),
-            (snapshot.upsert_claim, pvcs),
-            (snapshot.upsert_class, storage_classes),
-            (snapshot.upsert_namespace, namespaces),
-            (snapshot.upsert_csi_node, csi_nodes),
-            (snapshot.upsert_attachment, attachments),
-            (snapshot.upsert_csi_driver, csi_drivers),
-            (snapshot.upsert_capacity, capacities),
-            (snapshot.workloads.upsert_service, services),
-            (snapshot.upsert_budget, budgets),
-            (snapshot.upsert_slice, slices),
-            (snapshot.upsert_device_class, device_classes),
-            (snapshot.upsert_resource_claim, resource_claims),
+            ("Pod", snapshot.upsert_pod, pods),
+            ("LocalDisk", snapshot.upsert_disk, disks),
+            ("LocalDevice", snapshot.upsert_device, devices),
+            ("Berth", snapshot.upsert_berth, berths),
+            ("PersistentVolume", snapshot.upsert_volume, pvs),
+            ("PersistentVolumeClaim", snapshot.upsert_claim, pvcs),
+            ("StorageClass", snapshot.upsert_class, storage_classes),
+            ("Namespace", snapshot.upsert_namespace, namespaces),
+            ("CSINode", snapshot.upsert_csi_node, csi_nodes),
+            ("VolumeAttachment", snapshot.upsert_attachment, attachments),
+            ("CSIDriver", snapshot.upsert_csi_driver, csi_drivers),
+            ("CSIStorageCapacity", snapshot.upsert_capacity, capacities),
+            ("Service", workloads.upsert_service, services),
+            ("PodDisruptionBudget", snapshot.upsert_budget, budgets),
+            ("ResourceSlice", snapshot.upsert_slice, slices),
+            ("DeviceClass", snapshot.upsert_device_class, device_classes),
+            ("ResourceClaim", snapshot.upsert_resource_claim, resource_claims),
+            (
+                "ReplicationController",
+                partial(workloads.upsert_controller, REPLICATION_CONTROLLER),
+                replication_controllers,
+            ),
+            ("ReplicaSet", partial(workloads.upsert_controller, REPLICA_SET), replica_sets),
+            ("StatefulSet", partial(workloads.upsert_controller, STATEFUL_SET), stateful_sets),
         )
-        for upsert, listed in changes:
+        for kind, upsert, listed in changes:
             for one in listed:
-                upsert(one)
-        for kind, controllers in (
-            (REPLICATION_CONTROLLER, replication_controllers),
-            (REPLICA_SET, replica_sets),
-            (STATEFUL_SET, stateful_sets),
-        ):
-            for one in controllers:
-                snapshot.workloads.upsert_controller(kind, one)
+                snapshot._read(kind, upsert, one)
         return snapshot
+
+    # -- what cannot be read
+
+    def leave_out(self, kind: str, unreadable: Object, why: str) -> None:
+        """Name an object that cannot be read. It offers nothing; a pod or berth takes all that its node has."""
+        namespace, name = metadata(unreadable, kind)
+        self.unreadable[kind, namespace, name] = why
+        spec, status = unreadable.get("spec"), unreadable.get("status")
+        node = spec.get("nodeName") if isinstance(spec, Mapping) else None
+        occupant = of_unreadable(namespace, node) if isinstance(node, str) else None
+        if kind == "Pod":
+            self._put((namespace, name), POD, occupant)
+        if kind == "Berth":
+            self.remove_berth(namespace, name)
+            pod = status.get("podName") if isinstance(status, Mapping) else None
+            pod_key = self._berth_pods[namespace, name] = (namespace, str(pod or name))
+            self._put(pod_key, BERTH, occupant)
+
+    def problems(self) -> list[str]:
+        """Return why each object was left out, by kind and name: for people, and empty in a sound cluster."""
+        return [self.unreadable[place] for place in sorted(self.unreadable)]
+
+    def refuse_unreadable(self) -> None:
+        """For objects that a user wrote: raise InputError with what is wrong with the first that was left out."""
+        if self.unreadable:
+            raise InputError(self.problems()[0])
+
+    def read_again(self, kind: str, namespace: str, name: str) -> None:
+        """Forget that an object could not be read: it was read since, or is gone."""
+        if self.unreadable:
+            self.unreadable.pop((kind, namespace, name), None)
+
+    def _read(self, kind: str, read: Callable[[Object], Any], one: Object) -> Any:
+        """Return what ``read`` does; None for an object that is left out."""
+        try:
+            return read(one)
+        except BerthError as exc:
+            self.leave_out(kind, one, exc.message)
+            return None
 
     # -- nodes
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..errors import InputError
 from .fields import Object, integer, mapping, metadata, objects, string, string_map
 from .pod import Amounts, HostPort, host_port
+from .quantity import Number
 from .requests import amount, resource_list
 
 
@@ -82,7 +84,7 @@ class BerthRecord:
                 )
                 for one in objects(spec, "devices", f"{where}: spec.devices")
             ),
-            requests=tuple(sorted((key, amount(key, value)) for key, value in requests.items())),
+            requests=tuple(sorted((key, _taken(key, value, where)) for key, value in requests.items())),
             pod_labels=tuple(sorted(string_map(spec, "podLabels", f"{where}: spec.podLabels").items())),
             host_ports=tuple(
                 host_port(
@@ -97,3 +99,10 @@ class BerthRecord:
             pod_name=string(status, "podName"),
             terminating=meta.get("deletionTimestamp") is not None,
         )
+
+
+def _taken(key: str, value: Number, where: str) -> int:
+    """Return what is taken off the node. Less than nothing would give room that is not there."""
+    if value < 0:
+        raise InputError(f"{where}: spec.requests.{key}: {value} is below 0: expected what the replica asks for")
+    return amount(key, value)

@@ -53,7 +53,7 @@ class CapacityInfo:
             name=name,
             storage_class=string(capacity, "storageClassName", f"{where}: storageClassName"),
             topology=LabelSelector.parse(capacity.get("nodeTopology"), f"{where}: nodeTopology"),
-            limit=volume_limit(capacity),
+            limit=volume_limit(capacity, where),
         )
 
     def holds(self, size: int) -> bool:
@@ -61,11 +61,11 @@ class CapacityInfo:
         return self.limit is not None and size <= self.limit
 
 
-def volume_limit(capacity: Object) -> int | None:
+def volume_limit(capacity: Object, where: str = "") -> int | None:
     """Return the bytes that a new volume may have at most.
 
     The largest volume is more precise than what is left in all, and is preferred.
     """
-    largest = capacity.get("maximumVolumeSize")
-    found = capacity.get("capacity") if largest is None else largest
-    return None if found is None else bytes_(found)
+    key = "capacity" if capacity.get("maximumVolumeSize") is None else "maximumVolumeSize"
+    found = capacity.get(key)
+    return None if found is None else bytes_(found, f"{where}: {key}" if where else key)

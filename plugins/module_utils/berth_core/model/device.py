@@ -78,7 +78,7 @@ class LocalDevice:
             device_class=string(spec, "deviceClass", f"LocalDevice {name}: spec.deviceClass"),
             uuid=string(spec, "uuid"),
             shares=integer(capacity, "shares", f"LocalDevice {name}: spec.capacity.shares", WHOLE),
-            memory=None if memory is None else bytes_(memory),
+            memory=None if memory is None else bytes_(memory, f"LocalDevice {name}: spec.capacity.memory"),
             reserved=boolean(spec, "reserved", f"LocalDevice {name}: spec.reserved"),
             claim_refs=tuple(
                 DeviceClaimRef(

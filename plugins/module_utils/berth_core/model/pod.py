@@ -211,19 +211,20 @@ class PodInfo:
         meta, spec = mapping(pod, "metadata", "pod.metadata"), mapping(pod, "spec", "pod.spec")
         status = mapping(pod, "status", "pod.status")
         name = string(meta, "name", "pod.metadata.name") or string(meta, "generateName", "pod.metadata.generateName")
-        where = f"pod {name}: spec"
+        namespace = string(meta, "namespace", "pod.metadata.namespace") or "default"
+        title = f"pod {namespace}/{name}"
+        where = f"{title}: spec"
         resources = read_pod_resources(spec, where, status)
         exact = resources.total()
         nonzero = resources.total(nonzero_defaults(exact, bool(resources.pod_level)))
         # v1.36's NodeResourcesFit does not look at pod-level requests when it scores; its filter does.
         score = resources.total(nonzero_defaults({}, False), pod_level=False)
-        labels = string_map(meta, "labels", f"pod {name}: metadata.labels")
+        labels = string_map(meta, "labels", f"{title}: metadata.labels")
         selector = string_map(spec, "nodeSelector", f"{where}.nodeSelector")
         affinities = mapping(spec, "affinity", f"{where}.affinity")
         affinity = mapping(affinities, "nodeAffinity", f"{where}.affinity.nodeAffinity")
         required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
         path = f"{where}.affinity.nodeAffinity"
-        namespace = string(meta, "namespace", "pod.metadata.namespace") or "default"
         owner = Owner(namespace, labels, stored=bool(meta.get("resourceVersion")))
         images, containers = pod_images(spec, where)
         terminating = meta.get("deletionTimestamp") is not None
@@ -252,16 +253,16 @@ class PodInfo:
             volumes=_volumes(spec, where, name),
             priority=integer(spec, "priority", f"{where}.priority"),
             terminating=terminating,
-            phase=string(status, "phase", f"pod {name}: status.phase"),
+            phase=string(status, "phase", f"{title}: status.phase"),
             affinity=parse_pod_affinity(affinities, f"{where}.affinity", owner),
             inline=_inline(spec, where),
             images=images,
             containers=containers,
             gates=tuple(string(one, "name") for one in objects(spec, "schedulingGates", f"{where}.schedulingGates")),
-            controller=_controller(meta, f"pod {name}: metadata.ownerReferences"),
+            controller=_controller(meta, f"{title}: metadata.ownerReferences"),
             resource_claims=_resource_claims(spec, status, where),
             features=_features(spec, where),
-            preemption=read_facts(spec, status, terminating, f"pod {name}"),
+            preemption=read_facts(spec, status, terminating, title),
         )
 
 

@@ -40,8 +40,21 @@ _DECIMAL = {
 _QUANTITY = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([KMGTPE]i)|[eE]([+-]?[0-9]{1,3})|([numkMGTPE]?))\Z")
 
 
-def parse_quantity(quantity: str | int | float) -> Number:
-    """Return the exact value; an int where it is whole, else a Fraction. Raises QuantityError that names the text."""
+def parse_quantity(quantity: str | int | float, path: str = "", key: str = "") -> Number:
+    """Return the exact value; an int where it is whole, else a Fraction.
+
+    Raises QuantityError that names the text and, where they are given, the field at `path` and its `key`.
+    """
+    try:
+        return _parse(quantity)
+    except QuantityError as exc:
+        where = ".".join(part for part in (path, key) if part)
+        if not where:
+            raise
+        raise QuantityError(f"{where}: {exc.message}", field=where, **exc.details) from None
+
+
+def _parse(quantity: str | int | float) -> Number:
     if isinstance(quantity, str):
         return _parse_text(quantity)
     if isinstance(quantity, bool) or not isinstance(quantity, (int, float)):
@@ -94,12 +107,12 @@ def cpu_milli(quantity: str | int | float | Fraction) -> int:
     return _scaled(value, 1000)
 
 
-def bytes_(quantity: str | int | float | Fraction) -> int:
+def bytes_(quantity: str | int | float | Fraction, path: str = "") -> int:
     """Return the whole value, rounded up (Quantity.Value).
 
-    Bytes for memory and storage, a count for everything else.
+    Bytes for memory and storage, a count for everything else. Raises QuantityError, which names the field at `path`.
     """
-    value = quantity if isinstance(quantity, Fraction) else parse_quantity(quantity)
+    value = quantity if isinstance(quantity, Fraction) else parse_quantity(quantity, path)
     return _scaled(value, 1)
 
 

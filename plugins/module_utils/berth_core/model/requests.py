@@ -51,8 +51,8 @@ def amount(name: str, value: Number) -> int:
 
 
 def resource_list(parent: Object, key: str, path: str) -> Resources:
-    """Read an object of quantities."""
-    return {name: parse_quantity(value) for name, value in mapping(parent, key, path).items()}
+    """Read an object of quantities. Raises QuantityError that names the field."""
+    return {name: parse_quantity(value, path, name) for name, value in mapping(parent, key, path).items()}
 
 
 @dataclass(frozen=True)

@@ -211,8 +211,8 @@ def _device_request(source: Object, name: str, where: str) -> tuple[DeviceReques
         problem = f"unsupported count mode {mode}"
     tolerations = objects(source, "tolerations", f"{where}.tolerations")
     amounts: Any = mapping(mapping(source, "capacity", f"{where}.capacity"), "requests", f"{where}.capacity.requests")
-    for amount in amounts.values():
-        parse_quantity(amount)
+    for key, amount in amounts.items():
+        parse_quantity(amount, f"{where}.capacity.requests", str(key))
     request = DeviceRequest(
         name=name,
         device_class=string(source, "deviceClassName", f"{where}.deviceClassName"),

@@ -241,5 +241,5 @@ def _amount(source: Object, key: str, where: str) -> str | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         string(source, key, f"{where}: {key}")
-    parse_quantity(value)
+    parse_quantity(value, f"{where}: {key}")
     return str(value)
