@@ -12,16 +12,17 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from berth_core.app import capacity, claims
-from berth_core.app.claim_disks import choose, own_disks
+from berth_core.app.claim_disks import choose, named_disks, own_disks
 from berth_core.app.claims import Asked
 from berth_core.errors import ConflictError, UnschedulableError
 from berth_core.lifecycle import states
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.next_step import next_step
-from berth_core.lifecycle.step import DONE, Choose, Step, Wait, Write
+from berth_core.lifecycle.step import DONE, Choose, Look, Step, Wait, Write
 from berth_core.lifecycle.view import View, recorded
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import LOCAL_DISK, POD, PVC
+from berth_core.model.tenant import UNKNOWN, Tenant
 from berth_kube.client import KubeClient
 from berth_kube.lifecycle import Driver, claim_berth, view_of_claim
 
@@ -53,6 +54,8 @@ class Binder:
         self._chosen: dict[ClaimKey, str] = {}
         #: pods that were asked for, as the watch had not told of the one for which the claim's node was chosen
         self._pods: dict[ClaimKey, list[Obj]] = {}
+        #: the namespaces of claims that are being visited: a claim's own never changes
+        self._tenants: dict[ClaimKey, Tenant] = {}
         self.held_back = HeldBack(self._settled, self._loop.time)
         self._since: dict[ClaimKey, float] = {}
 
@@ -63,6 +66,7 @@ class Binder:
         finally:
             self._let_go(key)
             self._pods.pop(key, None)
+            self._tenants.pop(key, None)
 
     def _let_go(self, key: ClaimKey) -> None:
         """A disk that was chosen and not locked is there again for those who were told of the choice."""
@@ -80,6 +84,9 @@ class Binder:
             step = next_step(view)
             if isinstance(step, Choose) and isinstance(view.owner, ClaimOwner):
                 step = await self._choose(key, view, view.owner)
+            if isinstance(step, Look):
+                await self._tenant(key)
+                continue
             if isinstance(step, Write):
                 await self._write(key, view, step)
             elif isinstance(step, Wait):
@@ -126,17 +133,28 @@ class Binder:
             if not lost:
                 return None, gone
         name = claim["metadata"]["name"] if claim is not None else (of_claim or ("", "", ""))[1]
-        owner = self._owner(asked, record) if asked is not None else None
-        view = View(f"{key.namespace}/{name}", owner, record, lost=lost, quiet=True)
+        owner = await self._owner(key, asked, record) if asked is not None else None
+        view = View(f"{key.namespace}/{name}", owner, record, lost=lost, quiet=True, tenant=self._tenants.get(key))
         if record is not None:
             view = replace(view, hostname=caches.hostname(record["spec"]["nodeName"]))
         return view_of_claim(caches, view), gone
 
-    def _owner(self, asked: Asked, record: Obj | None) -> ClaimOwner:
+    async def _owner(self, key: ClaimKey, asked: Asked, record: Obj | None) -> ClaimOwner:
         """Where its data is matters until Reserved: then the choice is final."""
         undecided = record is None or (recorded(record) == states.SELECTED and asked.storage_class.waits)
-        own = undecided and bool(own_disks(asked, self._caches.parsed_disks()))
+        own = undecided and bool(await self._own(key, asked))
         return ClaimOwner(asked, own, None, self._mount_root)
+
+    async def _own(self, key: ClaimKey, asked: Asked) -> list[LocalDisk]:
+        """Disks with its data. Where none has its name, its namespace is not asked for: most claims are new."""
+        named = named_disks(asked, self._caches.parsed_disks())
+        return own_disks(asked, named, await self._tenant(key)) if named else []
+
+    async def _tenant(self, key: ClaimKey) -> Tenant:
+        known = self._tenants.get(key)
+        if known is None:
+            known = self._tenants[key] = await self._driver.tenant(key.namespace)
+        return known
 
     def _asked(self, claim: Obj) -> Asked | None:
         """The claim, if it is of one of our classes."""
@@ -162,6 +180,7 @@ class Binder:
         asked = owner.asked
         self._since.setdefault(key, self._loop.time())
         await self._know_pod(key, asked)
+        await self._own(key, asked)  # its data may have come to be known meanwhile
         try:
             disk = self._best(key, asked)
         except UnschedulableError as exc:
@@ -189,13 +208,13 @@ class Binder:
         """Disks that an app's berth names, and has not locked yet, are left to it while there are others."""
         disks, places = self._caches.parsed_disks(), self._caches.places()
         here, written = self._taken(key)
-        siblings = self._siblings(asked)
+        siblings, tenant = self._siblings(asked), self._tenants.get(key, UNKNOWN)
         if written - here:
             try:
-                return choose(asked, disks, places, here | written, siblings)
+                return choose(asked, disks, places, here | written, siblings, tenant)
             except UnschedulableError:
                 pass
-        return choose(asked, disks, places, here, siblings)
+        return choose(asked, disks, places, here, siblings, tenant)
 
     def _taken(self, key: ClaimKey) -> tuple[set[str], set[str]]:
         """Disks that were chosen here for other claims, and those that berths have written down; not locked yet."""

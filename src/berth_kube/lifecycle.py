@@ -17,7 +17,8 @@ from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.step import CREATE, REMOVE, STATUS, Ref, Write
 from berth_core.lifecycle.view import View, disks_of
-from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC, Resource
+from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE, PV, PVC, Resource
+from berth_core.model.tenant import Tenant
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +77,10 @@ class Driver:
         found: Obj | None = await self._api.find(*ref)
         self._known.heard(ref.resource, before, found)
         return found
+
+    async def tenant(self, namespace: str) -> Tenant:
+        """Who asks in this namespace, read now: no cache tells whether it was made anew a moment ago."""
+        return Tenant.in_namespace(await self._api.find(NAMESPACE, namespace))
 
     async def _send(self, step: Write) -> None:
         api, ref = self._api, step.ref

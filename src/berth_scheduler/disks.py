@@ -22,9 +22,10 @@ from berth_core.framework.contract import SKIPPED, SUCCESS, Status
 from berth_core.lifecycle import states
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.next_step import next_step
-from berth_core.lifecycle.step import DONE, STATUS, Wait, Write
+from berth_core.lifecycle.step import DONE, STATUS, Look, Wait, Write
 from berth_core.lifecycle.view import View, recorded
 from berth_core.model.resources import BERTH, PVC, STORAGE_CLASS
+from berth_core.model.tenant import Tenant
 from berth_kube.lifecycle import Driver, claim_berth, view_of_claim
 
 from .cluster import Cluster
@@ -39,12 +40,16 @@ STEPS = 40
 
 @dataclass
 class _Claim:
-    """One claim on its way. ``chosen``: the LocalDisk of the placement, until it was written down."""
+    """One claim on its way. ``chosen``: the LocalDisk of the placement, until it was written down.
+
+    ``tenant``: of its namespace, read since the claim was there.
+    """
 
     asked: Asked
     node: str
     chosen: str
     begun: bool = False
+    tenant: Tenant | None = None
 
 
 class LocalDisks:
@@ -137,6 +142,8 @@ class LocalDisks:
             step = next_step(view)
             if isinstance(step, Write):
                 await self._write(driver, claim, view, step)
+            elif isinstance(step, Look):
+                claim.tenant = await driver.tenant(step.namespace)
             elif record is None and step == DONE:
                 raise LockError(f"claim {claim.asked.key} was bound to a volume by somebody else")
             elif step == DONE or (isinstance(step, Wait) and step.reason == "Binding"):
@@ -179,9 +186,11 @@ class LocalDisks:
     def _view(self, claim: _Claim) -> View:
         disks, asked = self._cluster.snapshot.disks, claim.asked
         slot = disks.slot_of.get(claim.chosen)
+        tenant = claim.tenant or self._cluster.snapshot.tenant(asked.claim.namespace)
+        own = disks.own(owner_of(asked), tenant._replace(pod_uid=asked.claim.pod_uid))
         owner = ClaimOwner(
             asked,
-            own=any(one.retained_for is not None for one in disks.own(owner_of(asked))),
+            own=any(one.retained_for is not None for one in own),
             chosen=None if slot is None else disks.disks[slot],
             mount_root=self._mount_root,
         )
@@ -191,5 +200,6 @@ class LocalDisks:
             self._record(claim),
             hostname=self._cluster.hostname(claim.node),
             quiet=True,
+            tenant=claim.tenant,
         )
         return view_of_claim(self._cluster, view)

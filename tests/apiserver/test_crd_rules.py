@@ -38,6 +38,7 @@ PLACE: dict[str, Any] = {
 HELD = "a held lock may be kept or cleared"
 NOT_HELD = "never wiped while it is held"
 WHOLE = "the whole identity of this very disk"
+ANEW = "an earlier namespace or pod of that name"
 DISK_STEPS = [
     # id, from, to, refusal (None: must be let through)
     ("lock a free disk", {}, {"claimRef": LOCK}, None),
@@ -81,6 +82,27 @@ DISK_STEPS = [
         {"claimRef": {**LOCK, "dataUID": "u-9"}},
         "data of another replica",
     ),
+    *(
+        (name, {"retainedFor": {**KEPT, **kept}}, {"claimRef": {**LOCK, **asking}}, None if may else ANEW)
+        for name, kept, asking, may in (
+            ("its own namespace, by uid", {"namespaceUID": "n-1"}, {"namespaceUID": "n-1"}, True),
+            ("a namespace made anew", {"namespaceUID": "n-1"}, {"namespaceUID": "n-2"}, False),
+            ("a namespace that does not say which", {"namespaceUID": "n-1"}, {}, False),
+            ("data of an older release", {}, {"namespaceUID": "n-1"}, True),
+            ("its own pod, by uid", {"podUID": "p-1"}, {"podUID": "p-1"}, True),
+            ("a pod made anew", {"podUID": "p-1"}, {"podUID": "p-2"}, False),
+            ("a claim of no pod", {"podUID": "p-1"}, {}, False),
+            ("a pod takes data of no pod", {}, {"podUID": "p-1"}, False),
+        )
+    ),
+    ("the uid of a lock changes", {"claimRef": LOCK}, {"claimRef": {**LOCK, "namespaceUID": "n-1"}}, HELD),
+    (
+        "data of an earlier namespace is assigned to the one of today",
+        {"retainedFor": {**KEPT, "namespaceUID": "n-1"}},
+        {"retainedFor": {**KEPT, "namespaceUID": "n-2"}},
+        "never assigned to another",
+    ),
+    ("data that was given up is assigned", {}, {"retainedFor": {**KEPT, "namespaceUID": "n-2"}}, None),
     ("give retained data up", {"retainedFor": KEPT}, {}, None),
     ("ask for a wipe", {}, {"wipe": WIPE}, None),
     ("ask for a wipe of retained data", {"retainedFor": KEPT}, {"retainedFor": KEPT, "wipe": WIPE}, None),

@@ -72,6 +72,7 @@ BUT_NOT = {
         ("resource.k8s.io", "resourceclaims", WRITES),
     ),
     "controller": (
+        ("", "namespaces", ("list", "watch")),
         ("", "pods", ("get", "delete")),
         ("", "pods/binding", ("create",)),
         ("", "pods/status", WRITES),

@@ -19,7 +19,7 @@ from typing import Any
 
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
 from berth_core.errors import BerthError, InputError
-from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, STORAGE_CLASS
+from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, PV, PVC, STORAGE_CLASS
 from berth_kube import config, logs, options
 from berth_kube.client import KubeClient
 from berth_kube.lease import identity
@@ -46,7 +46,7 @@ NAME = "berth-scheduler-extender"
 PATHS = frozenset({"/filter", "/prioritize", "/preempt", "/bind"})
 CONNECTIONS = 16
 #: All that a verdict, a lock and a volume are made of. Pods are in the questions.
-KINDS = (PV, PVC, STORAGE_CLASS, LOCAL_DISK, LOCAL_DEVICE, BERTH)
+KINDS = (NAMESPACE, PV, PVC, STORAGE_CLASS, LOCAL_DISK, LOCAL_DEVICE, BERTH)
 
 
 @dataclass(frozen=True)

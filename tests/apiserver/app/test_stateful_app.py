@@ -63,6 +63,43 @@ def test_the_pod_comes_back_to_its_disk_by_any_scheduler(world, kubeconfig):
 
 
 @pytest.mark.promise
+def test_a_namespace_made_anew_does_not_get_the_data_of_the_earlier_one(app_world, kubeconfig):
+    """Its Berths went with it, and the lock was left over; the newcomer has the same names in everything."""
+    world, kinds, body = app_world, app_world.kinds, {"metadata": {"name": "tenants"}}
+    world.add_disk(local_disk("fake-0", 0))
+    options = params("db", kubeconfig, namespace="tenants", replicas=1)
+    before = world.client.create(kinds.NAMESPACE, body)["metadata"]["uid"]
+    try:
+        assert places(run(options)) == {"db-0": ("fake-0", ("fake-0-d0",))}
+        lock = world.disks()["fake-0-d0"]["spec"]["claimRef"]
+        assert lock["namespaceUID"] == before
+        world.client.delete(kinds.NAMESPACE, "tenants")
+        eventually(lambda: world.client.find(kinds.NAMESPACE, "tenants") is None, 60, "the namespace goes")
+        made = world.client.create(kinds.NAMESPACE, body)["metadata"]
+        names = ("namespace", "namespaceUID", "app", "ordinal", "claim", "dataUID")
+        kept = {"retainedFor": {name: lock[name] for name in names}}
+        for check in (True, False):
+            refused = run(options, check=check)
+            assert refused["failed"]
+            words = (
+                f"of an earlier namespace of that name (uid {before}; the one of today, uid {made['uid']}, was made "
+            )
+            assert f"{words} {made['creationTimestamp']})" in refused["msg"]
+            assert "-a 'name=fake-0-d0 state=released force_retained=true'" in refused["msg"]
+        assert world.berths() == {}
+        world.add_disk(local_disk("fake-1", 0))
+        assert places(run(options)) == {"db-0": ("fake-1", ("fake-1-d0",))}
+        assert world.disks()["fake-1-d0"]["spec"]["claimRef"]["namespaceUID"] == made["uid"]
+        left = world.disks()["fake-0-d0"]["spec"]
+        assert "claimRef" not in left
+        assert kept.items() <= left.items()
+        world.check()
+    finally:
+        world.clear()
+        world.client.delete(kinds.NAMESPACE, "tenants")
+
+
+@pytest.mark.promise
 def test_scaling_keeps_what_is_there_and_the_data(world, kubeconfig):
     small = run(params("db", kubeconfig, wait=True))
     big = run(params("db", kubeconfig, replicas=4, wait=True))

@@ -13,8 +13,10 @@ from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.view import View
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
+from berth_core.model.tenant import Tenant
 
 GI = 1 << 30
+TENANT = Tenant("ns-1", since="2026-11-24T20:00:00Z")
 
 
 def storage_class(name="fast", waits=False, policy="Retain", provisioner=claims.PROVISIONER):
@@ -73,8 +75,9 @@ def places(*nodes):
 class Cluster:
     """A dictionary with compare-and-swap: carries the steps of one claim out, as the API server would."""
 
-    def __init__(self, claim, storage_class, disks, nodes=()):
+    def __init__(self, claim, storage_class, disks, nodes=(), tenant=TENANT):
         self.claim, self.storage_class, self.nodes = claim, storage_class, nodes
+        self.tenant, self.looked = tenant, None
         self.store = {(LOCAL_DISK, one["metadata"]["name"]): one for one in disks}
         self.count, self.log = 100, []
 
@@ -87,9 +90,9 @@ class Cluster:
     def view(self, chosen=None):
         wanted = claims.parse(self.claim, self.storage_class) if self.claim else None
         record = next((copy.deepcopy(one) for (kind, _n), one in self.store.items() if kind == BERTH), None)
-        own = bool(wanted and claim_disks.own_disks(wanted, parsed(*self.disks())))
+        own = bool(wanted and claim_disks.own_disks(wanted, parsed(*self.disks()), self.tenant))
         owner = ClaimOwner(wanted, own, chosen) if wanted else None
-        view = View("default/data", owner, record, quiet=True)
+        view = View("default/data", owner, record, quiet=True, tenant=self.looked)
         if not record:
             return view
         for name in (each["name"] for each in record["spec"]["disks"]):
@@ -105,8 +108,11 @@ class Cluster:
         step = next_step(self.view())
         if isinstance(step, steps.Choose):
             wanted = claims.parse(self.claim, self.storage_class)
-            chosen = claim_disks.choose(wanted, parsed(*self.disks()), places(*self.nodes))
+            chosen = claim_disks.choose(wanted, parsed(*self.disks()), places(*self.nodes), tenant=self.tenant)
             step = next_step(self.view(chosen))
+        if isinstance(step, steps.Look):
+            self.looked = self.tenant
+            step = next_step(self.view())
         if isinstance(step, steps.Write):
             self.write(step)
             self.log.append((step.do, step.resource.kind))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from berth_core.app.capacity import canonical, changes, seems_to_fit, wanted
 from berth_core.app.claim_disks import choose
 from berth_core.errors import UnschedulableError
-from tests.core.app.claim_world import GI, asked, disk, node, parsed, places
+from berth_core.model.tenant import Tenant
+from tests.core.app.claim_world import GI, TENANT, asked, disk, node, parsed, places
 
 LOCK = {"namespace": "x", "name": "db-0", "uid": "u", "app": "db", "ordinal": 0, "claim": "d", "dataUID": "u"}
 KEPT = {"namespace": "default", "app": "pvc.data", "ordinal": 0, "claim": "data", "dataUID": "u-7"}
@@ -57,6 +60,36 @@ def test_own_data_comes_first_and_excludes_every_other_disk():
     broken = {**mine, "status": {**mine["status"], "phase": "Faulted"}}
     with pytest.raises(UnschedulableError, match="n2-d0 on node n2: Faulted"):
         choose(asked(), parsed(disk(), broken), places())
+
+
+@pytest.mark.promise
+def test_data_of_an_earlier_namespace_is_nobodys_to_take_and_is_told_with_the_way_out():
+    left = disk("n2-d0", "n2", phase="Released", retainedFor={**KEPT, "namespaceUID": "ns-0"})
+    assert choose(asked(), parsed(disk(), left), places(), tenant=TENANT).name == "n1-d0"
+    with pytest.raises(UnschedulableError) as caught:
+        choose(asked(), parsed(left), places(), tenant=TENANT)
+    for words in ("1 with retained data", "n2-d0 keeps the data of default/pvc.data-0 of an earlier namespace",
+                  "uid ns-0; the one of today, uid ns-1, was made 2026-11-24T20:00:00Z",
+                  "-a 'name=n2-d0 state=released force_retained=true'"):  # fmt: skip
+        assert words in caught.value.message
+    assert choose(asked(), parsed(disk(), left), places(), tenant=Tenant("ns-0")).name == "n2-d0"
+    before = disk("n2-d0", "n2", phase="Released", retainedFor=KEPT)
+    assert choose(asked(), parsed(disk(), before), places(), tenant=TENANT).name == "n2-d0", "of an older release"
+
+
+@pytest.mark.promise
+def test_the_ephemeral_volume_of_the_next_pod_begins_empty():
+    def of_pod(uid):
+        claim = asked(name="web-0-tmp", uid=f"c-{uid}")
+        return replace(claim, claim=replace(claim.claim, pod_uid=uid))
+
+    kept = {**KEPT, "app": "pvc.web-0-tmp", "claim": "web-0-tmp", "namespaceUID": "ns-1", "podUID": "p-1"}
+    left = disk("n2-d0", "n2", phase="Released", retainedFor=kept)
+    assert choose(of_pod("p-1"), parsed(disk(), left), places(), tenant=TENANT).name == "n2-d0"
+    for other in (of_pod("p-2"), of_pod("")):
+        assert choose(other, parsed(disk(), left), places(), tenant=TENANT).name == "n1-d0"
+    with pytest.raises(UnschedulableError, match=r"for the ephemeral volume of an earlier pod \(uid p-1\); where"):
+        choose(of_pod("p-2"), parsed(left), places(), tenant=TENANT)
 
 
 def test_the_claims_of_a_pod_are_decided_together():

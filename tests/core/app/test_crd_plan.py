@@ -120,5 +120,5 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
     assert found == {
         "berths.berth.dev": ("3", "cc92016a9b31"),
         "localdevices.berth.dev": ("2", "ac5879d80fa3"),
-        "localdisks.berth.dev": ("4", "aa02be2fb141"),
+        "localdisks.berth.dev": ("4", "76479f1a570a"),
     }

@@ -19,9 +19,10 @@ from berth_core.lifecycle.locks import BERTH_ANNOTATION, unlock_device, unlock_d
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.replacing import Exchange
 from berth_core.lifecycle.replica import ReplicaOwner
-from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Choose, Wait, Write
+from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Choose, Look, Wait, Write
 from berth_core.lifecycle.view import View, disks_of, recorded
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, PVC, RESOURCE_CLAIM
+from berth_core.model.tenant import Tenant
 from tests.core.app.samples import changed
 
 PARTS = (LOCAL_DISK, LOCAL_DEVICE, PV, PVC, RESOURCE_CLAIM, POD)
@@ -58,7 +59,7 @@ class World:
 
     def __init__(self, disks=("d0", "d1", "d2")):
         self.store, self.count, self.log = {}, 0, []
-        self.data, self.wanted = {}, False
+        self.data, self.wanted, self.tenant = {}, False, Tenant("ns-1")
         for name in disks:
             self._put(LOCAL_DISK, local_disk(name))
         self._put(LOCAL_DEVICE, local_device())
@@ -248,7 +249,9 @@ class Process:
         if isinstance(step, Choose):
             self.chosen = self._choose()
             step = next_step(replace(self.view, owner=self.owner())) if self.chosen else Wait("NoRoom")
-        if isinstance(step, Write):
+        if isinstance(step, Look):
+            self.view = replace(self.view, tenant=self.world.tenant)
+        elif isinstance(step, Write):
             self._write(step)
         elif isinstance(step, Wait):
             self.view = None  # looks again

@@ -14,6 +14,7 @@ from berth_core.lifecycle.locks import BERTH_ANNOTATION
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.view import View
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
+from berth_core.model.tenant import Tenant
 from tests.core.app.claim_world import Cluster, claim, disk, node, storage_class
 
 BINDING = [("create", "Berth"), ("replace", "LocalDisk"), ("status", "Berth"), ("create", "PersistentVolume")]
@@ -35,6 +36,34 @@ def test_the_way_back_says_first_what_becomes_of_the_data_and_forgets_the_berth_
     ]
 
 
+@pytest.mark.promise
+def test_a_namespace_that_was_made_anew_since_the_choice_gets_no_data_of_the_earlier_one():
+    """Chosen by a cache that had the earlier namespace; the look before the lock tells the new one."""
+    kept = {"namespace": "default", "app": "pvc.data", "ordinal": 0, "claim": "data", "dataUID": "u-0"}
+    left = disk(phase="Released", retainedFor={**kept, "namespaceUID": "ns-1"})
+    world = cluster([left, disk("n2-d0", "n2")])
+    world.step()
+    assert world.get(BERTH, "pvc-c-1")["spec"]["disks"][0]["name"] == "n1-d0"
+    world.tenant = Tenant("ns-2")
+    world.run()
+    assert world.get(LOCAL_DISK, "n1-d0")["spec"]["retainedFor"] == left["spec"]["retainedFor"]
+    assert world.get(LOCAL_DISK, "n2-d0")["spec"]["claimRef"]["namespaceUID"] == "ns-2"
+
+
+def test_the_namespace_is_looked_at_when_the_berth_is_there_and_once():
+    world = cluster()
+    asked = next_step(world.view())
+    assert isinstance(asked, steps.Choose)
+    world.step()
+    assert next_step(world.view()) == steps.Look("default")
+    world.looked = Tenant()
+    step = next_step(world.view())
+    assert (step.body["status"]["phase"], step.why) == ("Releasing", "namespace default is gone, and the Berth with it")
+    world.looked = None
+    world.step()
+    assert isinstance(next_step(world.view()), steps.Write), "what is locked needs no look"
+
+
 def cluster(disks=None, **options):
     return Cluster(claim(), storage_class(**options), disks or [disk()], [node("n1"), node("n2")])
 
@@ -49,7 +78,7 @@ def test_a_claim_is_bound_by_four_writes_that_look_like_those_of_an_app():
     uid = record["metadata"]["uid"]
     assert record["status"]["phase"] == "Reserved", "that it is Bound the claim says"
     assert held == {"namespace": "default", "name": "pvc-c-1", "uid": uid, "app": "pvc.data", "ordinal": 0,
-                    "claim": "data", "dataUID": uid}  # fmt: skip
+                    "claim": "data", "dataUID": uid, "namespaceUID": "ns-1"}  # fmt: skip
     assert volume["metadata"]["annotations"][BERTH_ANNOTATION] == uid
     assert volume["spec"]["claimRef"]["uid"] == "c-1"
     assert volume["spec"]["local"]["path"] == "/var/lib/berth/disks/n1-d0/data"

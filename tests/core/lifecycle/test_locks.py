@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from berth_core.errors import LockError
 from berth_core.lifecycle.locks import Holder, lock_device, lock_disk, unlock_device, unlock_disk
+from berth_core.model.tenant import Tenant
 
 
 def disk(**spec):
@@ -92,6 +93,42 @@ def test_data_is_kept_for_the_same_replica_alone():
     assert again["spec"]["claimRef"]["uid"] == "u2"
     assert again["spec"]["claimRef"]["dataUID"] == "u1", "the filesystem was made under the first lock"
     assert "retainedFor" not in again["spec"]
+
+
+@pytest.mark.promise
+def test_data_is_kept_for_the_same_namespace_by_its_uid():
+    """Deleted and made again, perhaps by somebody else, it has its old name and another uid."""
+    of = {uid: holder(f"u-{uid}")._replace(tenant=Tenant(uid, since="2026-11-24")) for uid in ("ns-1", "ns-2")}
+    kept = unlock_disk(lock_disk(disk(), of["ns-1"]), "u-ns-1", keep_data=True)
+    assert kept["spec"]["retainedFor"]["namespaceUID"] == "ns-1"
+    with pytest.raises(LockError) as caught:
+        lock_disk(kept, of["ns-2"])
+    assert str(caught.value) == (
+        "LocalDisk h1-d0 keeps the data of default/db-0 (claim data) of an earlier namespace of that name (uid ns-1; "
+        "the one of today, uid ns-2, was made 2026-11-24); where nobody needs it: ansible localhost -m "
+        "berth.stateful.local_disk -a 'name=h1-d0 state=released force_retained=true'"
+    )
+    assert lock_disk(kept, of["ns-1"])["spec"]["claimRef"]["namespaceUID"] == "ns-1"
+
+
+def test_data_of_an_older_release_is_found_by_name_and_has_the_uid_from_then_on():
+    kept = unlock_disk(lock_disk(disk(), holder()), "u1", keep_data=True)
+    now = holder("u2")._replace(tenant=Tenant("ns-1"))
+    again = unlock_disk(lock_disk(kept, now), "u2", keep_data=True)
+    assert again["spec"]["retainedFor"] == {**kept["spec"]["retainedFor"], "namespaceUID": "ns-1"}
+    with pytest.raises(LockError, match="of an earlier namespace"):
+        lock_disk(again, holder("u3")._replace(tenant=Tenant("ns-2")))
+
+
+@pytest.mark.promise
+def test_data_of_a_pods_ephemeral_volume_is_no_other_pods():
+    of = {uid: holder(f"u-{uid}")._replace(tenant=Tenant("ns-1", uid)) for uid in ("p-1", "p-2", "")}
+    kept = unlock_disk(lock_disk(disk(), of["p-1"]), "u-p-1", keep_data=True)
+    for other in ("p-2", ""):
+        with pytest.raises(LockError, match="for the ephemeral volume of an earlier pod"):
+            lock_disk(kept, of[other])
+    with pytest.raises(LockError, match="no pod's ephemeral volume"):
+        lock_disk(unlock_disk(lock_disk(disk(), of[""]), "u-", keep_data=True), of["p-2"])
 
 
 def test_undoing_a_second_lock_keeps_the_data_of_the_first():

@@ -15,6 +15,7 @@ from berth_core.lifecycle.locks import BERTH_ANNOTATION
 from berth_core.lifecycle.replacing import PARTS
 from berth_core.lifecycle.view import recorded
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, PVC
+from berth_core.model.tenant import Tenant
 from tests.core.lifecycle.replica_world import NAME, Process, World, exchange, locks, run, volumes_of
 
 
@@ -23,6 +24,19 @@ def running():
     run(world, Process(world, "present"))
     assert recorded(world.get(BERTH, NAME)) == states.RUNNING
     return world
+
+
+@pytest.mark.promise
+def test_a_replica_of_a_namespace_made_anew_gets_no_disk_of_the_earlier_one():
+    """Its choice is the worst one: the disks of its own names. Nothing of them is locked, and no byte is anybody's."""
+    world = running()
+    run(world, Process(world, "absent"), until=("",))
+    kept = locks(world)[1]
+    world.tenant = Tenant("ns-2")
+    process = Process(world, "present")
+    told = [getattr(process.step(), "why", "") for _number in range(20)]
+    assert any("keeps the data of default/db-0 (claim data) of an earlier namespace" in why for why in told)
+    assert locks(world) == ({}, kept)
 
 
 def whole(world, held):

@@ -18,8 +18,53 @@ from tests.core.plugins.helpers import judged, passing, scored
 NODES = (node("h1"), node("h2"), node("h3"))
 
 
+NAMESPACE = {"metadata": {"name": "default", "uid": "ns-2", "creationTimestamp": "2026-11-24T20:00:00Z"}}
+
+
 def cluster(*disks, nodes=NODES):
-    return Snapshot.from_objects(nodes=nodes, disks=disks)
+    return Snapshot.from_objects(nodes=nodes, disks=disks, namespaces=[NAMESPACE])
+
+
+@pytest.mark.promise
+def test_data_of_an_earlier_namespace_is_another_ones():
+    kept = retained("web", 0)
+    left, own = disk("b", "h3", retainedFor={**kept, "namespaceUID": "ns-1"}), {**kept, "namespaceUID": "ns-2"}
+    assert chosen(cluster(disk("a", "h1"), left), one()) == ("h1", {"data": "a"})
+    assert chosen(cluster(disk("a", "h1"), disk("b", "h3", retainedFor=own)), one()) == ("h3", {"data": "b"})
+    refused = place(DEFAULT_PROFILE, cluster(left), one())
+    assert refused.placement is None
+    assert (
+        "1 with data of an earlier tenant (b of default/web-0 of an earlier namespace of that name (uid ns-1; the one "
+        "of today, uid ns-2, was made 2026-11-24T20:00:00Z); where nobody needs it: ansible localhost -m "
+        "berth.stateful.local_disk -a 'name=b state=released force_retained=true')"
+    ) in refused.diagnosis.message()
+
+
+@pytest.mark.promise
+def test_a_stale_lock_of_an_earlier_namespace_is_another_ones():
+    held = disk("b", "h3", claimRef={**claim_ref("web", 0), "namespaceUID": "ns-1"}, phase="InUse")
+    assert chosen(cluster(disk("a", "h1"), held), one()) == ("h1", {"data": "a"})
+    (verdict,) = place(DEFAULT_PROFILE, cluster(held), one()).diagnosis.disks
+    assert verdict.reason == "held"
+
+
+def test_a_namespace_that_is_made_anew_in_the_cache_changes_whose_data_it_is():
+    snapshot = cluster(disk("a", "h1"), disk("b", "h3", retainedFor={**retained("web", 0), "namespaceUID": "ns-2"}))
+    assert chosen(snapshot, one()) == ("h3", {"data": "b"})
+    snapshot.upsert_namespace({"metadata": {"name": "default", "uid": "ns-3"}})
+    assert chosen(snapshot, one()) == ("h1", {"data": "a"})
+    snapshot.remove_namespace("default")
+    assert chosen(snapshot, one()) == ("h1", {"data": "a"})
+
+
+@pytest.mark.promise
+def test_the_data_of_an_earlier_pods_ephemeral_volume_is_another_ones():
+    snapshot = cluster(disk("a", "h1"), disk("b", "h3", retainedFor={**retained("web", 0), "podUID": "p-1"}))
+    assert chosen(snapshot, one(pod_uid="p-1")) == ("h3", {"data": "b"})
+    assert chosen(snapshot, one(pod_uid="p-2")) == ("h1", {"data": "a"})
+    ours = one(pod_uid="p-2", owner=("default", "web", 0, "data"))
+    snapshot.assume(ours, Placement("h1", {"data": "a"}))
+    assert chosen(snapshot, ours) == ("h1", {"data": "a"}), "what is assumed to be its own"
 
 
 def chosen(snapshot, asked):

@@ -174,6 +174,55 @@ def test_retain_keeps_the_data_for_a_claim_of_the_same_name(world, start, nodes,
     world.check()
 
 
+@pytest.mark.promise
+def test_a_namespace_made_anew_does_not_get_the_data_of_the_earlier_one(world, start, nodes):
+    world.storage_class()
+    disk = world.disk(nodes[0], 0)
+    start("--no-leader-elect")
+    world.claim("data")
+    world.wait_bound("data")
+    lock = world.locks()[disk]
+    world.delete(kinds.NAMESPACE, world.name)
+    until(lambda: world.api.find(kinds.NAMESPACE, world.name) is None, lambda: str(world.berths()))
+    kept = world.disks()[disk]["spec"]["retainedFor"]
+    assert (kept["namespaceUID"], kept["dataUID"]) == (lock["namespaceUID"], lock["uid"])
+    made = world.api.create(kinds.NAMESPACE, {"metadata": {"name": world.name}})["metadata"]
+    world.claim("data")
+    told = f"(uid {lock['namespaceUID']}; the one of today, uid {made['uid']}, was made {made['creationTimestamp']})"
+    until(lambda: world.told("data", "NoDisk", told), lambda: world.story("data"))
+    assert world.told("data", "NoDisk", f"-a 'name={disk} state=released force_retained=true'")
+    other = world.disk(nodes[1], 0)
+    world.wait_bound("data")
+    assert world.locks()[other]["namespaceUID"] == made["uid"]
+    assert world.disks()[disk]["spec"]["retainedFor"] == kept
+    world.check()
+
+
+@pytest.mark.promise
+def test_the_ephemeral_volume_of_the_next_pod_is_on_another_disk(world, start, nodes):
+    """A class that says Retain keeps it as it keeps all data; no pod of that name gets it again."""
+    world.storage_class()
+    first = world.disk(nodes[0], 0)
+    start("--no-leader-elect")
+    wanted = {"storageClassName": world.name, "accessModes": ["ReadWriteOnce"],
+              "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": wanted}}}]
+    pod = world.pod("app", volumes=volumes)["metadata"]
+    until(lambda: first in world.locks(), lambda: str(world.disks()))
+    assert world.locks()[first]["podUID"] == pod["uid"]
+    world.delete(kinds.POD, "app")
+    until(lambda: not world.berths(), lambda: str(world.berths()))
+    kept = world.disks()[first]["spec"]["retainedFor"]
+    assert kept["podUID"] == pod["uid"]
+    again = world.pod("app", volumes=volumes)["metadata"]
+    told = f"for the ephemeral volume of an earlier pod (uid {pod['uid']})"
+    until(lambda: world.told("app-scratch", "NoDisk", told), lambda: str(world.events("app-scratch")))
+    second = world.disk(nodes[0], 1)
+    world.wait_bound("app-scratch")
+    assert world.locks()[second]["podUID"] == again["uid"]
+    assert world.disks()[first]["spec"]["retainedFor"] == kept
+
+
 def test_delete_asks_the_agent_for_a_wipe_and_gives_the_disk_to_nobody_before(world, start, nodes):
     world.storage_class(policy="Delete")
     wiped, kept = world.disk(nodes[0], 0, reclaimPolicy="Delete"), world.disk(nodes[0], 1, size=4 * GI)

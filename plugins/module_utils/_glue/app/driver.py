@@ -17,9 +17,10 @@ from ...berth_core.errors import ConflictError, NotFoundError, StateError, Timeo
 from ...berth_core.lifecycle import states
 from ...berth_core.lifecycle.back import left_locks, release
 from ...berth_core.lifecycle.next_step import next_step
-from ...berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Ref, Step, Wait, Write
+from ...berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Look, Ref, Step, Wait, Write
 from ...berth_core.lifecycle.view import View, devices_of, disks_of, recorded
-from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK
+from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
+from ...berth_core.model.tenant import Tenant
 from ..client import ApiClient
 from ..objects import poll
 from . import wait
@@ -79,6 +80,9 @@ class Driver:
             if isinstance(step, Write):
                 view, accepted = self._write(view, step)
                 done += [step] if accepted else []
+            elif isinstance(step, Look):
+                found = self._client.find(NAMESPACE, step.namespace)
+                view = replace(view, tenant=Tenant.in_namespace(found))
             elif isinstance(step, Wait) and step.on is not None:
                 view = self._await(view, step)
             else:
@@ -216,7 +220,7 @@ def reserved(view: View, step: Step) -> bool:
     """Until: what is next belongs to a berth that is Reserved already."""
     if view.berth is None or not states.reached(recorded(view.berth), states.RESERVED):
         return False
-    locks = isinstance(step, Write) and step.resource in (LOCAL_DISK, LOCAL_DEVICE)
+    locks = isinstance(step, Look) or (isinstance(step, Write) and step.resource in (LOCAL_DISK, LOCAL_DEVICE))
     return not locks and not (isinstance(step, Wait) and step.reason in LOST)
 
 

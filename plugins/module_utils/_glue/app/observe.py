@@ -21,6 +21,7 @@ from ...berth_core.model.resources import (
     BERTH,
     LOCAL_DEVICE,
     LOCAL_DISK,
+    NAMESPACE,
     NODE,
     POD,
     PV,
@@ -101,8 +102,13 @@ def _own_pods(pods: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 
 def load_world(client: ApiClient, app: AppWanted) -> World:
-    """What a choice is made from. Claims and volumes only where the template itself brings some."""
+    """What a choice is made from. Claims and volumes only where the template itself brings some.
+
+    Raises ForbiddenError where the app's namespace may not be read: without its uid, data that an earlier namespace of
+    that name has left is not told from the app's own.
+    """
     own_claims = _uses_claims(app.template)
+    namespace = client.find(NAMESPACE, app.namespace)
     disks, devices = client.list(LOCAL_DISK), client.list(LOCAL_DEVICE)
     return World(
         disks=disks,
@@ -113,6 +119,7 @@ def load_world(client: ApiClient, app: AppWanted) -> World:
         storage_classes=client.list(STORAGE_CLASS),
         volumes=client.list(PV) if own_claims else (),
         claims=client.list(PVC, app.namespace) if own_claims else (),
+        namespaces=(namespace,) if namespace is not None else (),
     )
 
 

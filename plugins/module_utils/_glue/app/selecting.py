@@ -10,11 +10,10 @@ from dataclasses import replace
 
 from ...berth_core.app import choose
 from ...berth_core.app.choose import Choice, World
-from ...berth_core.errors import ForbiddenError, InputError, UnschedulableError
+from ...berth_core.errors import InputError, UnschedulableError
 from ...berth_core.lifecycle import states
 from ...berth_core.lifecycle.locks import unlock_device, unlock_disk
 from ...berth_core.lifecycle.view import recorded
-from ...berth_core.model.resources import NAMESPACE
 from .hand import Hand
 from .observe import load_world
 
@@ -34,7 +33,7 @@ class Selector:
             return []
         world = self._look()
         self._check_classes(world)
-        self._check_namespace()
+        self._check_namespace(world)
         for ordinal in grown:
             self._check_grown(world, ordinal)
         choices = choose.choose(hand.app, world, hand.plan.select, explain) if hand.plan.select else []
@@ -75,13 +74,9 @@ class Selector:
             known = ", ".join(sorted(item["metadata"]["name"] for item in world.storage_classes)) or "none"
             raise InputError(f"StorageClass {', '.join(unknown)} does not exist; the cluster has: {known}")
 
-    def _check_namespace(self) -> None:
-        namespace = self._hand.app.namespace
-        try:
-            if self._hand.client.find(NAMESPACE, namespace) is None:
-                raise InputError(f"namespace {namespace} does not exist; create it first")
-        except ForbiddenError:
-            return  # may well be allowed inside it: the first write tells
+    def _check_namespace(self, world: World) -> None:
+        if not world.namespaces:
+            raise InputError(f"namespace {self._hand.app.namespace} does not exist; create it first")
 
     def _check_grown(self, world: World, ordinal: int) -> None:
         """An existing berth whose replica will ask for something else than is written down must still fit its node."""

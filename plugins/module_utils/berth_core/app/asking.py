@@ -105,4 +105,5 @@ def _disk_claim(volume: str, asked: Asked) -> DiskClaim:
         volume_mode=claim.volume_mode,
         selector=claim.selector,
         owner=owner_of(asked),
+        pod_uid=claim.pod_uid,
     )

@@ -33,7 +33,8 @@ from .wanted import AppWanted
 @dataclass(frozen=True)
 class World:
     """The lists that a choice is made from. ``disks`` and ``devices`` were read before ``berths``: a lock whose berth
-    is not among them is therefore stale for certain."""
+    is not among them is therefore stale for certain. ``namespaces``: the app's own, which tells whose kept data is the
+    app's; without it no data is that says of which namespace it is."""
 
     nodes: Sequence[Object]
     pods: Sequence[Object]
@@ -43,6 +44,7 @@ class World:
     volumes: Sequence[Object] = ()
     claims: Sequence[Object] = ()
     storage_classes: Sequence[Object] = ()
+    namespaces: Sequence[Object] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def snapshot_of(world: World) -> Snapshot:
         pvs=world.volumes,
         pvcs=world.claims,
         storage_classes=world.storage_classes,
+        namespaces=world.namespaces,
     )
 
 

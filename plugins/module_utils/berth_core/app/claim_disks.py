@@ -18,6 +18,7 @@ from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.fields import mapping, objects
 from ..model.quantity import format_bytes
 from ..model.taint import parse_taints, untolerated
+from ..model.tenant import UNKNOWN, Tenant, how_to_free
 from ..plugins.assignment import assign_disks
 from .claims import Asked, app_name, volume_label
 
@@ -32,6 +33,8 @@ _WORDS = {
     Condition.WIPING: "to be wiped",
     Condition.CORDONED: "cordoned",
 }
+#: Disks of earlier tenants that one message names.
+_TOLD = 2
 
 
 class Place(NamedTuple):
@@ -67,8 +70,8 @@ def not_free(disk: LocalDisk) -> str:
     return f"with retained data of {disk.retained_for}" if disk.retained_for is not None else ""
 
 
-def own_disks(asked: Asked, disks: Iterable[LocalDisk]) -> list[LocalDisk]:
-    """Disks with the data that an earlier claim of the same namespace and name left, by name."""
+def named_disks(asked: Asked, disks: Iterable[LocalDisk]) -> list[LocalDisk]:
+    """Disks with data under the claim's own names, whoever's it is, by name."""
     claim = asked.claim
     wanted = (claim.namespace, app_name(claim.name), 0, volume_label(claim.name))
     found = [
@@ -79,23 +82,35 @@ def own_disks(asked: Asked, disks: Iterable[LocalDisk]) -> list[LocalDisk]:
     return sorted(found, key=lambda disk: disk.name)
 
 
+def own_disks(asked: Asked, disks: Iterable[LocalDisk], tenant: Tenant) -> list[LocalDisk]:
+    """Disks with the data that an earlier claim of that name left in this very namespace, by name.
+
+    ``tenant``: of the claim's namespace. Of an ephemeral volume it is the data of this very pod alone.
+    """
+    tenant = tenant._replace(pod_uid=asked.claim.pod_uid)
+    return [disk for disk in named_disks(asked, disks) if tenant.may_have(disk.tenant)]
+
+
 def choose(
     asked: Asked,
     disks: Collection[LocalDisk],
     places: Mapping[str, Place],
     taken: Collection[str] = (),
     siblings: Sequence[Asked] = (),
+    tenant: Tenant = UNKNOWN,
 ) -> LocalDisk:
     """The disk for this claim. Raises UnschedulableError that counts what speaks against the others.
 
     ``taken``: disks that other berths have written down. ``siblings``: the pod's other claims that wait for this node.
+    ``tenant``: of the claim's namespace; it need not be known where no disk has data under the claim's names.
     """
-    own = own_disks(asked, disks)
+    own = own_disks(asked, disks, tenant)
     if own:
         return _own(asked, own)
     mine = _fitting(asked, disks, places, taken)
     if not mine:
-        raise UnschedulableError(_nothing(asked, disks, places, taken), claim=asked.key)
+        text = _nothing(asked, disks, places, taken) + _of_namesakes(asked, disks, tenant)
+        raise UnschedulableError(text, claim=asked.key)
     if not siblings:
         return mine[0]
     return _together(asked, [_fitting(one, disks, places, taken) for one in siblings], siblings, mine)
@@ -168,6 +183,17 @@ def _nothing(asked: Asked, disks: Iterable[LocalDisk], places: Mapping[str, Plac
     reasons = Counter(_counted(_problem(asked, disk, places, taken)) for disk in here)
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     return f"none of the {len(here)} LocalDisks of {where} can be given to this claim ({wanted}): {counts}"
+
+
+def _of_namesakes(asked: Asked, disks: Iterable[LocalDisk], tenant: Tenant) -> str:
+    """What is said of data under the claim's own names that is not its own, with the way out."""
+    tenant = tenant._replace(pod_uid=asked.claim.pod_uid)
+    told = [
+        f". LocalDisk {disk.name} keeps the data of {disk.retained_for} {tenant.difference(disk.tenant)}; where nobody "
+        f"needs it: {how_to_free(disk.name)}"
+        for disk in named_disks(asked, disks)[:_TOLD]
+    ]
+    return "".join(told)
 
 
 def _counted(reason: str) -> str:

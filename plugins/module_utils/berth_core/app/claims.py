@@ -15,6 +15,7 @@ from typing import Any
 
 from ..lifecycle.locks import Holder
 from ..model.fields import mapping, objects
+from ..model.tenant import Tenant
 from ..model.volume import LOCAL_PROVISIONER, ClaimInfo, ClassInfo
 
 Object = Mapping[str, Any]
@@ -136,9 +137,10 @@ def shortened(name: str, limit: int) -> str:
     return f"{name[: limit - 11]}_{hashlib.sha256(name.encode()).hexdigest()[:10]}"
 
 
-def holder(namespace: str, name: str, uid: str, berth_uid: str) -> Holder:
-    """Who a claim's lock names. ``uid`` is the claim's, ``berth_uid`` the fencing token."""
-    return Holder(namespace, berth_name(uid), berth_uid, app_name(name), 0, volume_label(name))
+def holder(claim: ClaimInfo, berth_uid: str) -> Holder:
+    """Who a claim's lock names. ``berth_uid`` is the fencing token."""
+    name, tenant = claim.name, Tenant(pod_uid=claim.pod_uid)
+    return Holder(claim.namespace, berth_name(claim.uid), berth_uid, app_name(name), 0, volume_label(name), tenant)
 
 
 def claim_of(record: Object) -> tuple[str, str, str] | None:

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.placement import Holder
+from ..model.tenant import Tenant
 from .columns import BoolColumn, IntColumn, bools, ints, np
 from .intern import Interner
 
@@ -149,9 +150,18 @@ class DiskTable:
         if slot is not None and disk is not None:
             self._write_owner(slot, disk)
 
-    def own(self, owner: Owner) -> list[LocalDisk]:
+    def own(self, owner: Owner, tenant: Tenant) -> list[LocalDisk]:
         """Return the disks that a replica's claim holds or left data on, sorted by name."""
-        slots = self.owned.get(owner, set())
+        return [disk for disk in self._named(owner) if _is_of(disk, tenant)]
+
+    def of_namesake(self, owner: Owner, tenant: Tenant) -> list[LocalDisk]:
+        """Return the disks whose record has the owner's names and is another tenant's, sorted by name."""
+        return [disk for disk in self._named(owner) if not _is_of(disk, tenant)]
+
+    def _named(self, owner: Owner) -> list[LocalDisk]:
+        slots = self.owned.get(owner)
+        if not slots:
+            return []
         disks = [self.disks[slot] for slot in slots]
         return sorted((disk for disk in disks if disk is not None), key=lambda disk: disk.name)
 
@@ -165,3 +175,8 @@ class DiskTable:
             return bools(len(self))
         found: BoolColumn = np.array(verdicts, dtype=np.bool_)[self.view(self.label_set)]
         return found
+
+
+def _is_of(disk: LocalDisk, tenant: Tenant) -> bool:
+    """A disk without a record is one that is assumed to be the asker's."""
+    return (disk.claim_ref is None and disk.retained_for is None) or tenant.may_have(disk.tenant)

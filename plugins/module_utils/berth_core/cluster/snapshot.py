@@ -30,6 +30,7 @@ from ..model.pod_affinity import PodMatch
 from ..model.preemption import DisruptionBudget, VictimFacts
 from ..model.resource_claim import DeviceClassInfo, ResourceClaimInfo
 from ..model.resource_slice import SliceInfo
+from ..model.tenant import UNKNOWN, Tenant
 from ..model.volume import ClaimInfo, ClassInfo, VolumeInfo
 from .brought import Brought
 from .columns import IntColumn, np, require_numpy
@@ -98,6 +99,7 @@ class Snapshot:
         self.workloads = WorkloadTable()
         """Services and controllers: they move nothing, so they are written directly."""
         self.namespaces: dict[str, dict[str, str]] = {}
+        self._tenants: dict[str, Tenant] = {}
         self.berths: dict[Key, BerthRecord] = {}
         self.budgets: dict[Key, DisruptionBudget] = {}
         self.unreadable: dict[Place, str] = {}
@@ -507,11 +509,20 @@ class Snapshot:
     def upsert_namespace(self, namespace: Object) -> None:
         """Add a Namespace, or write its new labels."""
         meta = namespace.get("metadata") or {}
-        self._set_namespace(str(meta.get("name")), dict(meta.get("labels") or {}))
+        name, tenant = str(meta.get("name")), Tenant.in_namespace(namespace)
+        if self._tenants.get(name) != tenant:
+            self._tenants[name] = tenant
+            self.generation += 1
+        self._set_namespace(name, dict(meta.get("labels") or {}))
 
     def remove_namespace(self, name: str) -> None:
         """Take a Namespace out."""
+        self._tenants.pop(name, None)
         self._set_namespace(name, None)
+
+    def tenant(self, namespace: str, pod_uid: str = "") -> Tenant:
+        """Return who asks in a namespace as it is now, for a pod's ephemeral volume where a pod is named."""
+        return self._tenants.get(namespace, UNKNOWN)._replace(pod_uid=pod_uid)
 
     def _set_namespace(self, name: str, labels: dict[str, str] | None) -> None:
         if self.namespaces.get(name) == labels:

@@ -76,8 +76,7 @@ class ClaimOwner:
         return False
 
     def holder(self, record: Object, claim: str) -> Holder:
-        asked = self.asked.claim
-        return claims.holder(asked.namespace, asked.name, asked.uid, record["metadata"]["uid"])
+        return claims.holder(self.asked.claim, record["metadata"]["uid"])
 
     def volume(self, record: Object, claim: str, disk: Object, hostname: str) -> dict[str, Any] | Wait:
         name, condition = disk["metadata"]["name"], condition_of(LocalDisk.from_object(disk))

@@ -14,9 +14,10 @@ from typing import Any
 
 from ..app.phase import AVAILABLE
 from ..model.resources import LOCAL_DISK
+from ..model.tenant import Tenant
 from .next_step import next_step
 from .replacing import part_of
-from .step import DONE, REMOVE, Step, Wait, Write
+from .step import DONE, REMOVE, Look, Step, Wait, Write
 from .view import View
 
 
@@ -46,6 +47,8 @@ def _supposed(view: View, step: Step) -> View:
         new: dict[str, Any] = copy.deepcopy(dict(view.disks[step.on.name]))
         new["status"] = {**(new.get("status") or {}), "phase": AVAILABLE}
         return view.having(LOCAL_DISK, new)
+    if isinstance(step, Look):
+        return replace(view, tenant=Tenant("as it is then"))
     if isinstance(step, Write):
         if step.do == REMOVE:
             return view.lacking(step.resource, step.ref.name)

@@ -18,9 +18,9 @@ from ..errors import LockError
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
 from . import states
 from .back import release, told_phase
-from .locks import BERTH_ANNOTATION, holds_disk, lock_device, lock_disk
+from .locks import BERTH_ANNOTATION, Holder, holds_disk, lock_device, lock_disk
 from .owner import Owner
-from .step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
+from .step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Look, Ref, Step, Wait, Write
 from .view import Object, View, devices_of, disks_of, going
 
 
@@ -94,8 +94,11 @@ def _take_again(view: View, record: Object, owner: Owner, entry: Mapping[str, An
     return Wait("LockLost", text, True)
 
 
-def _lock_disk(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Write | None:
-    """The lock of one disk, and the phase that follows; None where both are there. Raises LockError."""
+def _lock_disk(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Write | Look | None:
+    """The lock of one disk, and the phase that follows; None where both are there. Raises LockError.
+
+    The namespace is looked at first: its uid goes into the lock, and decides whose data may be taken.
+    """
     name, uid = entry["name"], record["metadata"]["uid"]
     disk = view.disks.get(name)
     if disk is None:
@@ -103,13 +106,23 @@ def _lock_disk(view: View, record: Object, owner: Owner, entry: Mapping[str, Any
     why = "" if holds_disk(disk, uid) else owner.unusable(entry["claim"], disk)
     if why:
         raise LockError(f"LocalDisk {name} is {why}", disk=name)
-    locked = lock_disk(disk, owner.holder(record, entry["claim"]))
+    if not holds_disk(disk, uid) and view.tenant is None:
+        return Look(str(record["metadata"]["namespace"]))
+    locked = lock_disk(disk, _of_tenant(view, record, owner.holder(record, entry["claim"])))
     if locked is not None:
         return Write(REPLACE, LOCAL_DISK, locked, f"LocalDisk {name} is locked")
     return None if view.quiet else told_phase(disk)
 
 
-def lock_disks(view: View, record: Object, owner: Owner) -> Write | None:
+def _of_tenant(view: View, record: Object, holder: Holder) -> Holder:
+    if view.tenant is None:
+        return holder  # has the lock already
+    if not view.tenant.namespace_uid:
+        raise LockError(f"namespace {record['metadata']['namespace']} is gone, and the Berth with it")
+    return holder._replace(tenant=view.tenant._replace(pod_uid=holder.tenant.pod_uid))
+
+
+def lock_disks(view: View, record: Object, owner: Owner) -> Write | Look | None:
     """The first lock that is missing, or the phase that follows. Raises LockError."""
     for entry in disks_of(record):
         step = _lock_disk(view, record, owner, entry)

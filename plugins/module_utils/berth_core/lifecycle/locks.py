@@ -14,13 +14,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import LockError
+from ..model.tenant import UNKNOWN, Tenant, how_to_free
 
 #: On everything that is made for a berth and is not its lock: the Berth's uid.
 BERTH_ANNOTATION = "berth.dev/berth-uid"
 
 
 class Holder(NamedTuple):
-    """Who asks for a lock: one claim of one berth. ``uid`` is the Berth's, the fencing token."""
+    """Who asks for a lock: one claim of one berth. ``uid`` is the Berth's, the fencing token.
+
+    ``tenant``: the namespace by its uid, so that a later one of that name is another.
+    """
 
     namespace: str
     name: str
@@ -28,9 +32,15 @@ class Holder(NamedTuple):
     app: str
     ordinal: int
     claim: str
+    tenant: Tenant = UNKNOWN
 
     def describe(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    def reference(self, data_uid: str) -> dict[str, Any]:
+        """``spec.claimRef`` of a disk whose data is ``data_uid``'s."""
+        names = {key: value for key, value in self._asdict().items() if key != "tenant"}
+        return {**names, **self.tenant.fields(), "dataUID": data_uid}
 
 
 def disk_holder(disk: Mapping[str, Any]) -> str | None:
@@ -63,15 +73,11 @@ def lock_disk(disk: Mapping[str, Any], holder: Holder) -> dict[str, Any] | None:
         raise LockError(f"LocalDisk {name} is cordoned", disk=name)
     if spec.get("wipe"):
         raise LockError(f"LocalDisk {name} is to be wiped, as {spec['wipe']['requestedBy']} asked", disk=name)
-    if kept and not _same_replica(kept, holder):
-        raise LockError(
-            f"LocalDisk {name} keeps the data of {kept['namespace']}/{kept['app']}-{kept['ordinal']} (claim "
-            f"{kept['claim']})",
-            disk=name,
-        )
+    if kept:
+        _check_data(name, kept, holder)
     changed = copy.deepcopy(dict(disk))
     changed["spec"].pop("retainedFor", None)
-    changed["spec"]["claimRef"] = {**holder._asdict(), "dataUID": kept["dataUID"] if kept else holder.uid}
+    changed["spec"]["claimRef"] = holder.reference(kept["dataUID"] if kept else holder.uid)
     return changed
 
 
@@ -89,8 +95,22 @@ def unlock_disk(disk: Mapping[str, Any], uid: str, keep_data: bool) -> dict[str,
     del changed["spec"]["claimRef"]
     if keep_data or ref["dataUID"] != ref["uid"]:
         kept = {key: ref[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}
-        changed["spec"]["retainedFor"] = kept
+        changed["spec"]["retainedFor"] = {**kept, **Tenant.on_record(ref).fields()}
     return changed
+
+
+def _check_data(name: str, kept: Mapping[str, Any], holder: Holder) -> None:
+    """Raises LockError where the data that the disk keeps is not the holder's own."""
+    whose = f"{kept['namespace']}/{kept['app']}-{kept['ordinal']} (claim {kept['claim']})"
+    if not _same_replica(kept, holder):
+        raise LockError(f"LocalDisk {name} keeps the data of {whose}", disk=name)
+    of_record = Tenant.on_record(kept)
+    if not holder.tenant.may_have(of_record):
+        raise LockError(
+            f"LocalDisk {name} keeps the data of {whose} {holder.tenant.difference(of_record)}; where nobody needs "
+            f"it: {how_to_free(name)}",
+            disk=name,
+        )
 
 
 def _same_replica(kept: Mapping[str, Any], holder: Holder) -> bool:

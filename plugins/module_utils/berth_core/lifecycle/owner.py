@@ -31,7 +31,7 @@ class Owner(Protocol):
         """Whether Reserved is to be recorded only when all berths of the run have their locks."""
 
     def holder(self, record: Object, claim: str) -> Holder:
-        """Whom the lock of one claim names."""
+        """Whom the lock of one claim names; of its tenant, the pod alone (the namespace is in the view)."""
 
     def volume(self, record: Object, claim: str, disk: Object, hostname: str) -> dict[str, Any] | Wait:
         """The PersistentVolume over a locked disk; a Wait where none can be made."""

@@ -65,5 +65,13 @@ class Wait(NamedTuple):
     part: str = ""
 
 
+class Look(NamedTuple):
+    """The Namespace has to be read, now that the Berth is there, before a disk is locked: it may be a new one of an old
+    name. Ask again with ``View.tenant``."""
+
+    namespace: str
+    part: str = ""
+
+
 DONE = Wait()
-Step = Union[Write, Choose, Wait]
+Step = Union[Write, Choose, Wait, Look]

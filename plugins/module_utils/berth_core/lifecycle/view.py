@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, PVC, RESOURCE_CLAIM, Resource
+from ..model.tenant import Tenant
 from . import states
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class View:
     The objects are those that the berth names, or that were made for it, by name; what is not there is missing.
     ``hostname``: the label of the berth's node; None: the node is gone. ``lost``: why the owner, which is there, cannot
     be read. ``exchange``: a disk that is to be exchanged. ``quiet``: disks' phases are left to their agents.
+    ``tenant``: of its namespace, read since this very Berth, or the claim that it is for, was seen; None: not read yet.
     """
 
     key: str
@@ -56,18 +58,20 @@ class View:
     lost: str = ""
     exchange: Exchange | None = None
     quiet: bool = False
+    tenant: Tenant | None = None
 
     def having(self, resource: Resource, live: Object) -> View:
         """The view after ``live`` was answered for an object of it."""
         if resource == BERTH:
-            return replace(self, berth=live)
+            same = self.berth is not None and self.berth["metadata"]["uid"] == live["metadata"]["uid"]
+            return replace(self, berth=live, tenant=self.tenant if same else None)
         part = _PARTS[resource]
         return self._with(part, {**getattr(self, part), str(live["metadata"]["name"]): live})
 
     def lacking(self, resource: Resource, name: str) -> View:
         """The view after that object went."""
         if resource == BERTH:
-            return replace(self, berth=None)
+            return replace(self, berth=None, tenant=None)
         part = _PARTS[resource]
         return self._with(part, {key: one for key, one in getattr(self, part).items() if key != name})
 

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from ..errors import InputError
 from .fields import Object, boolean, integer, mapping, metadata, objects, string, string_map
+from .tenant import UNKNOWN, Tenant
 
 HEALTHY = ("", "unknown", "ok", "good", "healthy", "passed")
 """What an agent may report of a device that can be given out, in lower case. "" and unknown: nothing was measured."""
@@ -29,6 +30,7 @@ class DiskClaimRef:
     ordinal: int
     claim: str
     data_uid: str
+    tenant: Tenant = UNKNOWN
 
     def __str__(self) -> str:
         """Return namespace/berth."""
@@ -44,6 +46,7 @@ class RetainedFor:
     ordinal: int
     claim: str
     data_uid: str
+    tenant: Tenant = UNKNOWN
 
     def __str__(self) -> str:
         """Return namespace/app-ordinal."""
@@ -77,6 +80,12 @@ class LocalDisk:
     terminating: bool
     wiping: bool = False
     cordoned: bool = False
+
+    @property
+    def tenant(self) -> Tenant:
+        """Return whose it is beside the names: of the lock, else of the data that it keeps."""
+        owner = self.claim_ref or self.retained_for
+        return owner.tenant if owner is not None else UNKNOWN
 
     @property
     def healthy(self) -> bool:
@@ -192,6 +201,7 @@ def _claim_ref(spec: Object, name: str) -> DiskClaimRef | None:
         ordinal=integer(source, "ordinal", f"LocalDisk {name}: spec.claimRef.ordinal"),
         claim=string(source, "claim"),
         data_uid=string(source, "dataUID"),
+        tenant=Tenant.on_record(source),
     )
 
 
@@ -205,4 +215,5 @@ def _retained_for(spec: Object, name: str) -> RetainedFor | None:
         ordinal=integer(source, "ordinal", f"LocalDisk {name}: spec.retainedFor.ordinal"),
         claim=string(source, "claim"),
         data_uid=string(source, "dataUID"),
+        tenant=Tenant.on_record(source),
     )

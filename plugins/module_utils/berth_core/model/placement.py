@@ -45,7 +45,8 @@ class DiskClaim:
     """One local disk that is asked for, whole. `size_bytes` is the least size; None and () mean: any.
 
     `owner`: (namespace, app, ordinal, claim) that the lock will name, where that is not the request's holder and the
-    claim's name; it is no part of what is asked for, so claims that differ in it alone share verdicts.
+    claim's name; `pod_uid`: of the pod whose ephemeral volume it is. Neither is part of what is asked for, so claims
+    that differ in them alone share verdicts.
     """
 
     name: str
@@ -56,6 +57,7 @@ class DiskClaim:
     selector: LabelSelector | None = None
     disk_names: tuple[str, ...] = ()
     owner: tuple[str, str, int, str] | None = field(default=None, compare=False)
+    pod_uid: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         """Return what is asked for, in the words of a hint."""

@@ -86,6 +86,8 @@ class VolumeInfo:
 class ClaimInfo:
     """A PersistentVolumeClaim. `bound`: to `volume_name`, and the controller has finished.
 
+    `pod_uid`: of the pod whose generic ephemeral volume it is; such a claim is made anew with every pod of that name.
+
     `request` in bytes; 0 for one that asks for no size, which is not `sized`.
     """
 
@@ -105,6 +107,7 @@ class ClaimInfo:
     owner_uid: str
     phase: str
     terminating: bool
+    pod_uid: str = ""
 
     @classmethod
     def from_object(cls, claim: Object) -> ClaimInfo:
@@ -135,7 +138,19 @@ class ClaimInfo:
             owner_uid=string(owners[0], "uid") if owners else "",
             phase=string(mapping(claim, "status", f"{where}: status"), "phase"),
             terminating=meta.get("deletionTimestamp") is not None,
+            pod_uid=_pod_uid(name, owners),
         )
+
+
+def _pod_uid(claim: str, owners: list[Object]) -> str:
+    """The uid of the pod whose ephemeral volume this claim is, told by its controller and its name (POD-VOLUME).
+
+    A StatefulSet's claim may have a pod as its owner too, while it is scaled down; its name is another (VOLUME-POD).
+    """
+    for one in owners:
+        if (one.get("apiVersion"), one.get("kind")) == ("v1", "Pod") and claim.startswith(f"{one.get('name')}-"):
+            return string(one, "uid")
+    return ""
 
 
 @dataclass(frozen=True)

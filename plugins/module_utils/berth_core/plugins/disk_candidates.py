@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Callable
 
 from ..cluster.columns import BoolColumn, IntColumn, bools, ints, np
-from ..cluster.disks import NOBODY, DiskTable, Hold, owner_of
+from ..cluster.disks import NOBODY, DiskTable, Hold, Owner, owner_of
 from ..cluster.snapshot import Snapshot
 from ..framework.contract import ObjectVerdict
 from ..model.disk import Condition, LocalDisk
 from ..model.placement import DiskClaim, Holder
 from ..model.quantity import format_bytes
+from ..model.tenant import how_to_free
 
 Check = tuple[str, BoolColumn, Callable[[LocalDisk], str]]
 """(reason, disks that it refuses, the particular of one disk)"""
@@ -37,13 +38,17 @@ _CONDITIONS = {
 
 def own_disks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim) -> list[LocalDisk]:
     """Return the disks that this replica's claim has; a lock counts before data left behind."""
-    owner = claim.owner or (owner_of(holder, claim.name) if holder is not None else None)
+    owner = _owner(holder, claim)
     if owner is None:
         return []
-    owned = snapshot.disks.own(owner)
+    owned = snapshot.disks.own(owner, snapshot.tenant(owner[0], claim.pod_uid))
     slots, hold = snapshot.disks.slot_of, snapshot.disks.hold
     locked = [disk for disk in owned if hold[slots[disk.name]] == Hold.LOCKED]
     return locked or owned
+
+
+def _owner(holder: Holder | None, claim: DiskClaim) -> Owner | None:
+    return claim.owner or (owner_of(holder, claim.name) if holder is not None else None)
 
 
 def usable(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, slots: IntColumn) -> BoolColumn:
@@ -134,6 +139,7 @@ def _state_checks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, s
     mine = np.isin(slots, [table.slot_of[disk.name] for disk in own]) if own else bools(len(slots))
     hold = table.view(table.hold)
     checks.append(("held", (hold == Hold.LOCKED) & ~mine, lambda disk: f"by {_holder_of(table, disk)}"))
+    checks += _namesakes(snapshot, holder, claim, slots)
     checks.append(
         ("with data of another replica", (hold == Hold.RETAINED) & ~mine, lambda disk: f"of {disk.retained_for}")
     )
@@ -141,6 +147,24 @@ def _state_checks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, s
         where = ", ".join(disk.name for disk in own)
         checks.append((f"without this replica's data, which is on {where}", ~mine, lambda _disk: ""))
     return checks
+
+
+def _namesakes(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, slots: IntColumn) -> list[Check]:
+    """Data under this replica's own names, of a namespace or a pod that was there before: told with the way out."""
+    owner, table = _owner(holder, claim), snapshot.disks
+    if owner is None:
+        return []
+    tenant = snapshot.tenant(owner[0], claim.pod_uid)
+    others = [disk for disk in table.of_namesake(owner, tenant) if disk.claim_ref is None]
+    if not others:
+        return []
+    refused = np.isin(slots, [table.slot_of[disk.name] for disk in others])
+
+    def detail(disk: LocalDisk) -> str:
+        whose = f"of {disk.retained_for} {tenant.difference(disk.tenant)}"
+        return f"{whose}; where nobody needs it: {how_to_free(disk.name)}"
+
+    return [("with data of an earlier tenant", refused, detail)]
 
 
 def _holder_of(table: DiskTable, disk: LocalDisk) -> str:
