@@ -98,6 +98,18 @@ def test_an_app_that_is_given_up_meanwhile_keeps_the_data_of_all_its_disks(pair,
     assert pair.holders() == {}
 
 
+def test_a_disk_of_an_earlier_namespaces_replica_goes_without_its_namesake_being_touched(pair):
+    before = pair.berths(), pair.holders()
+    kept = {"namespace": "default", "namespaceUID": "earlier", "app": "pair", "ordinal": 0, "claim": "data",
+            "dataUID": "u-0"}  # fmt: skip
+    pair.add_disk(local_disk("fake-0", 7, retainedFor=kept), phase="Released")
+    done = run({**pair.exchange, "name": "fake-0-d7"}, OPERATION)
+    assert not done.get("failed"), done
+    assert done["done"] == ["cordon"], "the new disk is there, and is nobody's"
+    assert (pair.berths(), pair.holders()) == before
+    assert pair.disks()["fake-0-d7"]["spec"]["retainedFor"] == kept
+
+
 def test_a_changed_template_beside_an_exchange_takes_no_disk_away(pair):
     uid = pair.berths()["pair-0"]["metadata"]["uid"]
     assert not run({**pair.exchange, "until": "released"}, OPERATION).get("failed")

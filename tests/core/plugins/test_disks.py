@@ -33,11 +33,20 @@ def test_data_of_an_earlier_namespace_is_another_ones():
     assert chosen(cluster(disk("a", "h1"), disk("b", "h3", retainedFor=own)), one()) == ("h3", {"data": "b"})
     refused = place(DEFAULT_PROFILE, cluster(left), one())
     assert refused.placement is None
-    assert (
-        "1 with data of an earlier tenant (b of default/web-0 of an earlier namespace of that name (uid ns-1; the one "
-        "of today, uid ns-2, was made 2026-11-24T20:00:00Z); where nobody needs it: ansible localhost -m "
-        "berth.stateful.local_disk -a 'name=b state=released force_retained=true')"
-    ) in refused.diagnosis.message()
+    assert refused.diagnosis.summary() == (
+        "0/3 nodes are available: 3 node(s) didn't have a free local disk for data (LocalDisk b keeps the data of "
+        "default/web-0 of an earlier namespace of that name (uid ns-1; the one of today, uid ns-2, was made "
+        "2026-11-24T20:00:00Z); where nobody needs it: ansible localhost -m berth.stateful.local_disk -a 'name=b "
+        "state=released force_retained=true')."
+    )
+    (verdict,) = refused.diagnosis.disks
+    assert (verdict.reason, verdict.detail) == (
+        "with data of an earlier namespace or pod of that name",
+        "of default/web-0",
+    )
+    assert place(DEFAULT_PROFILE, cluster(left), one(ordinal=1)).diagnosis.summary() == (
+        "0/3 nodes are available: 3 node(s) didn't have a free local disk for data."
+    ), "told to no other replica"
 
 
 @pytest.mark.promise

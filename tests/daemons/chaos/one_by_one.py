@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_dev.errors import KubeError
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos import faults
 from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, NAMESPACE, ChaosGround
-from tests.daemons.controller.world import until
+from tests.daemons.controller.world import World, until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import AgentOnHost
 
@@ -127,6 +128,54 @@ def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
     finally:
         room.agent.configure(**_with_mortal(ground))
         ground.cluster.kubectl("delete", "ld", room.object_name(twin))
+
+
+def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
+    """A namespace is deleted with its pod and claim, and somebody else makes one of its name, with the same in it: the
+    disk is given to nobody there, and not a byte of it changes."""
+    room, name = ground.rooms[BY_SERVICE], ground.rooms[BY_SERVICE].plug("48Mi")
+    tenants = World(ground.api, f"{ground.world.name}-tenants")
+    settings, entry = ground.settings_of(BY_SERVICE), {"serial": room.plugged[name]["serial"]}
+    room.agent.configure(**{**settings, "disks": [*settings["disks"], {**entry, "storage_class": tenants.name}]})
+    try:
+        tenants.storage_class()
+        room.wait_phase(name, "Available")
+        _move_in(tenants)
+        file = f"{room.point(name)}/data/file"
+        until(lambda: room.agent.here(f"cat {file}", check=False) == "precious", lambda: tenants.story("data"))
+        lock = room.object(name)["spec"]["claimRef"]
+        tenants.delete(kinds.NAMESPACE, tenants.name)
+        until(lambda: ground.api.find(kinds.NAMESPACE, tenants.name) is None, lambda: str(tenants.berths()))
+        room.wait(name, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+        kept, before = room.wait_phase(name, "Released")["spec"]["retainedFor"], room.checksum(name)
+        assert (kept["namespaceUID"], kept["dataUID"]) == (lock["namespaceUID"], lock["uid"])
+        tenants = World(ground.api, tenants.name)
+        _move_in(tenants)
+        told = f"LocalDisk {room.object_name(name)} keeps the data of {tenants.name}/pvc.data-0 of an earlier namespace"
+        until(lambda: tenants.told("data", "NoDisk", told), lambda: tenants.story("data"))
+        spec = room.object(name)["spec"]
+        assert (spec.get("claimRef"), spec["retainedFor"]) == (None, kept)
+        assert "nodeName" not in ground.api.get(kinds.POD, "app", tenants.name)["spec"]
+        assert room.checksum(name) == before
+    finally:
+        tenants.clear()
+        room.agent.configure(**settings)
+        ground.cluster.kubectl("delete", "ld", room.object_name(name))
+        room.pull(name)
+
+
+def _move_in(tenants: World) -> None:
+    """A claim, and a pod that shows what it finds: it writes where there is nothing."""
+    write = "[ -e /data/file ] || echo precious > /data/file; sync; exec sleep 3600"
+    container = {
+        "name": "main",
+        "image": "berth.local/busybox:1",
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-ec", write],
+        "volumeMounts": [{"name": "v0", "mountPath": "/data"}],
+    }
+    tenants.claim("data", "32Mi")
+    tenants.pod("app", "data", containers=[container], terminationGracePeriodSeconds=1)
 
 
 def host_comes_back_as_another(ground: ChaosGround, _chance: Chance) -> None:

@@ -33,6 +33,7 @@ ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
     one_by_one.node_is_made_again_with_empty_disks,
     faults.twin_of_a_held_disk,
     one_by_one.lun_of_two_nodes,
+    one_by_one.namespace_made_anew,
     faults.root_disk_is_full,
     faults.api_server_is_away,
     one_by_one.leaders_are_paused,

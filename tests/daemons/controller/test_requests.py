@@ -20,8 +20,9 @@ from tests.daemons.controller.test_claims import _metrics
 from tests.daemons.controller.world import until
 
 COUNTED = "tests.daemons.controller.counted"
-#: In this order, each of them needed (berth_core.lifecycle.claim says for what), and nothing that is read.
-ONE_CLAIM = ["create Berth", "replace LocalDisk", "replace Berth/status", "create PersistentVolume"]
+#: In this order, each of them needed (berth_core.lifecycle.claim says for what). All that is read is the namespace's uid,
+#: which goes into the lock.
+ONE_CLAIM = ["create Berth", "get Namespace", "replace LocalDisk", "replace Berth/status", "create PersistentVolume"]
 
 
 class Watched:
@@ -53,7 +54,7 @@ def watched(world: Any, start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     return Watched(world, start, tmp_path / "notes")
 
 
-def test_a_static_claim_costs_four_writes_and_no_read(world: Any, watched: Watched, nodes: list[str]) -> None:
+def test_a_static_claim_costs_four_writes_and_one_read(world: Any, watched: Watched, nodes: list[str]) -> None:
     world.storage_class()
     world.disk(nodes[0], 0)
     watched.begin()

@@ -74,6 +74,24 @@ def test_a_claim_that_cannot_be_served_is_told(world, start):
     assert world.locks() == {}
 
 
+def test_a_namespace_made_anew_does_not_get_the_data_of_the_earlier_one(world, start):
+    nodes = ground(world, 0, 0)
+    kept = {"namespace": world.name, "namespaceUID": "earlier", "app": "pvc.data", "ordinal": 0, "claim": "data",
+            "dataUID": "u-0"}  # fmt: skip
+    left = world.disk(nodes[0], 0, phase="Released", retainedFor=kept)
+    start()
+    world.claim("data")
+    world.pod("db", "data")
+    world.refused("db", f"LocalDisk {left} keeps the data of {world.name}/pvc.data-0 of an earlier namespace")
+    world.refused("db", f"-a 'name={left} state=released force_retained=true'")
+    free = world.disk(nodes[1], 0)
+    assert world.placed("db") == [nodes[1]]
+    ((locked, lock),) = world.locks().items()
+    today = world.api.get(kinds.NAMESPACE, world.name)["metadata"]["uid"]
+    assert (locked, lock["namespaceUID"]) == (free, today)
+    assert world.disks()[left]["spec"]["retainedFor"] == kept
+
+
 @pytest.mark.parametrize("number", range(1, 7))
 def test_a_scheduler_that_dies_between_two_writes_is_continued(world, start, number):
     """SIGKILL right after each write on the way: the next one finishes what is begun; no disk twice, no lock alone."""

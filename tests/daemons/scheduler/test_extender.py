@@ -118,6 +118,7 @@ def test_the_verbs(world: Any, extend: Callable[..., Any]) -> None:
     world.wait_bound("data")
     ((disk, lock),) = world.locks().items()
     assert (disk, lock["claim"]) == (f"{world.name}-{nodes[1]}-0", "data")
+    assert lock["namespaceUID"] == world.api.get(kinds.NAMESPACE, world.name)["metadata"]["uid"]
     world.check()
     assert extender.ask("bind", binding(pod, nodes[1])) == (200, {"Error": ""}), "asked again"
     assert "is on node" in extender.ask("bind", binding(pod, nodes[2]))[1]["Error"]

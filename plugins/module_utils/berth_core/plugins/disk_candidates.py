@@ -23,6 +23,8 @@ from ..model.tenant import how_to_free
 Check = tuple[str, BoolColumn, Callable[[LocalDisk], str]]
 """(reason, disks that it refuses, the particular of one disk)"""
 
+#: Disks of earlier tenants that one refusal names.
+_TOLD = 2
 _CONDITIONS = {
     Condition.RESERVED: "reserved",
     Condition.PENDING: "not observed yet",
@@ -45,6 +47,29 @@ def own_disks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim) -> li
     slots, hold = snapshot.disks.slot_of, snapshot.disks.hold
     locked = [disk for disk in owned if hold[slots[disk.name]] == Hold.LOCKED]
     return locked or owned
+
+
+def of_earlier(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim) -> list[LocalDisk]:
+    """Return the disks with data under this claim's own names that is an earlier namespace's or pod's."""
+    owner = _owner(holder, claim)
+    if owner is None:
+        return []
+    found = snapshot.disks.of_namesake(owner, snapshot.tenant(owner[0], claim.pod_uid))
+    return [disk for disk in found if disk.claim_ref is None]
+
+
+def about_earlier(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim) -> str:
+    """Return what is said of these disks, with the way out; "" for most claims."""
+    disks = of_earlier(snapshot, holder, claim)
+    if not disks:
+        return ""
+    namespace = disks[0].retained_for.namespace if disks[0].retained_for is not None else ""
+    tenant = snapshot.tenant(namespace, claim.pod_uid)
+    return "; ".join(
+        f"LocalDisk {disk.name} keeps the data of {disk.retained_for} {tenant.difference(disk.tenant)}; where nobody "
+        f"needs it: {how_to_free(disk.name)}"
+        for disk in disks[:_TOLD]
+    )
 
 
 def _owner(holder: Holder | None, claim: DiskClaim) -> Owner | None:
@@ -139,7 +164,10 @@ def _state_checks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, s
     mine = np.isin(slots, [table.slot_of[disk.name] for disk in own]) if own else bools(len(slots))
     hold = table.view(table.hold)
     checks.append(("held", (hold == Hold.LOCKED) & ~mine, lambda disk: f"by {_holder_of(table, disk)}"))
-    checks += _namesakes(snapshot, holder, claim, slots)
+    earlier = [table.slot_of[disk.name] for disk in of_earlier(snapshot, holder, claim)]
+    if earlier:
+        words = "with data of an earlier namespace or pod of that name"
+        checks.append((words, np.isin(slots, earlier), lambda disk: f"of {disk.retained_for}"))
     checks.append(
         ("with data of another replica", (hold == Hold.RETAINED) & ~mine, lambda disk: f"of {disk.retained_for}")
     )
@@ -147,24 +175,6 @@ def _state_checks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, s
         where = ", ".join(disk.name for disk in own)
         checks.append((f"without this replica's data, which is on {where}", ~mine, lambda _disk: ""))
     return checks
-
-
-def _namesakes(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, slots: IntColumn) -> list[Check]:
-    """Data under this replica's own names, of a namespace or a pod that was there before: told with the way out."""
-    owner, table = _owner(holder, claim), snapshot.disks
-    if owner is None:
-        return []
-    tenant = snapshot.tenant(owner[0], claim.pod_uid)
-    others = [disk for disk in table.of_namesake(owner, tenant) if disk.claim_ref is None]
-    if not others:
-        return []
-    refused = np.isin(slots, [table.slot_of[disk.name] for disk in others])
-
-    def detail(disk: LocalDisk) -> str:
-        whose = f"of {disk.retained_for} {tenant.difference(disk.tenant)}"
-        return f"{whose}; where nobody needs it: {how_to_free(disk.name)}"
-
-    return [("with data of an earlier tenant", refused, detail)]
 
 
 def _holder_of(table: DiskTable, disk: LocalDisk) -> str:

@@ -35,7 +35,7 @@ from ..framework.contract import (
 from ..framework.state import Cycle
 from ..model.placement import DiskClaim
 from .assignment import assign_disks
-from .disk_candidates import disk_verdicts, node_rows, own_disks, slots_of, usable
+from .disk_candidates import about_earlier, disk_verdicts, node_rows, own_disks, slots_of, usable
 
 NO_WAY = -1
 
@@ -67,7 +67,7 @@ class LocalDiskFit:
         return MUCH_MORE if cycle.request.disks else ROWS_ALONE
 
     def filter_key(self, cycle: Cycle) -> Hashable:
-        """Return the claims and the replica's own disks, for most replicas none.
+        """Return the claims and the replica's own disks, for most replicas none; and what is said of data that is not.
 
         So that an app's replicas share verdicts.
         """
@@ -75,7 +75,7 @@ class LocalDiskFit:
             tuple(disk.name for disk in own_disks(cycle.snapshot, cycle.request.holder, claim))
             for claim in cycle.request.disks
         )
-        return (cycle.request.disks, own)
+        return (cycle.request.disks, own, _about_earlier(cycle))
 
     score_key = filter_key
 
@@ -84,7 +84,8 @@ class LocalDiskFit:
         taken, lacking = _taken(cycle, rows)
         codes = np.where(taken[rows] == NO_WAY, 1 + lacking[rows], 0)
         kinds, inverse = np.unique(codes, return_inverse=True)
-        table = [_status(int(kind) - 1, cycle.request.disks) if kind else SUCCESS for kind in kinds]
+        told = _about_earlier(cycle)
+        table = [_status(int(kind) - 1, cycle.request.disks, told) if kind else SUCCESS for kind in kinds]
         return Verdict(inverse.astype(np.int64) + 1, (SUCCESS, *table))
 
     def pre_score(self, cycle: Cycle, rows: IntColumn) -> Status:
@@ -135,10 +136,18 @@ class LocalDiskFit:
         return f"one more disk that fits one of the claims {', '.join(one.name for one in claims)} on {{node}}"
 
 
-def _status(lacking: int, claims: tuple[DiskClaim, ...]) -> Status:
+def _about_earlier(cycle: Cycle) -> tuple[str, ...]:
+    """Return for each claim what is said of data under its names that is another's."""
+    snapshot, holder = cycle.snapshot, cycle.request.holder
+    return tuple(about_earlier(snapshot, holder, claim) for claim in cycle.request.disks)
+
+
+def _status(lacking: int, claims: tuple[DiskClaim, ...], earlier: tuple[str, ...]) -> Status:
     names = [claim.name for bit, claim in enumerate(claims) if lacking >> bit & 1]
     if names:
-        return unschedulable(f"node(s) didn't have a free local disk for {', '.join(names)}")
+        told = [text for bit, text in enumerate(earlier) if text and lacking >> bit & 1]
+        why = f" ({'; '.join(told)})" if told else ""
+        return unschedulable(f"node(s) didn't have a free local disk for {', '.join(names)}{why}")
     return Status(Code.UNSCHEDULABLE, ("node(s) didn't have enough free local disks for all claims together",))
 
 
