@@ -20,8 +20,8 @@ from tests.daemons.controller.test_claims import _metrics
 from tests.daemons.controller.world import until
 
 COUNTED = "tests.daemons.controller.counted"
-#: In this order, each of them needed (berth_core.lifecycle.claim says for what). All that is read is the namespace's uid,
-#: which goes into the lock.
+#: In this order, each of them needed (berth_core.lifecycle.claim says for what). All that is read is the uid of the
+#: namespace, which goes into the lock.
 ONE_CLAIM = ["create Berth", "get Namespace", "replace LocalDisk", "replace Berth/status", "create PersistentVolume"]
 
 
