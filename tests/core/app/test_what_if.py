@@ -22,6 +22,7 @@ from tests.core.cluster.objects import (
     disk,
     node,
     pod,
+    retained,
     storage_class,
     taint,
 )
@@ -103,6 +104,29 @@ def test_a_claim_of_a_local_class_asks_for_a_disk():
     assert (second["fits"], second["local_disks"][0]["fits"]) == (False, False), "one disk, two claims"
 
 
+def ephemeral(of_pod):
+    """Objects of a pod with an ephemeral volume, whose name an earlier one had that has left its data on node b."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": of_pod, "controller": True}
+    made = claim("p-tmp", storage_class="b")
+    made["metadata"]["ownerReferences"] = [owner]
+    kept = {**retained("pvc.p-tmp", 0, "p-tmp"), "namespaceUID": "ns-1", "podUID": "p-1"}
+    return lists(
+        *(node("a"), node("b")),
+        Namespace=[{"metadata": {"name": "default", "uid": "ns-1"}}],
+        StorageClass=[storage_class("b", True, PROVISIONER)],
+        PersistentVolumeClaim=[made],
+        LocalDisk=[disk("d1", "a", storage_class="b"), disk("d2", "b", storage_class="b", retainedFor=kept)],
+    )
+
+
+@pytest.mark.parametrize(("uid", "there"), [("p-1", ("b", {"tmp": "d2"})), ("p-2", ("a", {"tmp": "d1"}))])
+def test_an_ephemeral_volume_has_the_data_of_its_own_pod_alone(uid, there):
+    manifest = pod("p", volumes=[{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {}}}])
+    manifest["metadata"]["uid"] = uid
+    (row,) = judge(manifest, ephemeral(uid))
+    assert (row["node"], row["disks"]) == there, row["message"]
+
+
 def test_capacity_is_read_for_claims_that_a_driver_would_fill():
     classes = [
         storage_class(),
@@ -152,6 +176,16 @@ def test_an_app_goes_where_stateful_app_would_bring_it():
     rows = judge_app(DEFAULT_PROFILE, ground, app)
     chosen = {one.ordinal: (one.node, one.disks) for one in choose(app, ground, range(2))}
     assert {row["ordinal"]: (row["node"], row["disks"]) for row in rows} == chosen
+
+
+def test_an_app_in_a_namespace_made_anew_goes_to_no_disk_of_the_earlier_one():
+    app = parse_app(changed(replicas=1))
+    left = disk("d2", "b", retainedFor={**retained("db", 0, app.disks[0].name), "namespaceUID": "ns-1"})
+    for uid, there in (("ns-1", "d2"), ("ns-2", "d1")):
+        namespace = {"metadata": {"name": app.namespace, "uid": uid}}
+        ground = world(node("a"), node("b"), disks=[disk("d1", "a"), left], namespaces=[namespace])
+        (row,) = judge_app(DEFAULT_PROFILE, ground, app)
+        assert list(row["disks"].values()) == [there], row["message"]
 
 
 def test_a_replica_with_a_berth_goes_back_and_the_next_one_has_no_disk():
