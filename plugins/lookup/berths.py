@@ -48,7 +48,8 @@ RETURN = r"""
 _list:
   description:
     - One entry for each Berth, by namespace, app and ordinal, with C(namespace), C(name), C(app), C(ordinal), C(node),
-      C(disks) (C(claim), C(name)), C(devices) (C(claim), C(name), C(shares)), C(phase) and C(pod).
+      C(disks) (C(claim), C(name)), C(devices) (C(claim), C(name), C(shares)), C(phase),
+      C(pod) and C(workload) (C(StatefulSet pg); of claims without an app alone).
   type: list
   elements: dict
 """

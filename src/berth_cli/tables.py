@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from berth_core.app.overview import pod_text, spoken
 from berth_core.model.quantity import format_bytes, format_cpu
 
 Answer = Mapping[str, Any]
@@ -31,11 +32,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def show(answer: Answer) -> str:
     """Berths, then who holds which disk and device."""
+    called = spoken(answer["berths"])
     berths = table(
         ("NAMESPACE", "APP", "ORDINAL", "PHASE", "NODE", "POD", "DISKS", "DEVICES"),
         [
             (
-                *(row[key] for key in ("namespace", "app", "ordinal", "phase", "node", "pod")),
+                *(row[key] for key in ("namespace", "app", "ordinal", "phase", "node")),
+                pod_text(row),
                 ",".join(disk["name"] for disk in row["disks"]),
                 ",".join(f"{device['name']}({device['shares']})" for device in row["devices"]),
             )
@@ -45,7 +48,10 @@ def show(answer: Answer) -> str:
     disks = table(
         ("NODE", "DISK", "CLASS", "SIZE", "PHASE", "HOLDER", "CLAIM"),
         [
-            (disk["node"], disk["name"], disk["storage_class"], format_bytes(disk["size"]), disk["phase"], *_held(disk))
+            (
+                *(disk["node"], disk["name"], disk["storage_class"], format_bytes(disk["size"]), disk["phase"]),
+                *_held(disk, called),
+            )
             for disk in answer["disks"]
         ],
     )
@@ -64,10 +70,11 @@ def show(answer: Answer) -> str:
     return "\n".join(part for part in (berths, disks, devices if answer["devices"] else "") if part)
 
 
-def _held(disk: Mapping[str, Any]) -> tuple[str, str]:
+def _held(disk: Mapping[str, Any], called: Mapping[tuple[str, str], str]) -> tuple[str, str]:
     holder, kept = disk["holder"], disk["retained_for"]
     if holder:
-        return f"{holder['namespace']}/{holder['berth']}", holder["claim"]
+        name = called.get((holder["namespace"], holder["berth"]), holder["berth"])
+        return f"{holder['namespace']}/{name}", holder["claim"]
     if kept:
         return f"data of {kept['namespace']}/{kept['app']}-{kept['ordinal']}", kept["claim"]
     return (f"({disk['why_not_free']})" if disk["why_not_free"] else "free"), ""

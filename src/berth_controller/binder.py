@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from berth_core.app import capacity, claims
 from berth_core.app.claim_disks import choose, named_disks, own_disks
+from berth_core.app.claim_pods import ClaimPod
 from berth_core.app.claims import Asked
 from berth_core.errors import ConflictError, UnschedulableError
 from berth_core.lifecycle import states
@@ -133,17 +134,21 @@ class Binder:
             if not lost:
                 return None, gone
         name = claim["metadata"]["name"] if claim is not None else (of_claim or ("", "", ""))[1]
-        owner = await self._owner(key, asked, record) if asked is not None else None
+        owner = None
+        if asked is not None and claim is not None:
+            owner = await self._owner(key, asked, record, caches.pods_of(claim))
         view = View(f"{key.namespace}/{name}", owner, record, lost=lost, quiet=True, tenant=self._tenants.get(key))
         if record is not None:
             view = replace(view, hostname=caches.hostname(record["spec"]["nodeName"]))
         return view_of_claim(caches, view), gone
 
-    async def _owner(self, key: ClaimKey, asked: Asked, record: Obj | None) -> ClaimOwner:
+    async def _owner(
+        self, key: ClaimKey, asked: Asked, record: Obj | None, pods: tuple[ClaimPod, ...]
+    ) -> ClaimOwner:
         """Where its data is matters until Reserved: then the choice is final."""
         undecided = record is None or (recorded(record) == states.SELECTED and asked.storage_class.waits)
         own = undecided and bool(await self._own(key, asked))
-        return ClaimOwner(asked, own, None, self._mount_root)
+        return ClaimOwner(asked, own, None, self._mount_root, pods)
 
     async def _own(self, key: ClaimKey, asked: Asked) -> list[LocalDisk]:
         """Disks with its data. Where none has its name, its namespace is not asked for: most claims are new."""
@@ -202,7 +207,7 @@ class Binder:
         if asked.node is None or key in self._pods or self._caches.has_pod(claim.namespace, claim.name):
             return
         listed = await self._client.list(POD, claim.namespace, fields="status.phase=Pending")
-        self._pods[key] = [slim_pod(pod) for pod in listed.items]
+        self._pods[key] = [pod for pod in map(slim_pod, listed.items) if pod is not None]
 
     def _best(self, key: ClaimKey, asked: Asked) -> LocalDisk:
         """Disks that an app's berth names, and has not locked yet, are left to it while there are others."""

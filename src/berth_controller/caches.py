@@ -13,7 +13,9 @@ from typing import Any
 from berth_core.app import claims
 from berth_core.app.capacity import SELECTOR
 from berth_core.app.claim_disks import Place, place_of
+from berth_core.app.claim_pods import ClaimPod, claim_pod
 from berth_core.app.claims import claims_of_pod
+from berth_core.app.overview import LIVING
 from berth_core.app.wanted import MANAGED_LABEL
 from berth_core.errors import InputError
 from berth_core.model.disk import LocalDisk
@@ -57,10 +59,18 @@ def slim_node(node: Obj) -> Obj:
     return {"metadata": meta, "spec": kept, "status": status}
 
 
-def slim_pod(pod: Obj) -> Obj:
-    """The claims of a pod."""
-    meta = {key: pod["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
-    return {"metadata": meta, "claims": list(claims_of_pod(pod))}
+def bare(item: Obj) -> Obj:
+    """That it is there."""
+    return {"metadata": {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}}
+
+
+def slim_pod(pod: Obj) -> Obj | None:
+    """A pod that mounts claims: which, whether it is Pending, and what their Berths say of it. None: it mounts none."""
+    found = claims_of_pod(pod)
+    if not found:
+        return None
+    pending = (pod.get("status") or {}).get("phase") == "Pending"
+    return {**bare(pod), "claims": list(found), "pending": pending, "seen": claim_pod(pod)}
 
 
 def _claim_index(claim: Obj) -> list[str]:
@@ -95,11 +105,9 @@ class Caches:
         self.berths = Informer(client, BERTH, indexers={"disk": _disk_index, "node": _node_index})
         self.volumes = Informer(client, PV, labels=_MANAGED)
         self.nodes = Informer(client, NODE, transform=slim_node)
-        self.pending = Informer(
-            client, POD, fields="status.phase=Pending", transform=slim_pod, indexers={"claim": _pod_index}
-        )
-        self.app_pods = Informer(client, POD, labels=_MANAGED, transform=slim_pod)
-        self.sets = Informer(client, STATEFUL_SET, labels=_MANAGED, transform=slim())
+        self.pods = Informer(client, POD, fields=LIVING, transform=slim_pod, indexers={"claim": _pod_index})
+        self.app_pods = Informer(client, POD, labels=_MANAGED, transform=bare)
+        self.sets = Informer(client, STATEFUL_SET, labels=_MANAGED, transform=bare)
         self.capacities = Informer(client, CSI_STORAGE_CAPACITY, namespace, labels=SELECTOR)
         self.written = Written()
         self._parsed: dict[str, tuple[str, LocalDisk]] = {}
@@ -201,11 +209,17 @@ class Caches:
 
     def has_pod(self, namespace: str, claim: str) -> bool:
         """Whether the watch has told of a pending pod that mounts the claim."""
-        return bool(self.pending.by_index("claim", f"{namespace}/{claim}"))
+        return any(pod["pending"] for pod in self.pods.by_index("claim", f"{namespace}/{claim}"))
+
+    def pods_of(self, claim: Obj) -> tuple[ClaimPod, ...]:
+        """What is to be known of the pods that mount the claim, those that have ended left out."""
+        meta = claim["metadata"]
+        return tuple(pod["seen"] for pod in self.pods.by_index("claim", f"{meta['namespace']}/{meta['name']}"))
 
     def claims_beside(self, namespace: str, name: str, pods: Iterable[Obj] = ()) -> Iterable[Obj]:
         """The other claims of the pending pods that mount this claim; ``pods``: more of them, as `slim_pod` has it."""
-        seen = [*self.pending.by_index("claim", f"{namespace}/{name}"), *(pod for pod in pods if name in pod["claims"])]
+        told = (pod for pod in self.pods.by_index("claim", f"{namespace}/{name}") if pod["pending"])
+        seen = [*told, *(pod for pod in pods if name in pod["claims"])]
         names = {one for pod in seen for one in pod["claims"]}
         found = (self.claims.get(one, namespace) for one in sorted(names - {name}))
         return [one for one in found if one is not None]

@@ -80,6 +80,8 @@ class Cluster:
         self.tenant, self.looked = tenant, None
         self.store = {(LOCAL_DISK, one["metadata"]["name"]): one for one in disks}
         self.count, self.log = 100, []
+        #: those that mount the claim, as claim_pods reads them; None: as a scheduler, which does not look
+        self.pods = ()
 
     def get(self, resource, name):
         return copy.deepcopy(self.store.get((resource, name)))
@@ -91,7 +93,7 @@ class Cluster:
         wanted = claims.parse(self.claim, self.storage_class) if self.claim else None
         record = next((copy.deepcopy(one) for (kind, _n), one in self.store.items() if kind == BERTH), None)
         own = bool(wanted and claim_disks.own_disks(wanted, parsed(*self.disks()), self.tenant))
-        owner = ClaimOwner(wanted, own, chosen) if wanted else None
+        owner = ClaimOwner(wanted, own, chosen, pods=self.pods) if wanted else None
         view = View("default/data", owner, record, quiet=True, tenant=self.looked)
         if not record:
             return view

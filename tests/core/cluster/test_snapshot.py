@@ -27,6 +27,29 @@ def used(snapshot, name="h1"):
     return {key: int(column[row]) for key, column in nodes.requested.items() if column[row]}
 
 
+def of_claim(claim, **status):
+    made = berth(f"pvc.{claim}", 0, "h1")
+    return {**made, "metadata": {**made["metadata"], "name": f"pvc-{claim}"}, "status": status}
+
+
+def test_the_berths_of_claims_leave_their_pod_as_any_other():
+    """Both name it: it takes its own room, once, and is a victim like every pod without a Berth that keeps its room."""
+    snapshot = Snapshot.from_objects(nodes=[node("h1")])
+    snapshot.upsert_pod(pod("pg-1", [container("1", "1Gi")], node_name="h1"))
+    for claim in ("data", "log"):
+        snapshot.upsert_berth(of_claim(claim, phase="Bound"))
+    before, generation = used(snapshot), snapshot.topology_generation
+    for claim in ("data", "log"):
+        snapshot.upsert_berth(of_claim(claim, phase="Running", podName="pg-1"))
+    assert used(snapshot) == before
+    assert len(snapshot.evictable_on("h1")) == 1
+    assert snapshot.berths["default", "pvc-log"].phase == "Running"
+    assert snapshot.topology_generation == generation, "what a status says takes nothing: no verdict is asked for again"
+    for claim in ("data", "log"):
+        snapshot.remove_berth("default", f"pvc-{claim}")
+    assert used(snapshot) == {"cpu": 1000, "memory": GI, "pods": 1}
+
+
 def test_rows_stand_by_name_whatever_the_order_of_arrival():
     snapshot = Snapshot.from_objects(nodes=[node("h3"), node("h1")])
     snapshot.upsert_node(node("h2", cpu="2"))

@@ -7,7 +7,9 @@ import copy
 import pytest
 
 from berth_core.app import claims
+from berth_core.app.claim_pods import ClaimPod
 from berth_core.app.fsid import filesystem_uuid
+from berth_core.lifecycle import states
 from berth_core.lifecycle import step as steps
 from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.locks import BERTH_ANNOTATION
@@ -17,7 +19,14 @@ from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 from berth_core.model.tenant import Tenant
 from tests.core.app.claim_world import Cluster, claim, disk, node, storage_class
 
-BINDING = [("create", "Berth"), ("replace", "LocalDisk"), ("status", "Berth"), ("create", "PersistentVolume")]
+#: The last one says that it is Bound, and which pod has it.
+BINDING = [
+    ("create", "Berth"),
+    ("replace", "LocalDisk"),
+    ("status", "Berth"),
+    ("create", "PersistentVolume"),
+    ("status", "Berth"),
+]
 
 
 def test_the_way_back_says_first_what_becomes_of_the_data_and_forgets_the_berth_last():
@@ -68,7 +77,7 @@ def cluster(disks=None, **options):
     return Cluster(claim(), storage_class(**options), disks or [disk()], [node("n1"), node("n2")])
 
 
-def test_a_claim_is_bound_by_four_writes_that_look_like_those_of_an_app():
+def test_a_claim_is_bound_by_writes_that_look_like_those_of_an_app():
     world = cluster()
     assert world.run() == steps.DONE
     assert world.log == BINDING
@@ -76,7 +85,7 @@ def test_a_claim_is_bound_by_four_writes_that_look_like_those_of_an_app():
     held = world.get(LOCAL_DISK, "n1-d0")["spec"]["claimRef"]
     volume = next(one for (kind, _name), one in world.store.items() if kind == PV)
     uid = record["metadata"]["uid"]
-    assert record["status"]["phase"] == "Reserved", "that it is Bound the claim says"
+    assert record["status"] == {"phase": "Bound"}
     assert held == {"namespace": "default", "name": "pvc-c-1", "uid": uid, "app": "pvc.data", "ordinal": 0,
                     "claim": "data", "dataUID": uid, "namespaceUID": "ns-1"}  # fmt: skip
     assert volume["metadata"]["annotations"][BERTH_ANNOTATION] == uid
@@ -84,7 +93,64 @@ def test_a_claim_is_bound_by_four_writes_that_look_like_those_of_an_app():
     assert volume["spec"]["local"]["path"] == "/var/lib/berth/disks/n1-d0/data"
 
 
-@pytest.mark.parametrize("after", range(5))
+PG = ClaimPod("pg-1", "StatefulSet pg", ready=False, going=False)
+NAMED = {"podName": "pg-1", "workload": "StatefulSet pg"}
+
+
+def test_a_claim_whose_pod_is_known_when_it_is_bound_costs_one_more_write_and_one_when_the_pod_runs():
+    world = cluster()
+    world.pods = (PG,)
+    assert world.run() == steps.DONE
+    assert world.log == BINDING
+    assert world.get(BERTH, "pvc-c-1")["status"] == {"phase": "Created", **NAMED}
+    world.pods = (PG._replace(ready=True),)
+    assert world.run() == steps.DONE
+    assert world.get(BERTH, "pvc-c-1")["status"] == {"phase": "Running", **NAMED}
+    assert world.log == [*BINDING, ("status", "Berth")]
+
+
+@pytest.mark.parametrize(
+    ("before", "pods", "after"),
+    [
+        ({"phase": "Reserved"}, [], {"phase": "Bound"}),  # as an earlier release left it
+        ({"phase": "Reserved"}, [PG._replace(ready=True)], {"phase": "Running", **NAMED}),
+        ({"phase": "Bound"}, [], None),
+        ({"phase": "Bound"}, [PG], {"phase": "Created", **NAMED}),
+        ({"phase": "Bound"}, [PG._replace(ready=True)], {"phase": "Running", **NAMED}),
+        ({"phase": "Bound"}, [PG._replace(workload="")], {"phase": "Created", "podName": "pg-1"}),
+        ({"phase": "Created", **NAMED}, [PG], None),
+        ({"phase": "Created", **NAMED}, [], None),
+        ({"phase": "Running", **NAMED}, [PG], None),  # not Ready for a while: no phase goes back
+        ({"phase": "Running", **NAMED}, [PG._replace(going=True)], None),
+        (
+            {"phase": "Running", **NAMED},
+            [PG._replace(going=True), ClaimPod("web-x", "Deployment web", False, False)],
+            {"phase": "Running", "podName": "web-x", "workload": "Deployment web"},
+        ),
+        ({"phase": "Running", **NAMED}, [ClaimPod("a", "", True, False), PG], None),  # the one that it names stays
+        ({"phase": "Replacing", "replacing": {"claim": "data", "from": "a", "to": "b"}}, [PG], None),
+    ],
+)
+def test_the_berth_of_a_bound_claim_follows_its_pod(before, pods, after):
+    world = cluster()
+    world.run()
+    world.store[BERTH, "pvc-c-1"]["status"] = dict(before)
+    world.pods, world.log = tuple(pods), []
+    world.run()
+    assert world.get(BERTH, "pvc-c-1")["status"] == (before if after is None else after)
+    assert world.log == ([] if after is None else [("status", "Berth")])
+    assert after is None or states.may_follow(before["phase"], after["phase"]) or before["phase"] == after["phase"]
+
+
+def test_who_does_not_know_the_pods_leaves_the_record_to_who_does():
+    """Else a scheduler writes Bound, and the controller Created."""
+    world = cluster()
+    world.pods = None
+    assert world.run() == steps.DONE
+    assert world.log == BINDING[:-1]
+
+
+@pytest.mark.parametrize("after", range(6))
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 def test_a_claim_that_goes_at_any_step_leaves_no_berth_no_lock_and_no_volume(after, policy):
     world = cluster([disk(reclaimPolicy="Delete")], policy=policy)

@@ -20,7 +20,7 @@ from tests.support.tcp import Proxy
 
 pytestmark = pytest.mark.promise
 DYING = "tests.daemons.controller.dying"
-FORWARD, BACKWARD = 4, 4
+FORWARD, BACKWARD = 5, 4
 
 
 def die(start: Any, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
@@ -40,9 +40,14 @@ def test_a_controller_that_dies_at_any_write_is_continued_by_the_next(world, sta
         world.check()
         process = start("--no-leader-elect")
         world.wait_bound(f"c{at}")
+        until(lambda: _phases(world) == {"Bound"}, lambda: str(world.berths()))
         process.stop()
         world.check()
         assert len(world.locks()) == len(world.berths()) == len(world.volumes()) == at
+
+
+def _phases(world: Any) -> set[str]:
+    return {one["status"]["phase"] for one in world.berths().values()}
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def test_a_pod_that_the_watch_has_not_told_of_is_asked_for(plane: Any, world: An
     async def story() -> None:
         async with KubeClient(config.load(str(plane.kubeconfig))) as client:
             caches = Caches(client, "berth-system")
-            told = [one for one in caches.all() if one is not caches.pending]
+            told = [one for one in caches.all() if one is not caches.pods]
             watching = [asyncio.ensure_future(one.run()) for one in told]
             try:
                 await asyncio.wait_for(asyncio.gather(*(one.wait_synced() for one in told)), 120)

@@ -21,8 +21,9 @@ from tests.daemons.controller.world import until
 
 COUNTED = "tests.daemons.controller.counted"
 #: In this order, each of them needed (berth_core.lifecycle.claim says for what). All that is read is the uid of the
-#: namespace, which goes into the lock.
-ONE_CLAIM = ["create Berth", "get Namespace", "replace LocalDisk", "replace Berth/status", "create PersistentVolume"]
+#: namespace, which goes into the lock. The last one says that it is Bound, and names the pod where there is one.
+RECORD = "replace Berth/status"
+ONE_CLAIM = ["create Berth", "get Namespace", "replace LocalDisk", RECORD, "create PersistentVolume", RECORD]
 
 
 class Watched:
@@ -54,7 +55,7 @@ def watched(world: Any, start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     return Watched(world, start, tmp_path / "notes")
 
 
-def test_a_static_claim_costs_four_writes_and_one_read(world: Any, watched: Watched, nodes: list[str]) -> None:
+def test_a_static_claim_costs_five_writes_and_one_read(world: Any, watched: Watched, nodes: list[str]) -> None:
     world.storage_class()
     world.disk(nodes[0], 0)
     watched.begin()
@@ -64,18 +65,27 @@ def test_a_static_claim_costs_four_writes_and_one_read(world: Any, watched: Watc
     assert watched.asked() == ONE_CLAIM
 
 
-def test_a_dynamic_claim_costs_no_more_besides_what_the_scheduler_is_told_of_its_node(
-    world: Any, watched: Watched, nodes: list[str]
+def test_a_dynamic_claim_costs_no_more_besides_one_when_its_pod_runs_and_what_the_scheduler_is_told_of_its_node(
+    plane: Any, world: Any, watched: Watched, nodes: list[str]
 ) -> None:
+    """Its Berth says whose it is, as kubectl shows it: not by the uid of the claim."""
     world.storage_class(waits=True)
     world.disk(nodes[0], 0)
     watched.begin()
     until(lambda: "create CSIStorageCapacity" in watched.asked(), lambda: str(watched.asked()))
-    world.claim("data")
-    world.pod("app", "data")
-    world.wait_bound("data")
-    watched.settled(1)
-    assert [one for one in watched.asked() if "CSIStorageCapacity" not in one] == ONE_CLAIM
+    world.stateful_set("pg", "data")
+
+    def recorded() -> dict[str, Any]:
+        return next((one["status"] for one in world.berths().values()), {})
+
+    until(lambda: recorded().get("phase") == "Running", lambda: str(world.berths()))
+    assert recorded() == {"phase": "Running", "podName": "pg-0", "workload": "StatefulSet pg"}
+    asked = [one for one in watched.asked() if "CSIStorageCapacity" not in one]
+    assert asked in (ONE_CLAIM, [*ONE_CLAIM, RECORD]), "a pod that is Ready at once costs no write of its own"
+    head, line = plane.kubectl("get", "berths", "-n", world.name).splitlines()
+    at = head.index("POD")
+    assert head[at:].split() == ["POD", "WORKLOAD", "AGE"]
+    assert line[at:].split()[:3] == ["pg-0", "StatefulSet", "pg"]
     until(lambda: _shown(world) == ["0"], lambda: f"the capacity that is shown is not what is left: {_shown(world)}")
 
 
@@ -97,7 +107,7 @@ def test_forty_claims_at_once_cost_as_much_each(world: Any, watched: Watched, no
         world.claim(name)
     world.wait_bound(*names)
     watched.settled(40)
-    assert Counter(watched.asked()) == dict.fromkeys(ONE_CLAIM, 40)
+    assert Counter(watched.asked()) == Counter(40 * ONE_CLAIM)
 
 
 WAITING, DISKS = 30, 20

@@ -24,7 +24,7 @@ from berth_kube.store import key_of
 from tests.core.app.claim_world import claim, disk, node, storage_class
 
 LOG, DATA = ClaimKey("default", "c-1"), ClaimKey("default", "c-2")
-POD = {"metadata": {"name": "app", "namespace": "default", "uid": "p-1"}, "claims": ["log", "data"]}
+POD = {"metadata": {"name": "app", "namespace": "default", "uid": "p-1"}, "claims": ["log", "data"], "pending": True}
 
 
 def put(informer: Informer, *items: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ def binder(client: KubeClient) -> Binder:
     put(caches.classes, storage_class(waits=True))
     put(caches.nodes, node("n1"))
     put(caches.claims, claim("log", "c-1", node="n1"), claim("data", "c-2", node="n1"))
-    put(caches.pending, POD)
+    put(caches.pods, POD)
     lock = claims.holder("default", "log", "c-1", "b-1")._asdict()
     put(caches.disks, disk("n1-d0", claimRef={**lock, "dataUID": "b-1"}), disk("n1-d1"))
     reports = Reports(client, Recorder(client, "berth.dev/controller", "test"), Metrics(CollectorRegistry()))

@@ -154,14 +154,16 @@ class World:
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {"name": name, "namespace": self.name},
-            "spec": {
-                "storageClassName": storage_class or self.name,
-                "accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": size}},
-                **spec,
-            },
+            "spec": {**self._claim_spec(size, storage_class), **spec},
         }
         return self.api.create(kinds.PVC, body)
+
+    def _claim_spec(self, size: str, storage_class: str | None) -> dict[str, Any]:
+        return {
+            "storageClassName": storage_class or self.name,
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": size}},
+        }
 
     def pod(self, name: str, *claims: str, **spec: Any) -> dict[str, Any]:
         """A pod for the stock scheduler; fake nodes run it."""
@@ -181,6 +183,19 @@ class World:
             },
         }
         return self.api.create(kinds.POD, body)
+
+    def stateful_set(self, name: str, claim: str) -> dict[str, Any]:
+        """One replica with a claim of its own."""
+        template = {"metadata": {"name": claim}, "spec": self._claim_spec("1Gi", None)}
+        container = {"name": "main", "image": "none", "volumeMounts": [{"name": claim, "mountPath": "/data"}]}
+        pod = {"containers": [container], "tolerations": [{"operator": "Exists"}], "terminationGracePeriodSeconds": 0}
+        spec = {
+            "serviceName": name,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+            "volumeClaimTemplates": [template],
+        }
+        return self.api.create(kinds.STATEFUL_SET, {"metadata": {"name": name, "namespace": self.name}, "spec": spec})
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
@@ -245,6 +260,8 @@ class World:
 
     def clear(self) -> None:
         """Everything that is ours, by name, whether or not a controller is there to let go of it."""
+        for one in self.api.list(kinds.STATEFUL_SET, self.name):
+            self.delete(kinds.STATEFUL_SET, one["metadata"]["name"])
         for one in self.api.list(kinds.POD, self.name):
             self.delete(kinds.POD, one["metadata"]["name"])
         for one in self.api.list(kinds.PVC, self.name):

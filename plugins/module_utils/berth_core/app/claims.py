@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..lifecycle.locks import Holder
+from ..model.berth import CLAIM_APP
 from ..model.fields import mapping, objects
 from ..model.tenant import Tenant
 from ..model.volume import LOCAL_PROVISIONER, ClaimInfo, ClassInfo
@@ -32,8 +33,7 @@ CLAIM_NAME = "berth.dev/claim-name"
 #: Holds a Berth until its locks are given up, even while its namespace is being deleted.
 FINALIZER = "berth.dev/locks"
 BERTH_PREFIX = "pvc-"
-#: A dot is in no app's name (a DNS-1123 label), so a claim without an app never meets an app of its name.
-APP_PREFIX = "pvc."
+APP_PREFIX = CLAIM_APP
 _MODES = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 _LIMIT = 63
 

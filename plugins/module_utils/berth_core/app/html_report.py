@@ -18,7 +18,7 @@ from typing import Any
 
 from ..model.quantity import format_bytes
 from .history import Happened
-from .overview import by_node
+from .overview import by_node, pod_text, spoken
 from .page_parts import SCRIPT, STYLE
 
 _MADE = re.compile(r'<meta name="date" content="([^"]{0,64})">')
@@ -136,16 +136,19 @@ def _nodes(found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> s
     alarmed = {str(one["node"]) for one in findings}
     known = {node["name"] for node in found["nodes"]}
     lost = [{"name": name, "lost": True} for name in sorted({*disks, *devices} - known)]
+    called = spoken(found["berths"])
+    items = {
+        name: [*(_disk(disk, called) for disk in disks.get(name, [])), *map(_device, devices.get(name, []))]
+        for name in {*known, *disks, *devices}
+    }
     cards = [
-        _node(node, disks.get(node["name"], []), devices.get(node["name"], []), node["name"] in alarmed)
+        _node(node, disks.get(node["name"], []), items[node["name"]], node["name"] in alarmed)
         for node in [*found["nodes"], *lost]
     ]
     return f'<h2>Nodes</h2><section class="nodes">{"".join(cards)}</section>'
 
 
-def _node(
-    node: Mapping[str, Any], disks: Sequence[Mapping[str, Any]], devices: Sequence[Mapping[str, Any]], alarmed: bool
-) -> str:
+def _node(node: Mapping[str, Any], disks: Sequence[Mapping[str, Any]], items: Sequence[str], alarmed: bool) -> str:
     states = sorted({_state(disk) for disk in disks})
     words = []
     if node.get("lost"):
@@ -156,11 +159,10 @@ def _node(
     words += ['<span class="alarm">drift</span>'] if alarmed else []
     counts = node.get("disks") or {"free_bytes": 0, "bytes": 0}
     words.append(f"{format_bytes(counts['free_bytes'])} of {format_bytes(counts['bytes'])} free")
-    items = "".join([*map(_disk, disks), *map(_device, devices)])
     return (
         f'<article class="node" data-find="{" ".join(states)}"><h3>{_t(node["name"])}</h3>'
         f'<p class="soft">{", ".join(words)}</p>{_meter((counts["free_bytes"], counts["bytes"]))}'
-        f'<ul class="disks">{items}</ul></article>'
+        f'<ul class="disks">{"".join(items)}</ul></article>'
     )
 
 
@@ -171,11 +173,12 @@ def _state(disk: Mapping[str, Any]) -> str:
     return {None: "free", "held": "held", "retained": "kept"}.get(disk["why_not_free"], "other")
 
 
-def _disk(disk: Mapping[str, Any]) -> str:
+def _disk(disk: Mapping[str, Any], called: Mapping[tuple[str, str], str]) -> str:
     holder, kept = disk["holder"], disk["retained_for"]
     who = ""
     if holder:
-        who = f"{holder['namespace']}/{holder['berth']}, {holder['claim']}"
+        name = called.get((holder["namespace"], holder["berth"]), holder["berth"])
+        who = f"{holder['namespace']}/{name}, {holder['claim']}"
     elif kept:
         who = f"data of {kept['namespace']}/{kept['app']}-{kept['ordinal']}, {kept['claim']}"
     elif disk["why_not_free"]:
@@ -207,7 +210,8 @@ def _berths(rows: Sequence[Mapping[str, Any]]) -> str:
         return "<h2>Berths</h2><p>None.</p>"
     shown = [
         (
-            *(row[key] for key in ("namespace", "app", "ordinal", "phase", "node", "pod")),
+            *(row[key] for key in ("namespace", "app", "ordinal", "phase", "node")),
+            pod_text(row),
             ", ".join(f"{disk['claim']}: {disk['name']}" for disk in row["disks"]),
             ", ".join(f"{one['claim']}: {one['name']} ({one['shares']})" for one in row["devices"]),
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..cluster.snapshot import Snapshot
 from ..lifecycle.view import recorded
+from ..model.berth import CLAIM_APP
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
 from .resource_list import resource_list
 
@@ -71,6 +72,25 @@ def berth_row(record: Object) -> dict[str, Any]:
         ],
         "phase": recorded(record),
         "pod": status.get("podName"),
+        "workload": status.get("workload"),
+    }
+
+
+def pod_text(row: Mapping[str, Any]) -> str:
+    """The pod of a Berth's row, for people: ``pg-1 (StatefulSet pg)``; empty while none is known."""
+    pod, workload = row["pod"] or "", row["workload"]
+    return f"{pod} ({workload})" if pod and workload else str(pod)
+
+
+def spoken(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """What people call the holder of a disk, by namespace and name of its Berth, where that is no name for people.
+
+    The Berth of a claim without an app has the claim's uid in its name: it is called by its pod, or by its claim.
+    """
+    return {
+        (row["namespace"], row["name"]): pod_text(row) or row["app"]
+        for row in rows
+        if str(row["app"]).startswith(CLAIM_APP)
     }
 
 

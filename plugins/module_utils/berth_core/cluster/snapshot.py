@@ -318,10 +318,14 @@ class Snapshot:
     def upsert_berth(self, berth: Object) -> None:
         """Add a berth, or write its new facts."""
         record = BerthRecord.from_object(berth)
-        self.remove_berth(record.namespace, record.name)
-        pod_key = (record.namespace, record.pod_name or record.name)
-        self.berths[record.namespace, record.name] = record
-        self._berth_pods[record.namespace, record.name] = pod_key
+        key, pod_key = (record.namespace, record.name), record.replica
+        old = self.berths.get(key)
+        self.berths[key] = record
+        if old is not None and old.replica == pod_key and old.kept_facts == record.kept_facts:
+            return  # its status has changed, which takes nothing
+        self.remove_berth(*key)
+        self.berths[key] = record
+        self._berth_pods[key] = pod_key
         self._put(pod_key, BERTH, of_berth(record))
 
     def remove_berth(self, namespace: str, name: str) -> None:

@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A PersistentVolumeClaim that no app made, as the owner of a berth: it is there first, and is bound to what it gets.
 
-Four writes make it Bound, and each is needed: the Berth, whose uid the lock carries; the lock; Reserved, the fence
-between a disk that is given up without a trace and one that may carry data; the volume.
+Four writes bring it to its volume, and each is needed: the Berth, whose uid the lock carries; the lock; Reserved, the
+fence between a disk that is given up without a trace and one that may carry data; the volume. Then the record follows
+what Kubernetes says of the claim and its pod: one write that it is Bound, which names the pod where there is one, and
+one that the pod is Running.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ from typing import Any
 
 from ..app import claim_manifests, claims
 from ..app.claim_disks import unfit
+from ..app.claim_pods import ClaimPod, named_pod
 from ..app.claims import Asked
 from ..app.fsid import DEFAULT_MOUNT_ROOT
 from ..errors import StateError
 from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.resources import BERTH
+from . import states
+from .forward import record_phase
 from .locks import Holder, holds_disk
 from .step import CREATE, DONE, Choose, Step, Wait, Write
-from .view import Object, View, disks_of
+from .view import Object, View, disks_of, recorded
 
 _BROKEN = (Condition.FAULTED, Condition.MISSING, Condition.UNHEALTHY)
 
@@ -29,12 +34,15 @@ _BROKEN = (Condition.FAULTED, Condition.MISSING, Condition.UNHEALTHY)
 @dataclass(frozen=True)
 class ClaimOwner:
     """``asked``: the claim. ``own``: an earlier claim of this name has left its data, so no scheduler needs to be
-    waited for. ``chosen``: the LocalDisk that was chosen."""
+    waited for. ``chosen``: the LocalDisk that was chosen. ``pods``: those that mount the claim; None: not known to who
+    asks, and the record is left to somebody who knows them.
+    """
 
     asked: Asked
     own: bool = False
     chosen: LocalDisk | None = None
     mount_root: str = DEFAULT_MOUNT_ROOT
+    pods: tuple[ClaimPod, ...] | None = None
 
     def begin(self) -> Step:
         """Absent -> Selected."""
@@ -107,6 +115,16 @@ class ClaimOwner:
     def arrived(self, view: View, record: Object) -> Step:
         claim = self.asked.claim
         if claim.phase == "Bound" and claim.volume_name:
-            return DONE  # the claim says so itself: no record repeats it
+            return DONE if self.pods is None else _follow(record, self.pods)
         names = ", ".join(sorted(view.volumes))
         return Wait("Binding", f"PersistentVolume {names} is there; Kubernetes binds the claim to it")
+
+
+def _follow(record: Object, pods: tuple[ClaimPod, ...]) -> Step:
+    """Bound, Created or Running, whichever is reached by now, in one write. A pod that goes takes no phase back."""
+    status = record.get("status") or {}
+    pod, phase = named_pod(pods, status.get("podName")), recorded(record)
+    reached = states.BOUND if pod is None else states.RUNNING if pod.ready else states.CREATED
+    told = {} if pod is None else {"podName": pod.name, "workload": pod.workload or None}
+    step = record_phase(record, phase if states.reached(phase, reached) else reached, **told)
+    return DONE if step.body["status"] == status else step

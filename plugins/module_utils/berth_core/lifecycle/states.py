@@ -100,7 +100,7 @@ FORWARD = (
         CREATED,
         RUNNING,
         (Effect("record", "Berth status", "berth"),),
-        "the pod is Ready; recorded by whoever waited for it",
+        "the pod is Ready; recorded by whoever waited for it, of a claim's berth by the controller",
     ),
 )
 

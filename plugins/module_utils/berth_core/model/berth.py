@@ -8,13 +8,17 @@ Called by the snapshot and by front ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import InputError
 from .fields import Object, integer, mapping, metadata, objects, string, string_map
 from .pod import Amounts, HostPort, host_port
 from .quantity import Number
 from .requests import amount, resource_list
+
+#: Begins the ``app`` of a Berth that was made for a claim without an app. A dot is in no app's name (a DNS-1123 label),
+#: so such a claim never meets an app of its name.
+CLAIM_APP = "pvc."
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,19 @@ class BerthRecord:
     phase: str
     pod_name: str
     terminating: bool
+
+    @property
+    def replica(self) -> tuple[str, str]:
+        """Namespace and name of the pod whose room the berth keeps.
+
+        One of a claim keeps none: several may name one pod, which takes its own room and may be preempted as any other.
+        """
+        return (self.namespace, self.name if self.app.startswith(CLAIM_APP) else self.pod_name or self.name)
+
+    @property
+    def kept_facts(self) -> BerthRecord:
+        """All that a berth takes off its node: the record without what changes as it goes on."""
+        return replace(self, resource_version="", phase="", pod_name="")
 
     @classmethod
     def from_object(cls, berth: Object) -> BerthRecord:
