@@ -30,6 +30,7 @@ from berth_kube.lifecycle import Driver, claim_berth, view_of_claim
 from .caches import Caches, Obj, slim_pod
 from .held_back import HeldBack
 from .reports import Reports
+from .rescues import Rescues
 from .wakes import ClaimKey, Wakes
 
 _log = logging.getLogger(__name__)
@@ -59,9 +60,11 @@ class Binder:
         self._tenants: dict[ClaimKey, Tenant] = {}
         self.held_back = HeldBack(self._settled, self._loop.time)
         self._since: dict[ClaimKey, float] = {}
+        self.rescues = Rescues(wakes.pending, reports.metrics.rescues.inc)
 
     async def reconcile(self, key: ClaimKey) -> float | None:
         """Carry out what is to be done. Returns the seconds after which to look again; None: nothing is to come."""
+        self.rescues.begin(key)
         try:
             return await self._visit(key)
         finally:
@@ -89,12 +92,14 @@ class Binder:
                 await self._tenant(key)
                 continue
             if isinstance(step, Write):
+                self.rescues.writes(key, step.why)
                 await self._write(key, view, step)
             elif isinstance(step, Wait):
                 return await self._rest(key, view, step)
         raise ConflictError(f"claim {key}: {VISIT} steps did not bring it to rest: somebody writes against us", 409)
 
     async def _rest(self, key: ClaimKey, view: View, step: Wait) -> float | None:
+        self.rescues.rests(key)
         record = dict(view.berth) if view.berth is not None else None
         untold = await self._reports.waits(key, self._about(key, view), record, step)
         if step != DONE:
@@ -111,6 +116,7 @@ class Binder:
         self._wakes.drop(key)
         self._since.pop(key, None)
         self._reports.forget(key)
+        self.rescues.forget(key)
 
     # -- what is there ---------------------------------------------------------------------------------------------
 

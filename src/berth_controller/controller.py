@@ -70,14 +70,16 @@ class Controller:
             listed=self._disks_listed,
         )
         caches.nodes.on(lambda node: self._node(None, node), self._node, lambda node: self._node(node, None))
-        caches.classes.on(self._class, self._class, self._class)
+        caches.classes.on(lambda one: self._class(None, one), self._class, lambda one: self._class(one, None))
         caches.pods.on(lambda pod: self._pod(None, pod), self._pod, lambda pod: self._pod(pod, None))
         caches.capacities.on(*3 * [lambda *_versions: self._measure()])
 
     def _visit(self, key: ClaimKey) -> None:
+        self.binder.rescues.asked(key)
         self._claims.queue.add(key)
 
     def _visit_later(self, key: ClaimKey) -> None:
+        self.binder.rescues.asked(key)
         self._claims.queue.add_after(key, FOLLOW)
 
     def _claim(self, claim: Obj) -> None:
@@ -134,11 +136,11 @@ class Controller:
             self._holders(self._caches.berths.by_index("node", name))
         self._measure()
 
-    def _class(self, *versions: Obj) -> None:
-        """Also one that was ours, and is another provisioner's now."""
-        if any(claims.ours(version) for version in versions):
+    def _class(self, old: Obj | None, new: Obj | None) -> None:
+        if claim_wakes.of_class(old, new):
+            name = (new or old or {})["metadata"]["name"]
             for claim in self._caches.claims.all():
-                if claims.class_of(claim) == versions[-1]["metadata"]["name"]:
+                if claims.class_of(claim) == name:
                     self._claim(claim)
             self._measure()
 

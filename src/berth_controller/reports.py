@@ -48,6 +48,11 @@ class Metrics:
         self.seconds = Histogram(
             "berth_controller_claim_bound_seconds", "From a claim that may be bound to Bound", buckets=_SECONDS, **make
         )
+        self.rescues = Counter(
+            "berth_controller_resync_rescues",
+            "Visits that no change had asked for, with something to do",
+            **make,
+        )
         self.waiting = Gauge("berth_controller_claims_waiting", "Claims that wait for a free disk", **make)
         self.orphans = Gauge("berth_controller_orphans", "Orphans that were reported", ["reason"], **make)
         self.repairs = Counter("berth_controller_repairs", "Repairs of orphans", ["reason"], **make)

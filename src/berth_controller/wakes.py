@@ -37,6 +37,8 @@ class Wakes:
         self._classes: dict[ClaimKey, str] = {}
         #: class -> when its next round may begin
         self._next: dict[str, float] = {}
+        #: classes that want a round and have not had it
+        self._wanted: set[str] = set()
         self._rounds: Reconciler[str] = Reconciler("wake", self._round, 1)
 
     def __len__(self) -> int:
@@ -54,9 +56,14 @@ class Wakes:
         """It waits no more."""
         self._classes.pop(key, None)
 
+    def pending(self, key: ClaimKey) -> bool:
+        """Whether the claim is going to be looked at, as its class wants a round."""
+        return self._classes.get(key) in self._wanted
+
     def wake(self, classes: Iterable[str], soon: bool) -> None:
         """These classes want a round."""
         for storage_class in classes:
+            self._wanted.add(storage_class)
             if soon:
                 self._rounds.queue.add(storage_class)
             else:
@@ -71,6 +78,7 @@ class Wakes:
         early = self._next.get(storage_class, now) - now
         if early > 0:
             return early
+        self._wanted.discard(storage_class)
         keys = [key for key, wanted in self._classes.items() if wanted == storage_class]
         for key in keys:
             self._visit(key)

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth_core.app.claim_disks import Place, choose, place_of
-from berth_core.app.claim_wakes import NOBODY, Concerned, of_disk, of_node
+from berth_core.app.claim_wakes import NOBODY, Concerned, of_class, of_disk, of_node
 from berth_core.errors import UnschedulableError
 from berth_core.model.disk import DiskClaimRef, LocalDisk, RetainedFor
 from berth_core.model.labels import LabelSelector
-from tests.core.app.claim_world import GI, asked, disk, node
+from tests.core.app.claim_world import GI, asked, disk, node, storage_class
 
 LOCK = {"namespace": "x", "name": "db-0", "uid": "u", "app": "db", "ordinal": 0, "claim": "d", "dataUID": "u"}
 KEPT = {"namespace": "default", "app": "pvc.data", "ordinal": 0, "claim": "data", "dataUID": "u-7"}
@@ -37,6 +37,12 @@ CHANGES = {
     "added": (None, FREE, NOW),
     "added, and not looked at yet": (None, disk(phase=""), LATER),
     "gone": (FREE, None, LATER),
+    "forgotten, broken with its data": (
+        disk(retainedFor=KEPT, phase="Faulted"),
+        None,
+        Concerned(FAST, MINE),
+    ),
+    "forgotten while it is held": (disk(claimRef=LOCK), None, LATER),
     "being deleted": (FREE, dying(FREE), LATER),
     "freed": (disk(claimRef=LOCK), FREE, NOW),
     "locked": (FREE, disk(claimRef=LOCK), LATER),
@@ -95,6 +101,26 @@ PLACES = {
 def test_a_change_of_a_node_concerns(change):
     old, new, soon = PLACES[change]
     assert of_node(*(place_of(one) if one else None for one in (old, new))) is soon
+
+
+CLASSES = {
+    "made": (None, storage_class(), True),
+    "gone": (storage_class(), None, True),
+    "binds at once now": (storage_class(waits=True), storage_class(), True),
+    "waits for a pod now": (storage_class(), storage_class(waits=True), True),
+    "another's now": (storage_class(), storage_class(provisioner="x.example.com"), True),
+    "ours now": (storage_class(provisioner="x.example.com"), storage_class(), True),
+    "another reclaim policy": (storage_class(), storage_class(policy="Delete"), True),
+    "described": (storage_class(), {**storage_class(), "metadata": {"name": "fast", "labels": {"a": "b"}}}, False),
+    "another's, made": (None, storage_class(provisioner="x.example.com"), False),
+    "another's, gone": (storage_class(provisioner="x.example.com"), None, False),
+}
+
+
+@pytest.mark.parametrize("change", CLASSES)
+def test_a_change_of_a_class_concerns_its_claims(change):
+    old, new, concerned = CLASSES[change]
+    assert of_class(old, new) is concerned
 
 
 # -- of any two worlds that differ by one disk or one node -------------------------------------------------------------

@@ -51,6 +51,7 @@ def test_the_resource_list_shows_a_claim_as_it_shows_an_app_and_metrics_count_it
     claim = world.wait_bound("data")[0]
     until(lambda: _metrics(port)["berth_controller_claim_bound_seconds_count"] == 1, lambda: str(_metrics(port)))
     assert _metrics(port)["berth_leading"] == 1
+    assert _metrics(port)["berth_controller_resync_rescues_total"] == 0
     assert _metrics(port)['berth_controller_writes_total{kind="PersistentVolume",verb="create"}'] == 1
     defaults = {name: spec.get("default") for name, spec in RESOURCE_LIST.argument_spec().items()}
     params = {**defaults, "kubeconfig": str(plane.kubeconfig)}

@@ -3,17 +3,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which waiting claims a change concerns: those that may be bound now, and those that would be told other words.
 
-Called by the controller with each change of a LocalDisk or a Node. The other half of claim_disks: whatever `choose`
-looks at is compared here, so that no claim sleeps through the change that it waits for; what it does not look at (an
-agent's latest measurement, a node's heartbeat) wakes nobody.
+Called by the controller with each change of a LocalDisk, a Node or a StorageClass. The other half of claim_disks:
+whatever `choose` looks at is compared here, so that no claim sleeps through the change that it waits for; what it does
+not look at (an agent's latest measurement, a node's heartbeat) wakes nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..model.disk import LocalDisk
+from . import claims
 from .claim_disks import Place, not_free
+
+Object = Mapping[str, Any]
 
 
 class Concerned(NamedTuple):
@@ -48,6 +52,21 @@ def of_node(old: Place | None, new: Place | None) -> bool | None:
     if old == new:
         return None
     return new is not None and (old is None or not new.problem)
+
+
+def of_class(old: Object | None, new: Object | None) -> bool:
+    """Whether the claims of a StorageClass are to be looked at again; None: not there.
+
+    Also those of a class that was ours and is another provisioner's now, or is gone: they are told so.
+    """
+    return (claims.ours(old) or claims.ours(new)) and _terms(old) != _terms(new)
+
+
+def _terms(storage_class: Object | None) -> tuple[Any, ...]:
+    """What claims see of their class."""
+    if storage_class is None:
+        return ()
+    return (True, *(storage_class.get(key) for key in ("provisioner", "volumeBindingMode", "reclaimPolicy")))
 
 
 def _sight(disk: LocalDisk | None) -> tuple[Any, ...]:
