@@ -8,12 +8,10 @@ from functools import lru_cache
 from typing import Callable, NamedTuple
 from urllib.parse import urlencode
 
+from berth_core.model import api_requests
 from berth_core.model.api_errors import Request
+from berth_core.model.api_requests import METHODS, WRITES
 
-_METHOD = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "replace": "PUT", "delete": "DELETE"}
-#: What may be carried out twice: the second time changes nothing, or is told so by its resourceVersion.
-_IDEMPOTENT = ("get", "list", "watch", "replace", "apply", "patch", "delete")
-WRITES = ("create", "replace", "apply", "patch", "delete")
 #: From JSON's values to bytes.
 Encode = Callable[[object], bytes]
 _text = json.JSONEncoder(separators=(",", ":")).encode
@@ -25,24 +23,28 @@ def encode(body: object) -> bytes:
 
 
 class Call(NamedTuple):
-    """One request, whole but for the credentials. ``idempotent``: may be sent twice."""
+    """One request, whole but for the credentials.
+
+    ``kind``: what berth_core.model.api_requests calls it, whose table says when it may be sent again; ``checks``: who
+    sends it does what the table says of that.
+    """
 
     asked: Request
     method: str
     target: str
     headers: dict[str, str]
     body: bytes | None
-    idempotent: bool
+    kind: str
+    checks: bool = False
 
     @property
     def writes(self) -> bool:
         """True when it changes something."""
         return self.asked.verb in WRITES and "dryRun=All" not in self.target
 
-    @property
-    def evicts(self) -> bool:
-        """True for an eviction, which a disruption budget refuses with 429: that is an answer, not a "later"."""
-        return self.asked.subresource == "eviction"
+    def may_resend(self, outcome: str) -> bool:
+        """Whether it may be sent once more after a try that ended so."""
+        return api_requests.may_resend(self.kind, outcome, self.checks)
 
 
 @lru_cache(maxsize=64)
@@ -58,28 +60,23 @@ def make_call(
     query: Mapping[str, str] | None = None,
     body: object = None,
     dry_run: bool = False,
-    content_type: str = "application/json",
+    patch: str = "merge",
     collection: bool = False,
     encode: Encode = encode,
 ) -> Call:
-    """The request. ``collection``: POST to the kind's collection, the name in ``asked`` is only for messages."""
-    method = _METHOD.get(asked.verb, "PATCH")
-    parameters = dict(query or {})
-    if method in ("POST", "PUT", "PATCH"):
-        parameters.setdefault("fieldManager", manager)
-        parameters["fieldValidation"] = "Strict"
-    if dry_run:
-        parameters["dryRun"] = "All"
+    """The request. ``patch``: of the verb patch, which (api_requests.PATCHES).
+
+    ``collection``: POST to the kind's collection, the name in ``asked`` is only for messages.
+    """
+    parameters = api_requests.parameters(asked.verb, query, manager, dry_run)
     path = asked.resource.path(None if collection else asked.name, asked.namespace, asked.subresource)
-    headers = {"accept": "application/json"}
-    payload = None
-    if body is not None:
-        payload = encode(body)
-        headers["content-type"] = content_type
+    headers = api_requests.headers(asked.verb, patch, body is not None)
+    payload = None if body is None else encode(body)
+    kind = api_requests.kind_of(asked.verb, asked.subresource, patch)
     target = path + ("?" + _query(tuple(parameters.items())) if parameters else "")
-    return Call(asked, method, target, headers, payload, asked.verb in _IDEMPOTENT)
+    return Call(asked, METHODS[asked.verb], target, headers, payload, kind)
 
 
 def plain_get(path: str, asked: Request) -> Call:
     """GET of a path that is no object of the API."""
-    return Call(asked, "GET", path, {}, None, idempotent=True)
+    return Call(asked, "GET", path, {}, None, api_requests.READ)

@@ -19,9 +19,10 @@ from typing import Any, Callable
 
 from berth_core.errors import ApiError, NotFoundError
 from berth_core.model.api_errors import Request
+from berth_core.model.api_requests import WRITES, delete_options
 from berth_core.model.resources import Resource
 
-from .call import WRITES, Call, Encode, encode
+from .call import Call, Encode, encode
 from .config import Config
 from .http1 import Framed, Framing
 from .reading import Obj, Reading
@@ -30,11 +31,6 @@ from .watch import Decode
 
 #: What a patch is; a list of operations for kind "json".
 Patch = Any
-_PATCH = {
-    "merge": "application/merge-patch+json",
-    "json": "application/json-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-}
 
 
 class KubeClient(Reading):
@@ -157,7 +153,7 @@ class KubeClient(Reading):
         """
         calls = [
             self._call(_creation(resource, body, subresource), body=body, collection=not subresource)._replace(
-                idempotent=not subresource
+                checks=True
             )
             for body in bodies
         ]
@@ -209,8 +205,7 @@ class KubeClient(Reading):
         With ``metadata.resourceVersion`` in a merge patch it is a compare-and-swap too.
         """
         asked = Request("patch", resource, name, namespace, subresource)
-        call = self._call(asked, body=body, dry_run=dry_run, content_type=_PATCH[kind])
-        return await self._send(call._replace(idempotent=kind == "merge"), timeout)
+        return await self._do(asked, timeout, body=body, dry_run=dry_run, patch=kind)
 
     async def apply(
         self,
@@ -231,7 +226,6 @@ class KubeClient(Reading):
             body={"apiVersion": resource.api_version, "kind": resource.kind, **body},
             dry_run=dry_run,
             query={"fieldManager": manager or self._manager, "force": "true" if force else "false"},
-            content_type="application/apply-patch+yaml",
         )
 
     async def delete(
@@ -251,10 +245,7 @@ class KubeClient(Reading):
 
         Raises ConflictError when another object has that name, or it has changed.
         """
-        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
-        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
-        if preconditions:
-            body["preconditions"] = preconditions
+        body = delete_options(uid, version, propagation)
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
         try:

@@ -1,29 +1,22 @@
-"""When a request is sent again, and after which pause. client.py asks me; I am pure: chance comes in as an argument."""
+"""How often a daemon sends a request again, and what its wire's failures are called in the table of both clients.
+
+What may be sent again, and after which pause, berth_core.model.api_requests says. client.py asks me; I am pure.
+"""
 
 from __future__ import annotations
 
+from berth_core.model.api_requests import HOPELESS, LOST, UNSENT
+
+from .exchange import CERTIFICATE, NAME, PROTOCOL, WireError
+
 #: The first try and so many more.
 RETRIES = 5
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
-LATER = (500, 502, 503, 504)
 #: Kinds of failure that no patience mends.
-NEVER_MENDS = ("Certificate", "Name", "Protocol")
+_NEVER_MENDS = (CERTIFICATE, NAME, PROTOCOL)
 
 
-def may_resend(status: int, idempotent: bool, sent: bool) -> bool:
-    """May a request that ended so be sent once more?
-
-    ``status`` is the answer's (0: none came). 429 means that the server did not begin; other failures leave that open,
-    so that only what may happen twice is sent twice.
-    """
-    if status == 0:
-        return idempotent or not sent
-    return status == 429 or (status in LATER and idempotent)
-
-
-def pause(attempt: int, retry_after: str, chance: float) -> float:
-    """Seconds before try ``attempt`` + 1 (the first try is 0). The server's word, where it gave one, is the least."""
-    grown = min(LONGEST_PAUSE, FIRST_PAUSE * float(2**attempt))
-    asked = float(retry_after) if retry_after.isdigit() else 0.0
-    return max(grown * (0.5 + chance), asked)
+def outcome_of(failure: WireError) -> str:
+    """What became of a try that was not answered."""
+    if failure.kind in _NEVER_MENDS:
+        return HOPELESS
+    return LOST if failure.sent else UNSENT

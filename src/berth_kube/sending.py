@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from typing import Callable, NamedTuple, cast
 
 from berth_core.errors import ApiError, UnavailableError
+from berth_core.model import api_requests
 from berth_core.model.api_errors import Request, api_error, warnings
+from berth_core.model.api_requests import LOST
 
 from . import retry
 from .call import Call
@@ -102,7 +104,7 @@ class Sender:
         deadline = self._loop.time() + (self._timeout if timeout is None else timeout)
         attempt = 0
         while True:
-            retry_after, status, sent, joined = "", 0, True, self._loop.time()
+            retry_after, status, joined = "", 0, self._loop.time()
             try:
                 if first is None:
                     await self._wire.enter(None if timeout is None else deadline)
@@ -119,16 +121,16 @@ class Sender:
                     return answer
                 status, retry_after = answer.head.status, answer.head.header("retry-after")
                 error = api_error(status, answer.body, call.asked)
+                outcome = api_requests.outcome_of(status, error.message)
             except WireError as exc:
-                error, sent = self.unreachable(exc, call.asked), exc.sent
+                error, outcome = self.unreachable(exc, call.asked), retry.outcome_of(exc)
             if status == 401 and attempt == 0 and self._config.credentials.refused():
                 self._wire.forget_idle()
                 attempt += 1
                 continue
-            wait = retry.pause(attempt, retry_after, random.random())  # noqa: S311 - spreads load, guards nothing
-            again = retry.may_resend(status, call.idempotent, sent) and error.reason not in retry.NEVER_MENDS
-            again = again and not call.evicts
-            if not again or attempt >= retry.RETRIES or self._loop.time() + wait >= deadline:
+            wait = api_requests.pause(attempt, retry_after, random.random())  # noqa: S311 - spreads load, guards nothing
+            tired = attempt >= retry.RETRIES or self._loop.time() + wait >= deadline
+            if tired or not call.may_resend(outcome):
                 raise error
             await asyncio.sleep(wait)
             attempt += 1
@@ -142,7 +144,7 @@ class Sender:
             try:
                 answer = await self._one(call, headers, deadline)
             except WireError as exc:
-                if not (exc.kept and exc.kind == CLOSED and call.idempotent):
+                if not (exc.kept and exc.kind == CLOSED and call.may_resend(LOST)):
                     raise
                 self._wire.forget_idle()
                 answer = await self._one(call, headers, deadline)

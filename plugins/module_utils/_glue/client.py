@@ -10,17 +10,33 @@ requests by verb, so that a test can hold the cost of a module. Never decides an
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 from urllib.parse import urlencode
 
-from ..berth_core.errors import NotFoundError, UnavailableError
+from ..berth_core.app.compare import differences
+from ..berth_core.errors import ApiError, ConflictError, NotFoundError
 from ..berth_core.model.api_errors import Request, api_error, warnings
+from ..berth_core.model.api_requests import (
+    FAILED,
+    LOST,
+    METHODS,
+    WRITES,
+    delete_options,
+    kind_of,
+    may_resend,
+    outcome_of,
+    parameters,
+    pause,
+)
+from ..berth_core.model.api_requests import headers as common_headers
 from ..berth_core.model.resources import Resource
 from .auth import Auth
-from .transport import NEVER_MENDS, authority, connection_pool, unreachable
+from .transport import authority, connection_pool, unreachable
+from .transport import outcome_of as not_answered
 
 try:
     import urllib3
@@ -31,7 +47,6 @@ except ImportError:  # load_auth has already refused: kubernetes brings urllib3
 Objects = list[dict[str, Any]]
 
 FIELD_MANAGER = "berth"
-WRITES = ("create", "replace", "apply", "patch", "delete")
 #: How long an API server that restarts is waited for: a restart takes seconds, a dead one should not take minutes.
 RETRY_SECONDS = 30.0
 #: How long one that has never answered is waited for: a wrong address should be told soon.
@@ -51,6 +66,9 @@ class ApiClient:
         self._host = str(auth.configuration.host).rstrip("/")
         self._pool = connection_pool(auth, self._host, timeout)
         self._reached = False
+        self._retry_after = ""
+        #: whether an earlier try of the last request may have been carried out
+        self._in_doubt = False
         self.requests: Counter[str] = Counter()
         #: writes that the API server carried out (not those of a dry run): whoever fails later has changed something
         self.written = 0
@@ -62,7 +80,7 @@ class ApiClient:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any]:
-        return self._send("get", "GET", resource, name, namespace)
+        return self._send("get", resource, name, namespace)
 
     def find(self, resource: Resource, name: str, namespace: str | None = None) -> dict[str, Any] | None:
         """Like get, and None where there is no such object (or no such kind)."""
@@ -82,7 +100,7 @@ class ApiClient:
     ) -> tuple[Objects, str]:
         """The items and the list's resourceVersion, from which a watch can go on."""
         query = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
-        answer = self._send("list", "GET", resource, None, namespace, query=query)
+        answer = self._send("list", resource, None, namespace, query=query)
         items = answer.get("items") or []
         for item in items:  # a list's items carry neither; everything downstream wants whole objects
             item.setdefault("apiVersion", resource.api_version)
@@ -101,7 +119,12 @@ class ApiClient:
         timeout = urllib3.Timeout(connect=self._timeout, read=max(1.0, seconds) + 5.0)
         try:
             response = self._pool.request(
-                "GET", url, headers=self._headers(), preload_content=False, retries=False, timeout=timeout
+                "GET",
+                url,
+                headers=self._headers(common_headers("watch", body=False)),
+                preload_content=False,
+                retries=False,
+                timeout=timeout,
             )
         except urllib3.exceptions.HTTPError as exc:
             raise unreachable(self._host, self._auth.source, exc) from exc
@@ -121,17 +144,31 @@ class ApiClient:
         """POST the body; with ``subresource`` (token, eviction) to that of the object that the body names."""
         meta = body["metadata"]
         name = meta["name"] if subresource else None
-        return self._send(
-            "create",
-            "POST",
-            resource,
-            name,
-            meta.get("namespace"),
-            body=body,
-            subresource=subresource,
-            dry_run=dry_run,
-            label=meta.get("name"),
-        )
+        try:
+            return self._send(
+                "create",
+                resource,
+                name,
+                meta.get("namespace"),
+                body=body,
+                subresource=subresource,
+                dry_run=dry_run,
+                label=meta.get("name"),
+            )
+        except ConflictError:
+            made = self._made_before(resource, body) if self._in_doubt and not subresource else None
+            if made is None:
+                raise
+            return made
+
+    def _made_before(self, resource: Resource, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The object, where it is what the first try, whose answer was lost, would have made."""
+        meta = body["metadata"]
+        found = self.find(resource, meta["name"], meta.get("namespace"))
+        if found is None or differences(body, found):
+            return None
+        self.written += 1
+        return found
 
     def replace(
         self, resource: Resource, body: Mapping[str, Any], subresource: str | None = None, dry_run: bool = False
@@ -140,7 +177,6 @@ class ApiClient:
         meta = body["metadata"]
         return self._send(
             "replace",
-            "PUT",
             resource,
             meta["name"],
             meta.get("namespace"),
@@ -162,7 +198,6 @@ class ApiClient:
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         return self._send(
             "apply",
-            "PATCH",
             resource,
             meta["name"],
             meta.get("namespace"),
@@ -170,7 +205,6 @@ class ApiClient:
             subresource=subresource,
             dry_run=dry_run,
             query={"fieldManager": manager, "force": "true"},
-            content_type="application/apply-patch+yaml",
         )
 
     def patch(
@@ -184,13 +218,11 @@ class ApiClient:
         """JSON merge patch. With ``metadata.resourceVersion`` in the body it is a compare-and-swap too."""
         return self._send(
             "patch",
-            "PATCH",
             resource,
             name,
             namespace,
             body=body,
             subresource=subresource,
-            content_type="application/merge-patch+json",
         )
 
     def delete(
@@ -203,12 +235,9 @@ class ApiClient:
         dry_run: bool = False,
     ) -> bool:
         """Delete just the object that was seen (``uid``, ``version``); False where it was gone already."""
-        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
-        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        if preconditions:
-            body["preconditions"] = preconditions
+        body = delete_options(uid, version)
         try:
-            self._send("delete", "DELETE", resource, name, namespace, body=body, dry_run=dry_run)
+            self._send("delete", resource, name, namespace, body=body, dry_run=dry_run)
         except NotFoundError:
             return False
         return True
@@ -219,9 +248,9 @@ class ApiClient:
 
     # -- the wire --------------------------------------------------------------------------------------------------
 
-    def _headers(self, content_type: str | None = None) -> dict[str, str]:
+    def _headers(self, common: Mapping[str, str]) -> dict[str, str]:
         configuration = self._auth.configuration
-        headers = {"accept": "application/json", "user-agent": "berth.stateful"}
+        headers = {**common, "user-agent": "berth.stateful"}
         token = configuration.get_api_key_with_prefix("BearerToken") or configuration.get_api_key_with_prefix(
             "authorization"
         )
@@ -231,8 +260,6 @@ class ApiClient:
             headers["authorization"] = configuration.get_basic_auth_token()
         if self._auth.impersonate_user:
             headers["impersonate-user"] = self._auth.impersonate_user
-        if content_type:
-            headers["content-type"] = content_type
         headers.update({key: value for key, value in self._auth.proxy_headers.items() if key != "proxy-authorization"})
         if not self._auth.impersonate_groups:
             return headers
@@ -247,7 +274,6 @@ class ApiClient:
     def _send(
         self,
         verb: str,
-        method: str,
         resource: Resource,
         name: str | None,
         namespace: str | None,
@@ -255,35 +281,30 @@ class ApiClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         subresource: str | None = None,
-        content_type: str = "application/json",
         dry_run: bool = False,
         label: str | None = None,
     ) -> dict[str, Any]:
-        asked = dict(query or {})
-        if method in ("POST", "PUT", "PATCH"):
-            asked.setdefault("fieldManager", FIELD_MANAGER)
-            asked["fieldValidation"] = "Strict"
-        if dry_run:
-            asked["dryRun"] = "All"
-        url = self._url(resource.path(name, namespace, subresource), asked)
+        url = self._url(resource.path(name, namespace, subresource), parameters(verb, query, FIELD_MANAGER, dry_run))
         payload = None if body is None else json.dumps(body).encode()
-        headers = self._headers(content_type if payload is not None else None)
+        headers = self._headers(common_headers(verb, body=body is not None))
         request = Request(verb, resource, label or name, namespace, subresource, self._auth.source)
-        started, pause = time.monotonic(), 0.1
+        kind, started, attempt, self._in_doubt = kind_of(verb, subresource), time.monotonic(), 0, False
         while True:
             self.requests[verb] += 1
+            self._retry_after = ""
             try:
-                answer = self._once(method, url, headers, payload, request)
+                answer = self._once(METHODS[verb], url, headers, payload, request)
                 self.written += verb in WRITES and not dry_run
                 return answer
-            except UnavailableError as exc:
-                # A write whose answer was lost is sent again too: its name, its resourceVersion or its idempotence
-                # tells the caller (409) that the first one had arrived.
+            except ApiError as exc:
+                outcome = outcome_of(exc.status, exc.message) if exc.status else not_answered(exc)
+                wait = pause(attempt, self._retry_after, random.random())  # noqa: S311 - spreads load, guards nothing
                 patience = self._retry_seconds if self._reached else min(FIRST_CONTACT_SECONDS, self._retry_seconds)
-                if exc.reason in NEVER_MENDS or time.monotonic() + pause > started + patience:
+                if time.monotonic() + wait > started + patience or not may_resend(kind, outcome, checks=True):
                     raise
-            time.sleep(pause)
-            pause = min(pause * 2, 2.0)
+                self._in_doubt = self._in_doubt or outcome in (LOST, FAILED)
+            time.sleep(wait)
+            attempt += 1
 
     def _once(
         self, method: str, url: str, headers: Mapping[str, str], payload: bytes | None, request: Request
@@ -296,6 +317,7 @@ class ApiClient:
         for warning in warnings(response.headers.getlist("warning")):
             self._warn(warning)
         if response.status >= 300:
+            self._retry_after = response.headers.get("retry-after", "")
             raise api_error(response.status, response.data, request)
         answer = json.loads(response.data) if response.data else {}
         return answer if isinstance(answer, dict) else {}

@@ -13,7 +13,8 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..berth_core.errors import InputError, UnavailableError
+from ..berth_core.errors import ApiError, InputError, UnavailableError
+from ..berth_core.model.api_requests import HOPELESS, LOST, UNSENT
 from .auth import Auth, forget_temporary_files
 
 try:
@@ -23,7 +24,9 @@ except ImportError:  # load_auth has already refused: kubernetes brings urllib3
     urllib3 = create_urllib3_context = None
 
 #: Failures that no patience mends: a certificate that does not verify, a name that does not resolve.
-NEVER_MENDS = ("SSLError", "SSLCertVerificationError", "NameResolutionError", "LocationParseError", "InvalidHeader")
+_NEVER_MENDS = ("SSLError", "SSLCertVerificationError", "NameResolutionError", "LocationParseError", "InvalidHeader")
+#: Failures of connecting: nothing was sent.
+_UNSENT = ("NewConnectionError", "ConnectTimeoutError", "ConnectionRefusedError", "ProxyError", "EmptyPoolError")
 
 
 def connection_pool(auth: Auth, host: str, timeout: float) -> Any:
@@ -83,7 +86,7 @@ def _bypasses(host: str, no_proxy: str | None) -> bool:
 
 
 def unreachable(host: str, source: str, exc: Exception) -> UnavailableError:
-    """An error for people out of one of urllib3's; ``reason`` is the cause's class, for `NEVER_MENDS`."""
+    """An error for people out of one of urllib3's; ``reason`` is the cause's class, for `outcome_of`."""
     reason = getattr(exc, "reason", None)
     cause = reason if isinstance(reason, Exception) else exc
     kind, text = type(cause).__name__, re.sub(r"^HTTPS?Connection(Pool)?\([^)]*\): ", "", str(cause))
@@ -91,3 +94,10 @@ def unreachable(host: str, source: str, exc: Exception) -> UnavailableError:
     if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "its certificate is not to be trusted: give the certificate authority (ca_cert, or the kubeconfig's)"
     return UnavailableError(f"the API server {host} (from {source}) cannot be reached: {text}; {advice}", reason=kind)
+
+
+def outcome_of(failure: ApiError) -> str:
+    """What became of a try that was not answered, by the name that `unreachable` gave it."""
+    if failure.reason in _NEVER_MENDS:
+        return HOPELESS
+    return UNSENT if failure.reason in _UNSENT else LOST

@@ -18,7 +18,7 @@ BerthError                       the only class that front ends need to catch
 |   |-- NotFoundError            404
 |   |-- ConflictError            409: somebody else wrote first (compare-and-swap lost), or the name is taken
 |   |-- GoneError                410: a resourceVersion or a page's token is too old; list again
-|   |-- InvalidError             422: the object breaks its schema or a rule
+|   |-- InvalidError             422, of an apply 500: the object breaks its schema or a rule
 |   `-- UnavailableError         cannot be reached, or 429/5xx that outlasted the retries
 `-- TimeoutExpired               waited as long as was allowed; carries what was still missing
 
@@ -116,7 +116,7 @@ class GoneError(ApiError):
 
 
 class InvalidError(ApiError):
-    """422."""
+    """422, or a 500 that says of the request what the next one would be told, too."""
 
 
 class UnavailableError(ApiError):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from berth_core.errors import ApiError, GoneError, UnavailableError
+from berth_core.errors import ApiError, GoneError, InvalidError, UnavailableError
 from berth_core.model.resources import CONFIG_MAP, NAMESPACE, POD
 from berth_kube import config, connection, http1, http1_fast, retry, wire
 from berth_kube.client import KubeClient
@@ -223,6 +223,15 @@ def test_later_says_when(run: Run) -> None:
     assert len(script.requests) == 2
 
 
+def test_what_another_try_does_not_mend_is_asked_once(run: Run) -> None:
+    """An older schema in the cluster than the daemon's: seconds of trying would change nothing."""
+    script = Script(answer(500, {"message": ".status.workload: field not declared in schema"}), OK)
+    body = {"metadata": {"name": "x", "namespace": "n"}, "status": {}}
+    with pytest.raises(InvalidError, match="field not declared"):
+        play(run, script, lambda client: client.apply(POD, body, subresource="status"))
+    assert len(script.requests) == 1
+
+
 def test_an_eviction_is_asked_once(run: Run) -> None:
     script = Script(answer(429, {"message": "disruption budget"}, retry_after="1"), OK)
     with pytest.raises(UnavailableError, match="disruption budget"):
@@ -366,18 +375,3 @@ def test_a_page_that_is_too_old(run: Run) -> None:
     assert ["limit=1" in request for request, _body in script.requests] == [True, True, False]
     assert "continue=next" in script.requests[1][0]
     assert "resourceVersion" not in script.requests[1][0]
-
-
-def test_what_may_be_sent_again() -> None:
-    assert retry.may_resend(0, idempotent=False, sent=False)
-    assert not retry.may_resend(0, idempotent=False, sent=True)
-    assert retry.may_resend(429, idempotent=False, sent=True)
-    assert retry.may_resend(503, idempotent=True, sent=True)
-    assert not retry.may_resend(503, idempotent=False, sent=True)
-    assert not retry.may_resend(404, idempotent=True, sent=True)
-
-
-def test_pauses() -> None:
-    assert [retry.pause(attempt, "", 0.5) for attempt in (0, 1, 2, 10)] == [0.1, 0.2, 0.4, 2.0]
-    assert retry.pause(0, "7", 0.0) == 7.0
-    assert retry.pause(0, "Wed, 21 Oct 2015 07:28:00 GMT", 0.5) == 0.1

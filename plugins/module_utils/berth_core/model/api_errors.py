@@ -22,6 +22,7 @@ from ..errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from .api_requests import BUSY, FAILED, PERMANENT, UNKNOWN_FIELD, outcome_of
 from .resources import Resource
 
 _ERRORS: dict[int, type[ApiError]] = {
@@ -32,7 +33,6 @@ _ERRORS: dict[int, type[ApiError]] = {
     410: GoneError,
     422: InvalidError,
 }
-_LATER = (429, 500, 502, 503, 504)
 #: our verb -> the verb of an RBAC rule
 _RBAC = {"replace": "update", "apply": "patch"}
 
@@ -48,17 +48,15 @@ class Request(NamedTuple):
     source: str = ""
 
 
-#: How the API server says that a schema has no such field: to a create or update, and to a server-side apply.
-_UNKNOWN_FIELD = ("unknown field", "field not declared in schema")
-
-
 def api_error(status: int, data: bytes, asked: Request) -> ApiError:
     """The API's Status object, as an error that names the object and keeps status, reason and causes."""
     body = _status(data)
     causes, reason = (body.get("details") or {}).get("causes") or [], str(body.get("reason") or "")
     text = str(body.get("message") or reason or f"HTTP {status}")
-    kind = UnavailableError if status in _LATER else _ERRORS.get(status, ApiError)
-    if status in _LATER:
+    outcome = outcome_of(status, text)
+    later = outcome in (BUSY, FAILED)
+    kind = UnavailableError if later else InvalidError if outcome == PERMANENT else _ERRORS.get(status, ApiError)
+    if later:
         text = f"the API server answers {status}: {text}"
     elif status == 401:
         text = (
@@ -68,7 +66,7 @@ def api_error(status: int, data: bytes, asked: Request) -> ApiError:
         text = f"RBAC does not allow it ({_rule(asked)}): {text}"
     elif status == 404 and ((not asked.name and asked.verb == "list") or text.strip() == "404 page not found"):
         text, reason = _not_served(asked.resource), reason or "NotFound"
-    if asked.resource.group == "berth.dev" and any(words in text for words in _UNKNOWN_FIELD):
+    if asked.resource.group == "berth.dev" and any(words in text for words in UNKNOWN_FIELD):
         text += (
             ". The custom resources in the cluster do not know this field: they are older than this release; "
             "run berth.stateful.crds of this release first"
