@@ -156,7 +156,8 @@ class ApiClient:
                 label=meta.get("name"),
             )
         except ConflictError:
-            made = self._made_before(resource, body) if self._in_doubt and not subresource else None
+            sure = not self._in_doubt or subresource or dry_run
+            made = None if sure else self._made_before(resource, body)
             if made is None:
                 raise
             return made
@@ -216,14 +217,7 @@ class ApiClient:
         subresource: str | None = None,
     ) -> dict[str, Any]:
         """JSON merge patch. With ``metadata.resourceVersion`` in the body it is a compare-and-swap too."""
-        return self._send(
-            "patch",
-            resource,
-            name,
-            namespace,
-            body=body,
-            subresource=subresource,
-        )
+        return self._send("patch", resource, name, namespace, body=body, subresource=subresource)
 
     def delete(
         self,
