@@ -21,6 +21,10 @@ description:
   - The new disk comes up empty. The application rebuilds or restores its data; the task is done when its pod is Ready.
   - The node's agent finds the new disk, makes its filesystem and mounts it. Do not change the same application with
     M(berth.stateful.stateful_app) meanwhile.
+  - The disk of a PersistentVolumeClaim that a StatefulSet makes from its C(volumeClaimTemplates), and that berth's
+    controller or scheduler bound, is replaced as well. Claim and pod are deleted, the StatefulSet's controller makes
+    them anew, and the new claim is given the new disk. A claim that nobody would make again (of a bare pod or a
+    Deployment) is refused, and nothing is changed.
   - Pods of an app with O(berth.stateful.stateful_app#module:workload=Pod) do not come back by themselves; use
     O(until=bound) and run M(berth.stateful.stateful_app) then.
 options:
@@ -100,7 +104,9 @@ done:
   elements: str
   sample: [cordon, begin, stop, unbind, release]
 replica:
-  description: Whose disk it is; null for a disk that is nobody's.
+  description:
+    - Whose disk it is; null for a disk that is nobody's.
+    - For a claim without an app, C(app) is its StatefulSet and C(claim) the name of the template.
   returned: success
   type: dict
   sample: {namespace: default, app: db, ordinal: 0, claim: data, pod: db-0}

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Hashable
 from dataclasses import replace
 
-from berth_core.app import capacity, claims
+from berth_core.app import capacity, claim_before, claims
 from berth_core.app.claim_disks import choose, named_disks, own_disks
 from berth_core.app.claim_pods import ClaimPod
 from berth_core.app.claims import Asked
@@ -20,9 +20,9 @@ from berth_core.lifecycle import states
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import DONE, Choose, Look, Step, Wait, Write
-from berth_core.lifecycle.view import View, recorded
+from berth_core.lifecycle.view import View, disks_of, recorded
 from berth_core.model.disk import LocalDisk
-from berth_core.model.resources import LOCAL_DISK, POD, PVC
+from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PVC
 from berth_core.model.tenant import UNKNOWN, Tenant
 from berth_kube.client import KubeClient
 from berth_kube.lifecycle import Driver, claim_berth, view_of_claim
@@ -154,7 +154,8 @@ class Binder:
         """Where its data is matters until Reserved: then the choice is final."""
         undecided = record is None or (recorded(record) == states.SELECTED and asked.storage_class.waits)
         own = undecided and bool(await self._own(key, asked))
-        return ClaimOwner(asked, own, None, self._mount_root, pods)
+        before = self._earlier(asked) if record is None else None
+        return ClaimOwner(asked, own, None, self._mount_root, pods, before)
 
     async def _own(self, key: ClaimKey, asked: Asked) -> list[LocalDisk]:
         """Disks with its data. Where none has its name, its namespace is not asked for: most claims are new."""
@@ -166,6 +167,16 @@ class Binder:
         if known is None:
             known = self._tenants[key] = await self._driver.tenant(key.namespace)
         return known
+
+    def _earlier(self, asked: Asked) -> Wait | None:
+        """An earlier claim of this name whose Berth still has a disk."""
+        caches, claim = self._caches, asked.claim
+        found = caches.berths.by_index("app", f"{claim.namespace}/{claims.app_name(claim.name)}")
+        newest = (caches.get(BERTH, one["metadata"]["name"], claim.namespace) for one in found)
+        records = [one for one in newest if one is not None]
+        names = {each["name"] for record in records for each in disks_of(record)}
+        disks = {name: disk for name in names if (disk := caches.disk(name)) is not None}
+        return claim_before.earlier(asked, records, disks)
 
     def _asked(self, claim: Obj) -> Asked | None:
         """The claim, if it is of one of our classes."""

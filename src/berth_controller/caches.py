@@ -85,6 +85,10 @@ def _disk_index(record: Obj) -> list[str]:
     return [disk["name"] for disk in record["spec"].get("disks") or ()]
 
 
+def _app_index(record: Obj) -> list[str]:
+    return [f"{record['metadata']['namespace']}/{record['spec']['app']}"]
+
+
 def _node_index(record: Obj) -> list[str]:
     return [record["spec"]["nodeName"]]
 
@@ -102,7 +106,7 @@ class Caches:
         self.classes = Informer(client, STORAGE_CLASS)
         self.disks = Informer(client, LOCAL_DISK)
         self.devices = Informer(client, LOCAL_DEVICE)
-        self.berths = Informer(client, BERTH, indexers={"disk": _disk_index, "node": _node_index})
+        self.berths = Informer(client, BERTH, indexers={"disk": _disk_index, "node": _node_index, "app": _app_index})
         self.volumes = Informer(client, PV, labels=_MANAGED)
         self.nodes = Informer(client, NODE, transform=slim_node)
         self.pods = Informer(client, POD, fields=LIVING, transform=slim_pod, indexers={"claim": _pod_index})

@@ -89,6 +89,10 @@ class Controller:
 
     def _berth(self, record: Obj) -> None:
         self._holders([record])
+        meta = record["metadata"]
+        self._of_data(
+            meta["namespace"], record["spec"]["app"]
+        )  # a claim that was made anew waits for the earlier one's
         self._measure()
 
     def _holders(self, records: Iterable[Obj]) -> None:
@@ -117,8 +121,12 @@ class Controller:
         concerned = claim_wakes.of_disk(self._caches.parse(old), self._caches.parse(new))
         self._wakes.wake(concerned.classes, concerned.soon)
         for namespace, app in concerned.data:
-            for claim in self._caches.claims.by_index("data", f"{namespace}/{app}"):
-                self._visit(_key_of(claim))
+            self._of_data(namespace, app)
+
+    def _of_data(self, namespace: str, app: str) -> None:
+        """The claims by whose name data is kept under that ``app``."""
+        for claim in self._caches.claims.by_index("data", f"{namespace}/{app}"):
+            self._visit(_key_of(claim))
 
     def _disks_listed(self) -> None:
         """What came and went since the last watch was told to nobody; a visit may have seen it in our own writes."""

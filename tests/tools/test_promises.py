@@ -28,6 +28,7 @@ FILES = (
     "tests/integration/test_stateful_app_hosts.py",
 )
 TESTS = (
+    "tests/daemons/controller/test_with_agent.py::test_the_broken_disk_of_a_statefulsets_claim_is_replaced_by_one_task",
     "tests/daemons/agent/test_devices_hosts.py::test_two_pods_on_two_devices_and_nothing_is_left",
     "tests/daemons/agent/test_devices_hosts.py::test_one_device_in_shares_for_two_pods",
     "tests/daemons/kube/test_lease.py::test_a_leader_that_sleeps_writes_nothing_when_it_wakes",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..berth_core.app.replace_plan import check_new, check_size, new_local_disk, replica_of
+from ..berth_core.app.replace_plan import Replica, check_new, check_size, new_local_disk, owner_of
 from ..berth_core.errors import StateError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.forecast import remaining
@@ -21,6 +21,7 @@ from ..berth_core.lifecycle.view import View, recorded
 from ..berth_core.model.resources import LOCAL_DISK
 from .app.driver import refuse
 from .app.replacing import Replacement
+from .app.replacing_claim import whose
 from .base import Context, Operation
 from .disk_options import IDENTITY, SETTINGS
 
@@ -30,15 +31,14 @@ _LAST = {"stopped": "unbind", "released": "release", "adopted": "adopt", "bound"
 def run(context: Context) -> dict[str, Any]:
     params = context.params
     old = context.client.get(LOCAL_DISK, params["name"])
-    replica, declared = replica_of(old), new_local_disk(old, params["new"])
-    work = Replacement(context, params["name"], declared, replica)
+    declared, owner = new_local_disk(old, params["new"]), owner_of(old)
+    replica = whose(context.client, params["name"], owner)
+    work = Replacement(context, old, declared, replica)
     view = work.look()
     name = declared["metadata"]["name"]
     if name in view.disks:
-        check_new(declared, view.disks[name])
-    if view.berth is not None and replica is not None:
-        check_size(view.berth, replica, declared)
-    _check_berth(view)
+        check_new(declared, view.disks[name], owner if _is_of_claim(view) else None)
+    _check_berth(view, replica, declared)
     order = list(PARTS)
     allowed = order[: order.index(_LAST[params["until"]]) + 1]
     planned = [part for part in remaining(view) if part in allowed]
@@ -54,13 +54,22 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def _check_berth(view: View) -> None:
+def _check_berth(view: View, replica: Replica | None, declared: dict[str, Any]) -> None:
     """Refuse, before anything is written, what no disk can be exchanged in. Raises StateError."""
-    if view.berth is None:
-        return
-    if recorded(view.berth) == states.RELEASING:
-        raise StateError(f"berth {view.key} is being given up: run stateful_app to its end first; nothing was changed")
+    if not _is_of_claim(view):
+        if view.berth is None or replica is None:
+            return
+        check_size(view.berth, replica, declared)
+        if recorded(view.berth) == states.RELEASING:
+            raise StateError(
+                f"berth {view.key} is being given up: run stateful_app to its end first; nothing was changed"
+            )
     refuse(view.key, next_step(view))
+
+
+def _is_of_claim(view: View) -> bool:
+    """Whether the disk is of a claim without an app."""
+    return view.exchange is not None and view.exchange.of is not None
 
 
 def _diff(old: str, new: str, planned: list[str]) -> dict[str, Any]:

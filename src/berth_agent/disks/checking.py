@@ -14,6 +14,7 @@ from typing import Any
 from berth_core.app.fsid import mount_point
 from berth_core.app.health import Evidence, Health, from_status, judge, smart_facts, to_status
 from berth_core.app.manifests import volume_name
+from berth_core.app.next_commands import mend
 from berth_core.app.phase import FAULTED
 from berth_core.errors import BerthError
 from berth_host.disk_probe import Probe, Tried
@@ -187,12 +188,13 @@ class Checking:
 
 def _verdict(disk: Object, device: Device | None, health: Health, root: str, mounts: list[Mount]) -> Verdict:
     name = disk["metadata"]["name"]
+    what = f"LocalDisk {name} of node {disk['spec']['nodeName']}"
     if device is None:
-        return Verdict(False, "Missing", f"LocalDisk {name} is not in its node any more")
+        return Verdict(False, "Missing", f"{what} is not in its node any more: {mend(str(name))}")
     if health.state == FAULTED:
-        return Verdict(False, health.reason, f"LocalDisk {name}: {health.message}")
+        return Verdict(False, health.reason, f"{what}: {health.message}: {mend(str(name))}")
     if device.get("health") == FAULTED:
-        return Verdict(False, FAULTED, f"LocalDisk {name}: {device.get('problem')}")
+        return Verdict(False, FAULTED, f"{what}: {device.get('problem')}: {mend(str(name))}")
     if _is_left_over(disk, device, mount_point(str(name), root)) or _is_from_before(disk, device, mounts):
         words = "this pod has an old mount of a filesystem that is shut down; delete the pod: the next gets a new one"
         return Verdict(False, "OldMount", f"LocalDisk {name}: {words}")

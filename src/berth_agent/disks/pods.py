@@ -1,6 +1,7 @@
-"""Pods on a disk that is not well are told: condition berth.dev/DiskHealthy, and an Event. Nothing is taken away.
+"""Pods on a disk that is not well are told: condition berth.dev/DiskHealthy, and an Event; their claim by an Event.
 
-Called by checking. A pod is found by the PersistentVolume that the disk's lock has, whoever made it.
+Called by checking. Claim and pod are found by the PersistentVolume that the disk's lock has, whoever made it. I take
+nothing away.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from berth_core.app.manifests import volume_name
 from berth_core.errors import NotFoundError
-from berth_core.model.resources import POD, PV
+from berth_core.model.resources import POD, PV, PVC
 
 from ..seams import Object, Tools
 
@@ -41,15 +42,28 @@ class Pods:
             return
         if verdict.good and self._told.get(name) == verdict:
             return
-        for pod in await self._on(disk, ref):
+        claim = await self._claim(disk, ref)
+        for pod in await self._on(claim) if claim else ():
             await self._tell_one(pod, verdict)
+        if claim:
+            self._tell_claim(claim, self._told.get(name), verdict)
         self._told[name] = verdict
 
-    async def _on(self, disk: Object, ref: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _claim(self, disk: Object, ref: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Namespace, name and uid of the claim over the disk; empty where there is none."""
         volume = await self.tools.client.find(PV, volume_name(disk["metadata"]["name"], ref["uid"]))
-        claim = ((volume or {}).get("spec") or {}).get("claimRef") or {}
-        if not claim:
-            return []
+        return ((volume or {}).get("spec") or {}).get("claimRef") or {}
+
+    def _tell_claim(self, claim: Mapping[str, Any], before: Verdict | None, verdict: Verdict) -> None:
+        """Once, when it changes. An old mount is the pod's matter alone."""
+        if verdict == before or verdict.reason == "OldMount" or (verdict.good and (before is None or before.good)):
+            return
+        meta = {key: claim[key] for key in ("namespace", "name", "uid") if claim.get(key)}
+        about = {"apiVersion": PVC.api_version, "kind": PVC.kind, "metadata": meta}
+        kind = "Normal" if verdict.good else "Warning"
+        self.tools.recorder.event(about, kind, f"Disk{verdict.reason}", verdict.message, action="Check")
+
+    async def _on(self, claim: Mapping[str, Any]) -> list[dict[str, Any]]:
         where = f"spec.nodeName={self.tools.node}"
         pods = (await self.tools.client.list(POD, claim["namespace"], fields=where)).items
         return [pod for pod in pods if claim["name"] in _claims(pod)]

@@ -58,8 +58,11 @@ def test_own_data_comes_first_and_excludes_every_other_disk():
     mine = disk("n2-d0", "n2", size=9 * GI, phase="Released", retainedFor=KEPT)
     assert choose(asked(), parsed(disk(), mine), places()).name == "n2-d0"
     broken = {**mine, "status": {**mine["status"], "phase": "Faulted"}}
-    with pytest.raises(UnschedulableError, match="n2-d0 on node n2: Faulted"):
+    with pytest.raises(UnschedulableError, match="n2-d0 on node n2: Faulted") as caught:
         choose(asked(), parsed(disk(), broken), places())
+    assert "local_disk -a 'name=n2-d0 state=released force_retained=true'" in caught.value.message
+    assert 'disk_replace -a \'{"name": "n2-d0", "new": {"identity"' in caught.value.message
+    assert len(caught.value.message) < 1024, "an Event takes no more"
 
 
 @pytest.mark.promise

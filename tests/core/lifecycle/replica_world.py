@@ -86,7 +86,8 @@ class World:
         if step.do == CREATE:
             if live is not None:
                 raise ConflictError(f"{key} is there", 409, "AlreadyExists")
-            body["metadata"]["finalizers"] = [HELD_BACK[step.resource]] if step.resource in HELD_BACK else []
+            held = [HELD_BACK[step.resource]] if step.resource in HELD_BACK else body["metadata"].get("finalizers", [])
+            body["metadata"]["finalizers"] = held
         elif live is None:
             raise NotFoundError(f"{key} is gone", 404, "NotFound")
         elif step.do == REMOVE:
@@ -98,6 +99,9 @@ class World:
                 raise ConflictError("somebody was faster", 409, "Conflict")
             body = self._changed(step, live, body)
             self._check(step.resource, live, body)
+            if body["metadata"].get("deletionTimestamp") and not body["metadata"].get("finalizers"):
+                self._gone(key)
+                return None
         self._put(step.resource, body)
         self.log.append((step.do, step.resource.kind))
         self.check()
@@ -134,10 +138,13 @@ class World:
             self.count += 1
             live["metadata"].update(deletionTimestamp="now", resourceVersion=str(self.count))
             return self.get(*key)
+        self._gone(key)
+        return None
+
+    def _gone(self, key):
         del self.store[key]
         self.log.append((REMOVE, key[0].kind))
         self.check()
-        return None
 
     # -- what goes on beside the processes ---------------------------------------------------------------------------
 

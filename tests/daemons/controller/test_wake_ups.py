@@ -268,6 +268,23 @@ def test_a_claim_gets_another_disk_as_soon_as_its_own_data_is_given_up(
     assert set(world.locks()) == {free}
 
 
+def test_a_pod_that_waits_for_its_data_starts_elsewhere_as_soon_as_that_disk_is_forgotten(
+    world: Any, start: Any, nodes: list[str]
+) -> None:
+    """With the stock scheduler, which had chosen a node with room for it."""
+    world.storage_class(waits=True)
+    owner = {"app": "pvc.data", "ordinal": 0, "claim": "data", "dataUID": "u-7", "namespace": world.name}
+    broken, free = world.disk(nodes[0], 0, phase="Faulted", retainedFor=owner), world.disk(nodes[1], 1)
+    start(*ALONE)
+    world.claim("data")
+    world.pod("pod", "data")
+    words = f"ansible localhost -m berth.stateful.local_disk -a 'name={broken} state=released force_retained=true'"
+    until(lambda: world.told("data", "NoDisk", words), lambda: world.story("data"))
+    world.delete(kinds.LOCAL_DISK, broken)
+    world.wait_bound("data")
+    assert set(world.locks()) == {free}
+
+
 def handed_to(world: Any, name: str) -> str:
     """The provisioner that Kubernetes' own controller waits for."""
     notes = world.get_claim(name)["metadata"].get("annotations") or {}

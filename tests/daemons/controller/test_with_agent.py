@@ -9,10 +9,14 @@ from uuid import uuid4
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.next_commands import replace_disk
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.observed import ready
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.replacing import PARTS
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.controller.world import Process, World, install, kubeconfig, until
 from tests.support.agent import install_rights
+from tests.support.hosts import run_plays
 from tests.support.kube import client_for
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow]
@@ -92,3 +96,91 @@ def test_a_claim_gets_a_filesystem_keeps_its_data_and_is_wiped_only_when_both_po
     assert disk["status"]["lastWipe"]["requestedBy"] == f"PersistentVolumeClaim {world.name}/scratch"
     assert ground.agent.here(f"blkid -p {ground.device(wiped)}", check=False) == ""
     run("data", "grep -q precious /data/file")
+
+
+def stateful_set(world: World, name: str, storage_class: str) -> dict[str, Any]:
+    """One replica with one claim, which writes its name into it when it starts."""
+    container = {
+        "name": "main",
+        "image": "berth.local/busybox:1",
+        "command": ["sh", "-ec", "echo $HOSTNAME >> /data/starts; sync; exec sleep 1000000"],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    template = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "resources": {"requests": {"storage": "32Mi"}},
+        },
+    }
+    labels = {"app": name}
+    spec = {
+        "serviceName": name,
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+        },
+        "volumeClaimTemplates": [template],
+    }
+    return world.api.create(kinds.STATEFUL_SET, {"metadata": {"name": name, "namespace": world.name}, "spec": spec})
+
+
+def wait_told(world: World, name: str, words: str) -> None:
+    until(lambda: any(words in note for _reason, note in world.events(name)), lambda: str(world.events(name)))
+
+
+@pytest.mark.promise
+def test_the_broken_disk_of_a_statefulsets_claim_is_replaced_by_one_task(stage, dev_cluster, tmp_path):
+    ground, world, _run = stage
+    mine = ground.plug()
+    fast = world.storage_class(waits=True)
+    ground.declare(**{mine: {"storage_class": fast}})
+    ground.agent.start()
+    ground.wait_phase(mine, "Available")
+    old = ground.object_name(mine)
+
+    def pod() -> dict[str, Any] | None:
+        return world.api.find(kinds.POD, "web-0", world.name)
+
+    stateful_set(world, "web", fast)
+    try:
+        until(lambda: ready(pod()), lambda: f"{world.events('data-web-0')} {world.events('web-0')}")
+        first = world.get_claim("data-web-0")["metadata"]["uid"]
+        dev_cluster.hosts.disk_break(HOST, mine)
+        ground.wait_phase(mine, "Faulted")
+        words = f"LocalDisk {old} of node {HOST}"
+        for name in ("web-0", "data-web-0"):
+            wait_told(world, name, words)
+            assert any(words in note and replace_disk(old) in note for _reason, note in world.events(name))
+        new = ground.plug()
+        identity = {"serial": ground.plugged[new]["serial"], "size": "96Mi"}
+        connection = {"kubeconfig": str(dev_cluster.kubeconfig), "wait_timeout": 90}
+        task = {"name": old, "new": {"identity": identity}, **connection}
+        play = {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "tasks": [{"name": "replace", "berth.stateful.disk_replace": task}],
+        }
+        planned = run_plays(dev_cluster, [play], tmp_path, "--check").ok().last
+        assert [each["step"] for each in planned["steps"]] == list(PARTS)
+        done = run_plays(dev_cluster, [play], tmp_path).ok().last
+        assert set(done["done"]) == set(PARTS), done
+        claim = world.bound("data-web-0")
+        assert claim is not None
+        assert claim["metadata"]["uid"] != first
+        assert ready(pod())
+        held = ground.object(new)
+        assert held["spec"]["claimRef"]["name"] == f"pvc-{claim['metadata']['uid']}"
+        assert ground.agent.here(f"cat {ground.point(new)}/data/starts") == "web-0", "the new disk came up empty"
+        kept = ground.object(mine)["spec"]
+        assert (kept["unschedulable"], kept["retainedFor"]["claim"]) == (True, "data-web-0")
+        assert list(world.berths()) == [held["spec"]["claimRef"]["name"]]
+        again = run_plays(dev_cluster, [play], tmp_path).ok().last
+        assert (again["changed"], again["steps"]) == (False, [])
+    finally:
+        dev_cluster.hosts.disk_heal(HOST, mine)
+        world.delete(kinds.STATEFUL_SET, "web")

@@ -126,6 +126,8 @@ class Driver:
         client, ref, body = self._client, step.ref, step.body
         if step.do == REMOVE:
             client.delete(*ref, uid=body["metadata"]["uid"])
+            if step.resource == BERTH and body["metadata"].get("finalizers"):
+                return client.find(*ref)  # a claim's: its finalizer is taken off next, by compare-and-swap
             # Who has finalizers is going, and is looked at again before anything is done that needs it gone.
             going = {**body, "metadata": {**body["metadata"], "deletionTimestamp": "now"}}
             return going if body["metadata"].get("finalizers") else None
@@ -139,18 +141,19 @@ class Driver:
 
     def _read_anew(self, view: View, step: Write) -> View:
         """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of ours behind."""
-        record = view.berth
+        before = view.records()
         view = self.look(view, step.ref)
-        if record is None:
-            return view
-        if step.resource != BERTH:
-            view = self.look(view, Ref.of(BERTH, record))
-        now = view.berth
-        if now is not None and now["metadata"]["uid"] == record["metadata"]["uid"]:
-            return view
-        for left in left_locks(view, record, now):
-            view = self._freed(view, left)
-        return view.lacking(BERTH, record["metadata"]["name"])
+        for record in before:
+            name = record["metadata"]["name"]
+            if (step.resource, step.ref.name) != (BERTH, name):
+                view = self.look(view, Ref.of(BERTH, record))
+            now = next((one for one in view.records() if one["metadata"]["name"] == name), None)
+            if now is not None and now["metadata"]["uid"] == record["metadata"]["uid"]:
+                continue
+            for left in left_locks(view, record, now):
+                view = self._freed(view, left)
+            view = view.lacking(BERTH, name)
+        return view
 
     def _freed(self, view: View, left: Write) -> View:
         try:
@@ -159,11 +162,11 @@ class Driver:
             return self.look(view, left.ref)  # somebody has touched it since: it is theirs
 
     def _locks_anew(self, view: View) -> View:
-        record = view.berth or {"spec": {}}
-        for entry in disks_of(record):
-            view = self.look(view, Ref(LOCAL_DISK, entry["name"]))
-        for entry in devices_of(record):
-            view = self.look(view, Ref(LOCAL_DEVICE, entry["name"]))
+        for record in view.records():
+            for entry in disks_of(record):
+                view = self.look(view, Ref(LOCAL_DISK, entry["name"]))
+            for entry in devices_of(record):
+                view = self.look(view, Ref(LOCAL_DEVICE, entry["name"]))
         return view
 
     def look(self, view: View, ref: Ref) -> View:
@@ -226,7 +229,8 @@ def reserved(view: View, step: Step) -> bool:
 
 def _status_patch(view: View, step: Write) -> Object:
     """The fields of the status that change, as a merge patch on the version that was read."""
-    before: Mapping[str, Any] = (view.berth if step.resource == BERTH else view.disks.get(step.ref.name)) or {}
+    berths = {one["metadata"]["name"]: one for one in view.records()}
+    before: Mapping[str, Any] = (berths if step.resource == BERTH else view.disks).get(step.ref.name) or {}
     old, new = before.get("status") or {}, step.body.get("status") or {}
     changed = {key: value for key, value in new.items() if old.get(key) != value}
     changed.update({key: None for key in old if key not in new})

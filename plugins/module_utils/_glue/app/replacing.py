@@ -15,7 +15,7 @@ from typing import Any
 
 from ...berth_core.app import manifests
 from ...berth_core.app.observed import ready
-from ...berth_core.app.replace_plan import Replica
+from ...berth_core.app.replace_plan import Replica, of_claim, owner_of
 from ...berth_core.app.wanted import APP_LABEL, STATEFUL_SET, AppWanted, DiskWanted
 from ...berth_core.lifecycle.replacing import PARTS, Exchange, part_of
 from ...berth_core.lifecycle.replica import ReplicaOwner
@@ -26,15 +26,21 @@ from ...berth_core.model.tenant import Tenant
 from ..base import Context
 from . import wait
 from .driver import Driver, refuse
+from .replacing_claim import exchange_of_claim, look_at_claim
 
 
 class Replacement:
-    """One disk for another. ``old``: a LocalDisk's name. ``declared``: the LocalDisk of the new one."""
+    """One disk for another. ``old``: the LocalDisk. ``declared``: that of the new one. ``replica``: whose it is."""
 
-    def __init__(self, context: Context, old: str, declared: Mapping[str, Any], replica: Replica | None) -> None:
+    def __init__(
+        self, context: Context, old: Mapping[str, Any], declared: Mapping[str, Any], replica: Replica | None
+    ) -> None:
         self._client, self._progress = context.client, context.progress
-        self._replica = replica
-        self._exchange = Exchange(replica.claim if replica else "", old, declared)
+        self._replica, owner = replica, owner_of(old)
+        if replica is not None and owner is not None and of_claim(owner):
+            self._exchange = exchange_of_claim(self._client, replica, old, declared, context.params["mount_root"])
+        else:
+            self._exchange = Exchange(replica.claim if replica else "", old["metadata"]["name"], declared)
         self._timeout, self._mount_root = context.params["wait_timeout"], context.params["mount_root"]
         self._driver = Driver(self._client, self._told, self._timeout)
 
@@ -44,6 +50,8 @@ class Replacement:
         view = View(f"{one.namespace}/{one.berth}" if one else exchange.old, None, exchange=exchange)
         view = view.having(kinds.LOCAL_DISK, client.get(kinds.LOCAL_DISK, exchange.old))
         view = self._driver.look(view, Ref(kinds.LOCAL_DISK, exchange.new))
+        if exchange.of is not None:
+            return look_at_claim(client, self._driver, view, exchange, exchange.of)
         berth = client.find(kinds.BERTH, one.berth, one.namespace) if one else None
         if one is None or berth is None or not self._of_today(one, view.disks[exchange.old]):
             return view
@@ -103,9 +111,8 @@ class Replacement:
         return replace(view, owner=replace(owner, told=is_ready, ready=is_ready))
 
     def _wait_for_pod(self) -> None:
-        app = self._replica.app if self._replica else ""
+        labels = f"{APP_LABEL}={self._replica.app}" if self._replica and self._exchange.of is None else None
         goal, missing = f"pod {self._pod} to be Ready on the new disk", wait.pods_ready([self._pod])
-        labels = f"{APP_LABEL}={app}"
         wait.until(self._client, kinds.POD, self._namespace, labels, self._timeout, missing, goal, self._progress)
 
     @property

@@ -20,6 +20,7 @@ from ..model.quantity import format_bytes
 from ..model.taint import parse_taints, untolerated
 from ..model.tenant import UNKNOWN, Tenant, how_to_free
 from ..plugins.assignment import assign_disks
+from . import next_commands
 from .claims import Asked, app_name, volume_label
 
 _WORDS = {
@@ -121,9 +122,11 @@ def _own(asked: Asked, own: Sequence[LocalDisk]) -> LocalDisk:
         if condition_of(disk) == Condition.GOOD and not unfit(asked, disk):
             return disk
     why = "; ".join(f"LocalDisk {disk.name} on node {disk.node_name}: {_own_problem(asked, disk)}" for disk in own)
+    commands = " ; ".join(next_commands.give_data_up(disk.name) for disk in own)
     raise UnschedulableError(
         f"the data of claim {asked.key} is on a disk that cannot be used ({why}). It is given no other one: mend the "
-        "disk, or give that data up by name, or name the new claim differently",
+        f"disk; or put another one in its place: {next_commands.replace_disk(own[0].name)} ; "
+        f"or give that data up: {commands} ; or name the new claim differently",
         claim=asked.key,
     )
 

@@ -8,10 +8,11 @@ Called by the module disk_replace before anything is written; the exchange itsel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import IdentityError, InputError, StateError
+from . import claims
 from .disk_change import SETTINGS, new_disk, wanted_name
 from .identity import agrees, from_spec
 
@@ -19,7 +20,7 @@ Object = Mapping[str, Any]
 
 
 class Replica(NamedTuple):
-    """Whose disk it is."""
+    """Whose disk it is. ``app``: of stateful_app, or the StatefulSet that makes the claim from template ``claim``."""
 
     namespace: str
     app: str
@@ -36,20 +37,61 @@ class Replica(NamedTuple):
         return f"{self.claim}-{self.app}-{self.ordinal}"
 
 
-def replica_of(old: Object) -> Replica | None:
-    """Who holds the disk, or whose data it keeps; None for a disk that is nobody's.
+def owner_of(old: Object) -> Object | None:
+    """The disk's ``claimRef`` or ``retainedFor``: who holds it, or whose data it keeps; None: it is nobody's."""
+    ref: Object | None = old["spec"].get("claimRef") or old["spec"].get("retainedFor")
+    return ref or None
 
-    Raises StateError for a claim without an app: its disk is exchanged by deleting the claim.
+
+def of_claim(owner: Object) -> bool:
+    """Whether that is a PersistentVolumeClaim without an app."""
+    return str(owner["app"]).startswith(claims.APP_PREFIX)
+
+
+def replica_of(owner: Object) -> Replica:
+    """The replica of an app that an `owner_of` names."""
+    return Replica(owner["namespace"], owner["app"], int(owner["ordinal"]), owner["claim"])
+
+
+def replica_of_claim(old: str, owner: Object, sets: Iterable[Object]) -> Replica:
+    """The pod and the template behind a claim without an app. ``sets``: the StatefulSets of its namespace.
+
+    Raises StateError where none of them makes the claim again when it is deleted.
     """
-    ref = old["spec"].get("claimRef") or old["spec"].get("retainedFor")
-    if not ref:
-        return None
-    if "." in ref["app"]:
-        raise StateError(
-            f"LocalDisk {old['metadata']['name']} is held for the PersistentVolumeClaim behind {ref['namespace']}/"
-            f"{ref['app']}, which no app of stateful_app owns: restore its data into a new claim and delete it instead"
-        )
-    return Replica(ref["namespace"], ref["app"], int(ref["ordinal"]), ref["claim"])
+    for one in _made_by(owner["namespace"], sets):
+        if (claims.app_name(one.claim_name), claims.volume_label(one.claim_name)) == (owner["app"], owner["claim"]):
+            return one
+    name = owner["claim"]
+    raise StateError(
+        f"LocalDisk {old} is of PersistentVolumeClaim {owner['namespace']}/{name}, which no StatefulSet makes: a disk "
+        "is exchanged by deleting the claim, and nobody would make it again. Make a claim of another name, restore the "
+        f"data into it, let the workload use it, and delete {name} (kubectl delete pvc {name} -n "
+        f"{owner['namespace']}); or scale its StatefulSet up, if it has fewer replicas now. Nothing was changed"
+    )
+
+
+def check_pods(replica: Replica, pods: Iterable[Object]) -> None:
+    """Refuse to wait for pods that nobody asked to stop. Raises StateError, naming a pod beside the StatefulSet's."""
+    for pod in pods:
+        name, phase = pod["metadata"]["name"], (pod.get("status") or {}).get("phase")
+        if name == replica.berth or phase in ("Succeeded", "Failed"):
+            continue
+        if replica.claim_name in claims.claims_of_pod(pod):
+            raise StateError(
+                f"pod {replica.namespace}/{name} mounts claim {replica.claim_name}, too, and is not StatefulSet "
+                f"{replica.app}'s: delete it first (kubectl delete pod {name} -n {replica.namespace}); nothing was "
+                "changed"
+            )
+
+
+def _made_by(namespace: str, sets: Iterable[Object]) -> Iterator[Replica]:
+    """Every claim that these StatefulSets make."""
+    for one in sets:
+        spec = one["spec"]
+        first = int((spec.get("ordinals") or {}).get("start") or 0)
+        for template in spec.get("volumeClaimTemplates") or ():
+            for ordinal in range(first, first + int(spec.get("replicas", 1))):
+                yield Replica(namespace, one["metadata"]["name"], ordinal, template["metadata"]["name"])
 
 
 def new_local_disk(old: Object, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,21 +121,27 @@ def new_name(old: Object, wanted: Mapping[str, Any]) -> str:
     return wanted_name({**wanted, "node_name": old["spec"]["nodeName"]}, "disk_replace: new")
 
 
-def check_new(declared: Object, live: Object) -> None:
-    """Refuse a LocalDisk of that name that is not the disk that was declared. Raises IdentityError, StateError."""
+def check_new(declared: Object, live: Object, owner: Object | None = None) -> None:
+    """Refuse a LocalDisk of that name that is not the disk that was declared. ``owner``: whose data it may keep.
+
+    Raises IdentityError, StateError.
+    """
     name, asked, there = declared["metadata"]["name"], declared["spec"]["identity"], live["spec"]["identity"]
     if not agrees(from_spec(asked), from_spec(there)) or live["spec"]["nodeName"] != declared["spec"]["nodeName"]:
         raise IdentityError(
             f"LocalDisk {name} is {from_spec(there).describe()} of node {live['spec']['nodeName']}, declared is "
             f"{from_spec(asked).describe()} of node {declared['spec']['nodeName']}; nothing was given to it"
         )
-    if live["spec"].get("retainedFor"):
-        kept = live["spec"]["retainedFor"]
+    kept, who = live["spec"].get("retainedFor"), ("namespace", "app", "ordinal", "claim")
+    if kept and [kept[key] for key in who] != [(owner or {}).get(key) for key in who]:
         raise StateError(f"LocalDisk {name} keeps the data of {kept['namespace']}/{kept['app']}-{kept['ordinal']}")
 
 
 def check_size(berth: Object, replica: Replica, declared: Object) -> None:
-    """Raises StateError where the new disk is too small for what the replica asked for."""
+    """For the replica of an app; what a claim asks for is looked at in lifecycle/replacing_claim.py.
+
+    Raises StateError where the new disk is too small for what the replica asked for.
+    """
     asked = [entry["size"] for entry in berth["spec"].get("disks") or () if entry["claim"] == replica.claim]
     size = declared["spec"]["identity"]["size"]
     if asked and size < asked[0]:

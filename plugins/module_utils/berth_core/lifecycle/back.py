@@ -20,7 +20,7 @@ from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE
 from . import evidence, states
 from .locks import BERTH_ANNOTATION, unlock_device, unlock_disk
 from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
-from .view import Object, View, claim_name, devices_of, disks_of, going
+from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
 
 
 def release(view: View, record: Object, why: str) -> Write:
@@ -61,8 +61,8 @@ def left_locks(view: View, record: Object, now: Object | None) -> list[Write]:
 def _outcome(view: View, record: Object) -> str:
     if not evidence.of_berth(view, record):
         return states.NOTHING
-    if claims.claim_of(record) is None:
-        return states.RETAIN  # an app's data is never wiped by giving it up
+    if claims.claim_of(record) is None or recorded(record) == states.REPLACING:
+        return states.RETAIN  # an app's data is never wiped by giving it up, nor is a disk that is being exchanged
     volumes = [view.volumes.get(name) for name in _volume_names(record)]
     disks = [view.disks.get(each["name"]) for each in disks_of(record)]
     policies = [

@@ -35,7 +35,7 @@ _BROKEN = (Condition.FAULTED, Condition.MISSING, Condition.UNHEALTHY)
 class ClaimOwner:
     """``asked``: the claim. ``own``: an earlier claim of this name has left its data, so no scheduler needs to be
     waited for. ``chosen``: the LocalDisk that was chosen. ``pods``: those that mount the claim; None: not known to who
-    asks, and the record is left to somebody who knows them.
+    asks, and the record is left to somebody who knows them. ``before``: an earlier claim of this name is waited for.
     """
 
     asked: Asked
@@ -43,6 +43,7 @@ class ClaimOwner:
     chosen: LocalDisk | None = None
     mount_root: str = DEFAULT_MOUNT_ROOT
     pods: tuple[ClaimPod, ...] | None = None
+    before: Wait | None = None
 
     def begin(self) -> Step:
         """Absent -> Selected."""
@@ -51,6 +52,8 @@ class ClaimOwner:
             return DONE  # bound by somebody else, or about to go
         if asked.unsupported:
             return Wait("Unsupported", asked.unsupported, True)
+        if self.before is not None:
+            return self.before  # its disk keeps this claim's data as soon as it is given up: no other one is chosen
         if not asked.due and not self.own:
             return Wait(
                 "WaitForFirstConsumer", "waits for a scheduler to choose the node of the first pod that uses it"

@@ -16,9 +16,12 @@ from ..app.phase import AVAILABLE
 from ..model.resources import LOCAL_DISK
 from ..model.tenant import Tenant
 from .next_step import next_step
-from .replacing import part_of
+from .replacing import PARTS, part_of
 from .step import DONE, REMOVE, Look, Step, Wait, Write
 from .view import View
+
+#: What is left when the claim that a StatefulSet makes anew is next: nobody can suppose its uid.
+_OF_THE_HEIR = tuple(PARTS)[tuple(PARTS).index("assign") :]
 
 
 def remaining(view: View) -> list[str]:
@@ -31,6 +34,8 @@ def remaining(view: View) -> list[str]:
         part = part_of(step)
         if isinstance(step, Wait) and step.on is None and part != "run":
             return parts  # a person is asked first
+        if view.exchange is not None and view.exchange.of is not None and part in _OF_THE_HEIR:
+            return [*parts, *(one for one in _OF_THE_HEIR[_OF_THE_HEIR.index(part) :] if one not in parts)]
         if part not in parts:
             parts.append(part)
         if part == "run":

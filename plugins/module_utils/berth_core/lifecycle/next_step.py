@@ -11,7 +11,7 @@ what the API server said into the view, and ask again. Never reads, never writes
 from __future__ import annotations
 
 from ..app import claims
-from . import back, forward, replacing, states
+from . import back, forward, replacing, replacing_claim, states
 from .owner import Owner
 from .step import DONE, Step, Wait
 from .view import Object, View, going, recorded
@@ -22,6 +22,8 @@ def next_step(view: View) -> Step:
     record, owner = view.berth, view.owner
     if view.lost:
         return Wait("ClassGone", view.lost, True)
+    if view.exchange is not None and view.exchange.of is not None:
+        return _exchange_of_claim(view, view.exchange, view.exchange.of)
     if record is None:
         if view.exchange is not None:
             return replacing.without_berth(view, view.exchange)
@@ -29,10 +31,29 @@ def next_step(view: View) -> Step:
     if recorded(record) == states.RELEASING:
         return back.forget(view, record)
     if owner is None:
-        return back.release(view, record, "what it was made for is gone")
+        return _without_owner(view, record)
     if going(record):
         return _asked_to_go(view, record)
     return _onward(view, record, owner)
+
+
+def _exchange_of_claim(view: View, exchange: replacing.Exchange, of: replacing.OfClaim) -> Step:
+    step = replacing_claim.away(view, exchange, of)
+    if step is not None:
+        return step
+    heir = replacing_claim.heir(view, exchange, of)
+    if isinstance(heir, Wait):
+        return heir
+    return replacing_claim.old_goes(view, of) or replacing_claim.named(view, of, next_step(heir))
+
+
+def _without_owner(view: View, record: Object) -> Step:
+    """Given up; but a claim goes in the course of an exchange of its disk, and then its Berth is let be until it is
+    asked to go itself."""
+    exchanged = recorded(record) == states.REPLACING and claims.claim_of(record) is not None
+    if exchanged and not going(record):
+        return replacing.left_alone(record)
+    return back.release(view, record, "what it was made for is gone")
 
 
 def _onward(view: View, record: Object, owner: Owner) -> Step:

@@ -22,7 +22,7 @@ from ..model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
 from . import states
 from .back import told_phase
 from .forward import lock_disks, record_phase
-from .locks import holds_disk, unlock_disk
+from .locks import disk_holder, holds_disk, unlock_disk
 from .owner import Owner
 from .step import CREATE, DONE, REMOVE, REPLACE, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, disks_of, going
@@ -43,13 +43,29 @@ PARTS = {
 
 
 @dataclass(frozen=True)
+class OfClaim:
+    """The claim ``name``, without an app, whose disk is exchanged.
+
+    ``workload``: the StatefulSet that makes it again. ``pod``: the one that mounts it. ``storage_class``: the object.
+    """
+
+    namespace: str
+    name: str
+    workload: str
+    pod: str
+    storage_class: Object
+    mount_root: str
+
+
+@dataclass(frozen=True)
 class Exchange:
     """``old``: a LocalDisk's name. ``declared``: the LocalDisk of the new one. ``claim``: of the berth that holds or
-    held the old one; empty where there is none."""
+    held the old one; empty where there is none. ``of``: what is known of a claim without an app; None for a replica."""
 
     claim: str
     old: str
     declared: Object
+    of: OfClaim | None = None
 
     @property
     def new(self) -> str:
@@ -70,26 +86,38 @@ def replace(view: View, record: Object, exchange: Exchange) -> Step:
         return Wait("OtherDisk", text, True)
     told = {"claim": exchange.claim, "from": exchange.old, "to": exchange.new}
     begin = record_phase(record, states.REPLACING, replacing=told)._replace(part="begin")
-    return _cordon(view, exchange) or begin
+    return cordon(view, exchange) or begin
 
 
 def relock(view: View, record: Object, owner: Owner) -> Step:
     """Replacing -> Reserved."""
-    told = (record.get("status") or {}).get("replacing") or {}
     asked = view.exchange
     if asked is None:
-        what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')}"
-        return Wait("Replacing", f"{what}: run disk_replace again to finish it")
-    if told and (told.get("claim"), told.get("from"), told.get("to")) != (asked.claim, asked.old, asked.new):
-        what = f"LocalDisk {told.get('from')} (claim {told.get('claim')}) is being exchanged for {told.get('to')}"
-        return Wait("OtherExchange", f"{what}: finish that first; nothing was changed", True)
-    away = _cordon(view, asked) or _stop(view, record, asked) or _unbind(view, record, asked)
-    return away or _unlock(view, record, asked) or _onto(view, record, owner, asked)
+        return left_alone(record)
+    away = other_exchange(record, asked) or cordon(view, asked)
+    away = away or _stop(view, record, asked) or unbind(view, record, asked)
+    return away or unlock(view, record, asked) or _onto(view, record, owner, asked)
+
+
+def left_alone(record: Object) -> Wait:
+    """Who was not asked to exchange the disk does nothing with a berth that is Replacing."""
+    told = (record.get("status") or {}).get("replacing") or {}
+    what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')}"
+    return Wait("Replacing", f"{what}: run disk_replace again to finish it")
+
+
+def other_exchange(record: Object, asked: Exchange) -> Wait | None:
+    """Another exchange than the one that the Berth tells of is refused."""
+    told = (record.get("status") or {}).get("replacing") or {}
+    if not told or (told.get("claim"), told.get("from"), told.get("to")) == (asked.claim, asked.old, asked.new):
+        return None
+    what = f"LocalDisk {told.get('from')} (claim {told.get('claim')}) is being exchanged for {told.get('to')}"
+    return Wait("OtherExchange", f"{what}: finish that first; nothing was changed", True)
 
 
 def without_berth(view: View, exchange: Exchange) -> Step:
     """A disk that is nobody's, or whose replica is not there: the new one is made ready to be taken."""
-    return _cordon(view, exchange) or _adopt(view, exchange, None) or DONE
+    return cordon(view, exchange) or adopt(view, exchange, None) or DONE
 
 
 def part_of(step: Step) -> str:
@@ -115,7 +143,8 @@ def why_not_adopted(new: Object | None) -> str:
     return f"it is {status['phase']}{': ' + why if why else ''}"
 
 
-def _cordon(view: View, exchange: Exchange) -> Step | None:
+def cordon(view: View, exchange: Exchange) -> Step | None:
+    """The old disk is given to nobody anew."""
     old = view.disks.get(exchange.old)
     if old is None or old["spec"].get("unschedulable"):
         return None
@@ -123,23 +152,28 @@ def _cordon(view: View, exchange: Exchange) -> Step | None:
 
 
 def _stop(view: View, record: Object, exchange: Exchange) -> Step | None:
-    """The claim goes first: while it is going, no new pod is made, and it goes when the pod has stopped."""
     meta = record["metadata"]
     claim = view.claims.get(claim_name(record, exchange.claim))
     before = volume_name(exchange.old, meta["uid"])
     if claim is None or not (going(claim) or claim["spec"].get("volumeName") == before):
         return None
+    return stop(view, claim, meta["name"])
+
+
+def stop(view: View, claim: Object, pod_name: str) -> Step:
+    """The claim goes first: while it is going, no new pod is made, and it goes when the pod has stopped."""
     if not going(claim):
         return Write(REMOVE, PVC, dict(claim), "the claim over the old disk goes", "stop")
-    pod = view.pods.get(meta["name"])
+    pod = view.pods.get(pod_name)
     if pod is not None and not going(pod):
         return Write(REMOVE, POD, dict(pod), "the pod on the old disk stops", "stop")
     ref = Ref.of(PVC, claim)
-    text = f"pod {meta['namespace']}/{meta['name']} to stop and its claim {ref.name} to go"
+    text = f"pod {ref.namespace}/{pod_name} to stop and its claim {ref.name} to go"
     return Wait("PodGoing", text, on=ref, part="stop")
 
 
-def _unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
+def unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
+    """The volume over the old disk goes."""
     name = volume_name(exchange.old, record["metadata"]["uid"])
     volume = view.volumes.get(name)
     if volume is None:
@@ -149,7 +183,8 @@ def _unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
     return Wait("VolumeGoing", f"volume {name} to go", on=Ref(PV, name), part="unbind")
 
 
-def _unlock(view: View, record: Object, exchange: Exchange) -> Step | None:
+def unlock(view: View, record: Object, exchange: Exchange) -> Step | None:
+    """The old disk's lock is given up; its data stays in its name."""
     old = view.disks.get(exchange.old)
     if old is None:
         return None
@@ -163,7 +198,7 @@ def _unlock(view: View, record: Object, exchange: Exchange) -> Step | None:
 
 def _onto(view: View, record: Object, owner: Owner, exchange: Exchange) -> Step:
     """The new disk takes the old one's place; every lock that the berth is to have is looked at once more."""
-    adopted = _adopt(view, exchange, record)
+    adopted = adopt(view, exchange, record["metadata"]["uid"])
     if adopted is not None:
         return adopted
     if not exchange.done(record):
@@ -177,13 +212,19 @@ def _onto(view: View, record: Object, owner: Owner, exchange: Exchange) -> Step:
     return record_phase(record, states.RESERVED)._replace(part="bind")
 
 
-def _adopt(view: View, exchange: Exchange, record: Object | None) -> Step | None:
+def adopt(view: View, exchange: Exchange, uid: str | None) -> Step | None:
+    """The new disk is declared and waited for, until it can be locked or the Berth of that uid has it. ``uid``: None
+    where the old disk is nobody's, and whoever has the new one may keep it."""
     new = view.disks.get(exchange.new)
     if new is None:
         return Write(CREATE, LOCAL_DISK, dict(exchange.declared), f"LocalDisk {exchange.new} is declared", "adopt")
-    held = bool(new["spec"].get("claimRef")) if record is None else holds_disk(new, record["metadata"]["uid"])
-    if held:
+    holder = disk_holder(new)
+    if holder and (uid is None or holds_disk(new, uid)):
         return None
+    if holder:
+        other = ", or name another new disk" if exchange.of is not None else ""
+        text = f"LocalDisk {exchange.new} is held by {holder}: find out who took it{other}"
+        return Wait("DiskTaken", text, True, part="adopt")
     try:
         check_new(exchange.declared, new)
     except BerthError as exc:

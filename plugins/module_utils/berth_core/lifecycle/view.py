@@ -41,8 +41,9 @@ class View:
 
     The objects are those that the berth names, or that were made for it, by name; what is not there is missing.
     ``hostname``: the label of the berth's node; None: the node is gone. ``lost``: why the owner, which is there, cannot
-    be read. ``exchange``: a disk that is to be exchanged. ``quiet``: disks' phases are left to their agents.
-    ``tenant``: of its namespace, read since this very Berth, or the claim that it is for, was seen; None: not read yet.
+    be read. ``exchange``: a disk that is to be exchanged. ``heir``: the Berth of the claim that was made anew, where that
+    is a claim's. ``quiet``: disks' phases are left to their agents. ``tenant``: of its namespace, read since this very
+    Berth (of two the heir), or the claim that it is for, was seen; None: not read yet.
     """
 
     key: str
@@ -57,23 +58,36 @@ class View:
     hostname: str | None = None
     lost: str = ""
     exchange: Exchange | None = None
+    heir: Object | None = None
     quiet: bool = False
     tenant: Tenant | None = None
 
     def having(self, resource: Resource, live: Object) -> View:
         """The view after ``live`` was answered for an object of it."""
         if resource == BERTH:
-            same = self.berth is not None and self.berth["metadata"]["uid"] == live["metadata"]["uid"]
-            return replace(self, berth=live, tenant=self.tenant if same else None)
+            before = self.heir if self._is_heir(live["metadata"]["name"]) else self.berth
+            same = before is not None and before["metadata"]["uid"] == live["metadata"]["uid"]
+            now = replace(self, tenant=self.tenant if same else None)
+            return replace(now, heir=live) if self._is_heir(live["metadata"]["name"]) else replace(now, berth=live)
         part = _PARTS[resource]
         return self._with(part, {**getattr(self, part), str(live["metadata"]["name"]): live})
 
     def lacking(self, resource: Resource, name: str) -> View:
         """The view after that object went."""
         if resource == BERTH:
-            return replace(self, berth=None, tenant=None)
+            return replace(self, heir=None, tenant=None) if self._is_heir(name) else replace(self, berth=None, tenant=None)
         part = _PARTS[resource]
         return self._with(part, {key: one for key, one in getattr(self, part).items() if key != name})
+
+    def records(self) -> list[Object]:
+        """The Berths that are there."""
+        return [one for one in (self.berth, self.heir) if one is not None]
+
+    def _is_heir(self, berth: str) -> bool:
+        """Whether a Berth of that name is the one of the claim that was made anew."""
+        if self.exchange is None or self.exchange.of is None:
+            return False
+        return self.berth is None or berth != self.berth["metadata"]["name"]
 
     def _with(self, part: str, things: Objects) -> View:
         fields: dict[str, Any] = {part: things}

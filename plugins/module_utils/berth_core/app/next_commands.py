@@ -1,0 +1,25 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands that a person is told to run for a disk that is not well, as they stand in docs/guides/replace_disk.md.
+
+Called by who tells pods and claims of their disks. Runs nothing.
+"""
+
+from __future__ import annotations
+
+
+def replace_disk(disk: str) -> str:
+    """Another disk in its place: SERIAL and SIZE are the new one's."""
+    new = '{"identity": {"serial": "SERIAL", "size": "SIZE"}}'
+    return f"""ansible localhost -m berth.stateful.disk_replace -a '{{"name": "{disk}", "new": {new}}}'"""
+
+
+def give_data_up(disk: str) -> str:
+    """Nobody's data is on it any more, so that its claim is given another disk."""
+    return f"ansible localhost -m berth.stateful.local_disk -a 'name={disk} state=released force_retained=true'"
+
+
+def mend(disk: str) -> str:
+    """What to do about a disk that is held and not well, for the end of a message."""
+    return f"mend it, or put another one in its place, which comes up empty: {replace_disk(disk)}"
