@@ -20,7 +20,7 @@ from berth_core.lifecycle import states
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import DONE, Choose, Look, Step, Wait, Write
-from berth_core.lifecycle.view import View, disks_of, recorded
+from berth_core.lifecycle.view import View, recorded
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PVC
 from berth_core.model.tenant import UNKNOWN, Tenant
@@ -154,7 +154,7 @@ class Binder:
         """Where its data is matters until Reserved: then the choice is final."""
         undecided = record is None or (recorded(record) == states.SELECTED and asked.storage_class.waits)
         own = undecided and bool(await self._own(key, asked))
-        before = self._earlier(asked) if record is None else None
+        before = self._earlier(asked, self._caches.parsed_disks()) if record is None else None
         return ClaimOwner(asked, own, None, self._mount_root, pods, before)
 
     async def _own(self, key: ClaimKey, asked: Asked) -> list[LocalDisk]:
@@ -168,15 +168,12 @@ class Binder:
             known = self._tenants[key] = await self._driver.tenant(key.namespace)
         return known
 
-    def _earlier(self, asked: Asked) -> Wait | None:
+    def _earlier(self, asked: Asked, disks: list[LocalDisk]) -> Wait | None:
         """An earlier claim of this name whose Berth still has a disk."""
         caches, claim = self._caches, asked.claim
         found = caches.berths.by_index("app", f"{claim.namespace}/{claims.app_name(claim.name)}")
-        newest = (caches.get(BERTH, one["metadata"]["name"], claim.namespace) for one in found)
-        records = [one for one in newest if one is not None]
-        names = {each["name"] for record in records for each in disks_of(record)}
-        disks = {name: disk for name in names if (disk := caches.disk(name)) is not None}
-        return claim_before.earlier(asked, records, disks)
+        newest = [caches.get(BERTH, one["metadata"]["name"], claim.namespace) for one in found]
+        return claim_before.earlier(asked, [one for one in newest if one is not None], disks)
 
     def _asked(self, claim: Obj) -> Asked | None:
         """The claim, if it is of one of our classes."""

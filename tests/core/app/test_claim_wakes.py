@@ -46,6 +46,7 @@ CHANGES = {
     "being deleted": (FREE, dying(FREE), LATER),
     "freed": (disk(claimRef=LOCK), FREE, NOW),
     "locked": (FREE, disk(claimRef=LOCK), LATER),
+    "given up by an earlier claim": (disk(claimRef={**LOCK, **KEPT}), FREE, Concerned(FAST, MINE, True)),
     "ready": (disk(phase="Pending"), FREE, NOW),
     "found again": (disk(phase="Missing"), FREE, NOW),
     "mended": (disk(phase="Faulted"), FREE, NOW),

@@ -135,9 +135,9 @@ class Controller:
 
     def _owner(self, claim, record):
         asked = claims.parse(claim, self.world.storage_class)
-        disks = {one["metadata"]["name"]: one for one in self.world.all(LOCAL_DISK)}
+        disks = self._parsed()
         before = claim_before.earlier(asked, self.world.all(BERTH), disks) if record is None else None
-        return ClaimOwner(asked, bool(claim_disks.own_disks(asked, self._parsed())), before=before)
+        return ClaimOwner(asked, bool(claim_disks.own_disks(asked, disks)), before=before)
 
     def _parsed(self):
         return [LocalDisk.from_object(one) for one in self.world.all(LOCAL_DISK)]

@@ -131,6 +131,19 @@ def test_a_claim_that_is_made_anew_waits_for_the_berth_before_it(waits):
     assert world.berth_on("d0") == f"pvc-{uid}"
 
 
+def test_a_lock_whose_berth_is_gone_is_told_with_the_way_out():
+    world, controller = bound(waits=False)
+    del world.store[BERTH, world.berth_on("d0")]
+    world.ask_to_go(PVC, CLAIM)
+    world.store.pop((POD, POD_NAME))
+    world.kubernetes()
+    world.kubernetes()
+    assert controller.step() is None
+    step = controller.last[world.get(PVC, CLAIM)["metadata"]["uid"]]
+    assert (step.reason, step.warn) == ("EarlierClaim", True)
+    assert "local_disk -a 'name=d0 state=released'" in step.message
+
+
 def replacing():
     world, controller = bound(waits=False)
     module = Module(world)
@@ -207,7 +220,8 @@ def test_a_claim_that_has_another_disk_by_now_needs_no_exchange():
     del world.store[BERTH, world.berth_on("d0")]  # with its finalizer, by hand
     stays = world.store[LOCAL_DISK, "d0"]["spec"]
     stays["unschedulable"] = True
-    stays.pop("claimRef", None), stays.pop("retainedFor", None), world.data.pop("d0")
+    for mine, key in ((stays, "claimRef"), (stays, "retainedFor"), (world.data, "d0")):
+        mine.pop(key, None)
     for _number in range(20):
         world.kubernetes()
         controller.step()

@@ -246,8 +246,7 @@ def test_a_claim_gets_its_own_data_as_soon_as_an_earlier_claim_gives_it_up(
     made = world.disk(nodes[0], 0, claimRef={**owner, "name": "pvc-u", "uid": "u-7"})
     start(*ALONE)
     world.claim("data")
-    reason = "WaitForFirstConsumer" if waits else "NoDisk"
-    until(lambda: world.told("data", reason), lambda: world.story("data"))
+    until(lambda: world.told("data", "EarlierClaim", made), lambda: world.story("data"))
     patch(world, made, {"spec": {"claimRef": None, "retainedFor": owner}})
     world.wait_bound("data")
     assert world.locks()[made]["dataUID"] == "u-7"

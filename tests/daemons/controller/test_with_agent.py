@@ -157,18 +157,14 @@ def test_the_broken_disk_of_a_statefulsets_claim_is_replaced_by_one_task(stage, 
             assert any(words in note and replace_disk(old) in note for _reason, note in world.events(name))
         new = ground.plug()
         identity = {"serial": ground.plugged[new]["serial"], "size": "96Mi"}
-        connection = {"kubeconfig": str(dev_cluster.kubeconfig), "wait_timeout": 90}
-        task = {"name": old, "new": {"identity": identity}, **connection}
-        play = {
-            "hosts": "localhost",
-            "connection": "local",
-            "gather_facts": False,
-            "tasks": [{"name": "replace", "berth.stateful.disk_replace": task}],
-        }
-        planned = run_plays(dev_cluster, [play], tmp_path, "--check").ok().last
+        options = {"name": old, "new": {"identity": identity}, "wait_timeout": 90}
+        task = {"berth.stateful.disk_replace": {**options, "kubeconfig": str(dev_cluster.kubeconfig)}}
+        tasks = [{"name": "plan", "check_mode": True, **task}, {"name": "replace", **task}, {"name": "again", **task}]
+        play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
+        planned, done, again = (each.result for each in run_plays(dev_cluster, [play], tmp_path).ok().tasks)
         assert [each["step"] for each in planned["steps"]] == list(PARTS)
-        done = run_plays(dev_cluster, [play], tmp_path).ok().last
         assert set(done["done"]) == set(PARTS), done
+        assert (again["changed"], again["steps"]) == (False, [])
         claim = world.bound("data-web-0")
         assert claim is not None
         assert claim["metadata"]["uid"] != first
@@ -179,8 +175,6 @@ def test_the_broken_disk_of_a_statefulsets_claim_is_replaced_by_one_task(stage, 
         kept = ground.object(mine)["spec"]
         assert (kept["unschedulable"], kept["retainedFor"]["claim"]) == (True, "data-web-0")
         assert list(world.berths()) == [held["spec"]["claimRef"]["name"]]
-        again = run_plays(dev_cluster, [play], tmp_path).ok().last
-        assert (again["changed"], again["steps"]) == (False, [])
     finally:
         dev_cluster.hosts.disk_heal(HOST, mine)
         world.delete(kinds.STATEFUL_SET, "web")

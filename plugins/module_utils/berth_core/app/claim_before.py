@@ -9,34 +9,28 @@ claim's data is there, and it would be given another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..lifecycle import states
-from ..lifecycle.locks import holds_disk
 from ..lifecycle.step import Wait
-from ..lifecycle.view import disks_of, recorded
-from . import claims
+from ..lifecycle.view import recorded
+from ..model.disk import LocalDisk
+from . import claims, next_commands
 from .claims import Asked
 
 Object = Mapping[str, Any]
 
 
-def earlier(asked: Asked, records: Iterable[Object], disks: Mapping[str, Object]) -> Wait | None:
-    """What a claim without a Berth waits for. ``records``: the Berths of its namespace and name, whatever their uid;
-    ``disks``: by name, those that they name."""
-    own = claims.berth_name(asked.claim.uid)
+def earlier(asked: Asked, records: Collection[Object], disks: Iterable[LocalDisk]) -> Wait | None:
+    """What a claim without a Berth waits for. ``records``: the Berths of its namespace and name, whatever their uid."""
     for record in records:
-        of_claim, name = claims.claim_of(record), record["metadata"]["name"]
-        if of_claim is None or of_claim[:2] != (asked.claim.namespace, asked.claim.name) or name == own:
-            continue
-        if recorded(record) == states.REPLACING:
+        if claims.claim_of(record) is not None and recorded(record) == states.REPLACING:
             return Wait("Replacing", _exchanged(record), True)
-        for each in disks_of(record):
-            disk = disks.get(each["name"])
-            if disk is not None and holds_disk(disk, record["metadata"]["uid"]):
-                text = f"LocalDisk {each['name']} to be given up by the earlier claim of this name (Berth {name})"
-                return Wait("EarlierClaim", f"waits for {text}")
+    for disk in disks:
+        ref = disk.claim_ref
+        if ref is not None and (ref.namespace, ref.app) == (asked.claim.namespace, claims.app_name(asked.claim.name)):
+            return _held(disk.name, ref.name, ref.uid in [one["metadata"]["uid"] for one in records])
     return None
 
 
@@ -46,3 +40,10 @@ def _exchanged(record: Object) -> str:
         f"its disk, LocalDisk {told.get('from')}, is being exchanged for {told.get('to')}: run disk_replace again to "
         f"finish that, or give it up and keep the data (kubectl delete berth {meta['name']} -n {meta['namespace']})"
     )
+
+
+def _held(disk: str, berth: str, lives: bool) -> Wait:
+    text = f"LocalDisk {disk} is still held by the earlier claim of this name (Berth {berth})"
+    if lives:
+        return Wait("EarlierClaim", f"{text}, and is given up next")
+    return Wait("EarlierClaim", f"{text}, which is gone: give its lock up: {next_commands.give_lock_up(disk)}", True)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ..model.disk import LocalDisk
 from . import claims
 from .claim_disks import Place, not_free
+from .claims import APP_PREFIX
 
 Object = Mapping[str, Any]
 
@@ -23,7 +24,8 @@ Object = Mapping[str, Any]
 class Concerned(NamedTuple):
     """Claims that wait for a disk of these classes: ``soon`` where one may be bound now, else for their words alone.
 
-    ``data``: (namespace, app) of the claims whose own data is or was on the disk, whatever they wait for.
+    ``data``: (namespace, app) of the claims that hold or held the disk, or whose data is or was on it, whatever they
+    wait for.
     """
 
     classes: frozenset[str] = frozenset()
@@ -39,10 +41,12 @@ def of_disk(old: LocalDisk | None, new: LocalDisk | None) -> Concerned:
     if _sight(old) == _sight(new):
         return NOBODY
     both = [disk for disk in (old, new) if disk is not None]
-    kept = [disk.retained_for for disk in both if disk.retained_for is not None]
+    kept = {(disk.retained_for.namespace, disk.retained_for.app) for disk in both if disk.retained_for is not None}
+    # A claim that was made anew waits for the lock of the earlier one, whatever becomes of the data then.
+    held = {(disk.claim_ref.namespace, disk.claim_ref.app) for disk in both if disk.claim_ref is not None}
     return Concerned(
         frozenset(disk.storage_class for disk in both),
-        frozenset((one.namespace, one.app) for one in kept),
+        frozenset(kept | {one for one in held if one[1].startswith(APP_PREFIX)}),
         new is not None and not not_free(new),
     )
 

@@ -15,6 +15,11 @@ def replace_disk(disk: str) -> str:
     return f"""ansible localhost -m berth.stateful.disk_replace -a '{{"name": "{disk}", "new": {new}}}'"""
 
 
+def give_lock_up(disk: str) -> str:
+    """The lock of a Berth that is gone; the data on it is kept in its name."""
+    return f"ansible localhost -m berth.stateful.local_disk -a 'name={disk} state=released'"
+
+
 def give_data_up(disk: str) -> str:
     """Nobody's data is on it any more, so that its claim is given another disk."""
     return f"ansible localhost -m berth.stateful.local_disk -a 'name={disk} state=released force_retained=true'"
