@@ -98,7 +98,7 @@ steps:
   elements: dict
   sample: [{step: cordon, what: the old disk is given to nobody anew}]
 done:
-  description: The steps that were carried out.
+  description: The steps that were carried out, but for those of a claim that berth-controller was faster with.
   returned: success
   type: list
   elements: str

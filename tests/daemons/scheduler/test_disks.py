@@ -11,7 +11,8 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.world import GI
-from tests.daemons.scheduler.world import until
+from tests.daemons.scheduler.world import POOL, until
+from tests.support.playbook import run_playbook
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 
@@ -129,6 +130,49 @@ def test_two_schedulers_want_the_last_disk(world, start, tmp_path):
     world.placed(loser)
     world.wait_bound("a", "b")
     world.check()
+
+
+def test_the_disk_of_a_statefulsets_claim_is_exchanged_and_no_other_disk_is_chosen_meanwhile(world, start, tmp_path):
+    """A free disk of the other node would do for the new claim, which nobody but the scheduler binds."""
+    ground(world, 1, 1)
+    start()
+    labels = {"app": "web"}
+    pod = {
+        "schedulerName": world.name,
+        "nodeSelector": {POOL: world.name},
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "main", "image": "none", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+    }
+    asks = {"storageClassName": world.name, "accessModes": ["ReadWriteOnce"]}
+    spec = {
+        "serviceName": "web",
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "volumeClaimTemplates": [
+            {"metadata": {"name": "data"}, "spec": {**asks, "resources": {"requests": {"storage": "1Gi"}}}}
+        ],
+    }
+    world.api.create(kinds.STATEFUL_SET, {"metadata": {"name": "web", "namespace": world.name}, "spec": spec})
+    try:
+        until(lambda: world.where("web-0"), "the pod is not placed")
+        (old,) = world.locks()
+        node = world.where("web-0")
+        new = world.disk(node, "new")
+        options = {
+            "name": old,
+            "new": {"name": new, "identity": {"serial": f"S-{new}", "size": 2 * GI}},
+            "kubeconfig": str(world.cluster.kubeconfig),
+            "wait_timeout": 60,
+        }
+        task = {"name": "replace", "berth.stateful.disk_replace": options}
+        assert run_playbook([task], tmp_path / "play").ok().last["changed"]
+        assert set(world.locks()) == {new}
+        assert world.where("web-0") == node
+        assert world.disks()[old]["spec"]["retainedFor"]["claim"] == "data-web-0"
+        world.check()
+    finally:
+        world.delete(kinds.STATEFUL_SET, "web")
 
 
 def test_ordinary_volumes_are_tied_to_the_claims_that_wait(world, start):

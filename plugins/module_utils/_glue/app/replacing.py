@@ -47,7 +47,8 @@ class Replacement:
     def look(self) -> View:
         """Everything that next_step asks for, read now."""
         one, client, exchange = self._replica, self._client, self._exchange
-        view = View(f"{one.namespace}/{one.berth}" if one else exchange.old, None, exchange=exchange)
+        whose = exchange.of.name if exchange.of is not None else one.berth if one else ""
+        view = View(f"{one.namespace}/{whose}" if one else exchange.old, None, exchange=exchange)
         view = view.having(kinds.LOCAL_DISK, client.get(kinds.LOCAL_DISK, exchange.old))
         view = self._driver.look(view, Ref(kinds.LOCAL_DISK, exchange.new))
         if exchange.of is not None:

@@ -55,14 +55,10 @@ def look_at_claim(client: ApiClient, driver: Driver, view: View, exchange: Excha
     view = driver.look(view, Ref(kinds.PVC, of.name, of.namespace))
     claim = view.claims.get(of.name)
     heir = claims.berth_name(claim["metadata"]["uid"]) if claim is not None else ""
-    labels = f"{APP_LABEL}={claims.app_name(of.name)}"
-    berths = client.list(kinds.BERTH, of.namespace, labels=labels)
+    berths = client.list(kinds.BERTH, of.namespace, labels=f"{APP_LABEL}={claims.app_name(of.name)}")
     on_old = [one for one in berths if exchange.old in [each["name"] for each in disks_of(one)]]
-    view = replace(
-        view,
-        berth=on_old[0] if on_old else None,
-        heir=next((one for one in berths if one["metadata"]["name"] == heir and one not in on_old), None),
-    )
+    new = next((one for one in berths if one["metadata"]["name"] == heir and one not in on_old), None)
+    view = replace(view, berth=on_old[0] if on_old else None, heir=new)
     for record in view.records():
         for entry in disks_of(record):
             name = manifests.volume_name(entry["name"], record["metadata"]["uid"])
