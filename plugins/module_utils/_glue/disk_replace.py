@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..berth_core.app.replace_plan import Replica, check_new, check_size, new_local_disk, owner_of
+from ..berth_core.app.replace_plan import Replica, check_new, check_pods, check_size, new_local_disk, owner_of
 from ..berth_core.errors import StateError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.forecast import remaining
 from ..berth_core.lifecycle.next_step import next_step
 from ..berth_core.lifecycle.replacing import PARTS
 from ..berth_core.lifecycle.view import View, recorded
-from ..berth_core.model.resources import LOCAL_DISK
+from ..berth_core.model.resources import LOCAL_DISK, POD
 from .app.driver import refuse
 from .app.replacing import Replacement
 from .app.replacing_claim import whose
@@ -39,9 +39,11 @@ def run(context: Context) -> dict[str, Any]:
     if name in view.disks:
         check_new(declared, view.disks[name], owner if _is_of_claim(view) else None)
     _check_berth(view, replica, declared)
-    order = list(PARTS)
+    order, left = list(PARTS), remaining(view)
+    if replica is not None and _is_of_claim(view) and "stop" in left:
+        check_pods(replica, context.client.list(POD, replica.namespace))
     allowed = order[: order.index(_LAST[params["until"]]) + 1]
-    planned = [part for part in remaining(view) if part in allowed]
+    planned = [part for part in left if part in allowed]
     done = [] if context.check_mode else work.carry_out(view, allowed)
     return {
         "changed": bool(planned),

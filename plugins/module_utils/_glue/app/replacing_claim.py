@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...berth_core.app import claims, manifests
-from ...berth_core.app.replace_plan import Replica, check_pods, of_claim, replica_of, replica_of_claim
+from ...berth_core.app.replace_plan import Replica, of_claim, replica_of, replica_of_claim
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.errors import StateError
 from ...berth_core.lifecycle.replacing import Exchange, OfClaim
@@ -30,9 +30,7 @@ def whose(client: ApiClient, old: str, owner: Mapping[str, Any] | None) -> Repli
         return None
     if not of_claim(owner):
         return replica_of(owner)
-    replica = replica_of_claim(old, owner, client.list(kinds.STATEFUL_SET, owner["namespace"]))
-    check_pods(replica, client.list(kinds.POD, owner["namespace"]))
-    return replica
+    return replica_of_claim(old, owner, client.list(kinds.STATEFUL_SET, owner["namespace"]))
 
 
 def exchange_of_claim(
