@@ -148,9 +148,7 @@ class Binder:
             view = replace(view, hostname=caches.hostname(record["spec"]["nodeName"]))
         return view_of_claim(caches, view), gone
 
-    async def _owner(
-        self, key: ClaimKey, asked: Asked, record: Obj | None, pods: tuple[ClaimPod, ...]
-    ) -> ClaimOwner:
+    async def _owner(self, key: ClaimKey, asked: Asked, record: Obj | None, pods: tuple[ClaimPod, ...]) -> ClaimOwner:
         """Where its data is matters until Reserved: then the choice is final."""
         undecided = record is None or (recorded(record) == states.SELECTED and asked.storage_class.waits)
         own = undecided and bool(await self._own(key, asked))

@@ -10,7 +10,7 @@ from berth_core.errors import ConflictError, NotFoundError, UnschedulableError
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.replacing import Exchange, OfClaim
-from berth_core.lifecycle.step import Choose, Wait, Write
+from berth_core.lifecycle.step import Choose, Look, Wait, Write
 from berth_core.lifecycle.view import View, disks_of
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
@@ -115,7 +115,7 @@ class Controller:
         claim, record = world.get(PVC, CLAIM), world.get(BERTH, claims.berth_name(uid))
         claim = claim if claim is not None and claim["metadata"]["uid"] == uid else None
         owner = self._owner(claim, record) if claim is not None else None
-        view = View(f"default/{CLAIM}", owner, record, hostname="h1", quiet=True)
+        view = View(f"default/{CLAIM}", owner, record, hostname="h1", quiet=True, tenant=world.tenant)
         for each in disks_of(record) if record is not None else ():
             view = view.having(LOCAL_DISK, world.get(LOCAL_DISK, each["name"]))
             volume = world.get(PV, volume_name(each["name"], record["metadata"]["uid"]))
@@ -123,7 +123,7 @@ class Controller:
         step = next_step(view)
         if isinstance(step, Choose):
             try:
-                chosen = claim_disks.choose(owner.asked, self._parsed(), places(node("h1")))
+                chosen = claim_disks.choose(owner.asked, self._parsed(), places(node("h1")), tenant=world.tenant)
             except UnschedulableError as exc:
                 step = Wait("NoDisk", exc.message, True)
             else:
@@ -137,7 +137,7 @@ class Controller:
         asked = claims.parse(claim, self.world.storage_class)
         disks = self._parsed()
         before = claim_before.earlier(asked, self.world.all(BERTH), disks) if record is None else None
-        return ClaimOwner(asked, bool(claim_disks.own_disks(asked, disks)), before=before)
+        return ClaimOwner(asked, bool(claim_disks.own_disks(asked, disks, self.world.tenant)), before=before)
 
     def _parsed(self):
         return [LocalDisk.from_object(one) for one in self.world.all(LOCAL_DISK)]
@@ -178,6 +178,8 @@ class Module:
         """One step. Returns what next_step said."""
         self.view = self.view or self.look()
         step = next_step(self.view)
+        if isinstance(step, Look):
+            self.view = replace(self.view, tenant=self.world.tenant)
         if isinstance(step, Wait):
             self.view = None
         if not isinstance(step, Write):

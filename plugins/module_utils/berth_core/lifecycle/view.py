@@ -41,8 +41,8 @@ class View:
 
     The objects are those that the berth names, or that were made for it, by name; what is not there is missing.
     ``hostname``: the label of the berth's node; None: the node is gone. ``lost``: why the owner, which is there, cannot
-    be read. ``exchange``: a disk that is to be exchanged. ``heir``: the Berth of the claim that was made anew, where that
-    is a claim's. ``quiet``: disks' phases are left to their agents. ``tenant``: of its namespace, read since this very
+    be read. ``exchange``: a disk that is to be exchanged. ``heir``: where that is a claim's, the Berth of the claim
+    that was made anew. ``quiet``: disks' phases are left to their agents. ``tenant``: of its namespace, read since this very
     Berth (of two the heir), or the claim that it is for, was seen; None: not read yet.
     """
 
@@ -64,18 +64,19 @@ class View:
 
     def having(self, resource: Resource, live: Object) -> View:
         """The view after ``live`` was answered for an object of it."""
+        name = str(live["metadata"]["name"])
         if resource == BERTH:
-            before = self.heir if self._is_heir(live["metadata"]["name"]) else self.berth
+            part = self._part_of(name)
+            before = getattr(self, part)
             same = before is not None and before["metadata"]["uid"] == live["metadata"]["uid"]
-            now = replace(self, tenant=self.tenant if same else None)
-            return replace(now, heir=live) if self._is_heir(live["metadata"]["name"]) else replace(now, berth=live)
+            return replace(self._with(part, live), tenant=self.tenant if same else None)
         part = _PARTS[resource]
-        return self._with(part, {**getattr(self, part), str(live["metadata"]["name"]): live})
+        return self._with(part, {**getattr(self, part), name: live})
 
     def lacking(self, resource: Resource, name: str) -> View:
         """The view after that object went."""
         if resource == BERTH:
-            return replace(self, heir=None, tenant=None) if self._is_heir(name) else replace(self, berth=None, tenant=None)
+            return replace(self._with(self._part_of(name), None), tenant=None)
         part = _PARTS[resource]
         return self._with(part, {key: one for key, one in getattr(self, part).items() if key != name})
 
@@ -83,13 +84,13 @@ class View:
         """The Berths that are there."""
         return [one for one in (self.berth, self.heir) if one is not None]
 
-    def _is_heir(self, berth: str) -> bool:
-        """Whether a Berth of that name is the one of the claim that was made anew."""
+    def _part_of(self, berth: str) -> str:
+        """Whether a Berth of that name is the one that is looked at, or that of the claim that was made anew."""
         if self.exchange is None or self.exchange.of is None:
-            return False
-        return self.berth is None or berth != self.berth["metadata"]["name"]
+            return "berth"
+        return "berth" if self.berth is not None and berth == self.berth["metadata"]["name"] else "heir"
 
-    def _with(self, part: str, things: Objects) -> View:
+    def _with(self, part: str, things: Objects | Object | None) -> View:
         fields: dict[str, Any] = {part: things}
         return replace(self, **fields)
 
