@@ -22,7 +22,6 @@ from ...berth_core.lifecycle.replica import ReplicaOwner
 from ...berth_core.lifecycle.step import Ref, Step, Wait
 from ...berth_core.lifecycle.view import View, claim_name, devices_of, disks_of
 from ...berth_core.model import resources as kinds
-from ...berth_core.model.tenant import Tenant
 from ..base import Context
 from . import wait
 from .driver import Driver, refuse
@@ -54,7 +53,7 @@ class Replacement:
         if exchange.of is not None:
             return look_at_claim(client, self._driver, view, exchange, exchange.of)
         berth = client.find(kinds.BERTH, one.berth, one.namespace) if one else None
-        if one is None or berth is None or not self._of_today(one, view.disks[exchange.old]):
+        if one is None or berth is None:
             return view
         view = view.having(kinds.BERTH, berth)
         for entry in disks_of(berth):
@@ -70,13 +69,6 @@ class Replacement:
         view = self._driver.look(view, Ref(kinds.POD, one.berth, one.namespace))
         hostname = manifests.hostname_of(client.get(kinds.NODE, berth["spec"]["nodeName"]))
         return self._with_pod(replace(view, hostname=hostname, owner=ReplicaOwner(self._app(berth), one.ordinal)))
-
-    def _of_today(self, one: Replica, old: Mapping[str, Any]) -> bool:
-        """Whether the old disk is that replica's whose Berth is there, not that of an earlier namespace's namesake."""
-        kept = Tenant.on_record(old["spec"].get("claimRef") or old["spec"].get("retainedFor") or {})
-        if not kept.namespace_uid:
-            return True
-        return Tenant.in_namespace(self._client.find(kinds.NAMESPACE, one.namespace), kept.pod_uid).may_have(kept)
 
     def carry_out(self, view: View, allowed: Collection[str]) -> list[str]:
         """Every part that is left and allowed; those that were done."""

@@ -20,17 +20,28 @@ from ...berth_core.lifecycle.replacing import Exchange, OfClaim
 from ...berth_core.lifecycle.step import Ref
 from ...berth_core.lifecycle.view import View, disks_of
 from ...berth_core.model import resources as kinds
+from ...berth_core.model.tenant import Tenant
 from ..client import ApiClient
 from .driver import Driver
 
 
 def whose(client: ApiClient, old: str, owner: Mapping[str, Any] | None) -> Replica | None:
-    """The replica whose disk it is. Raises StateError for a claim that nobody would make again."""
-    if owner is None:
+    """The replica whose disk it is; None where that is gone with its namespace, whatever has its name now.
+
+    Raises StateError for a claim that nobody would make again.
+    """
+    if owner is None or not _of_today(client, owner):
         return None
     if not of_claim(owner):
         return replica_of(owner)
     return replica_of_claim(old, owner, client.list(kinds.STATEFUL_SET, owner["namespace"]))
+
+
+def _of_today(client: ApiClient, owner: Mapping[str, Any]) -> bool:
+    kept = Tenant.on_record(owner)
+    if not kept.namespace_uid:
+        return True
+    return Tenant.in_namespace(client.find(kinds.NAMESPACE, owner["namespace"]), kept.pod_uid).may_have(kept)
 
 
 def exchange_of_claim(

@@ -42,8 +42,8 @@ class View:
     The objects are those that the berth names, or that were made for it, by name; what is not there is missing.
     ``hostname``: the label of the berth's node; None: the node is gone. ``lost``: why the owner, which is there, cannot
     be read. ``exchange``: a disk that is to be exchanged. ``heir``: where that is a claim's, the Berth of the claim
-    that was made anew. ``quiet``: disks' phases are left to their agents. ``tenant``: of its namespace, read since this very
-    Berth (of two the heir), or the claim that it is for, was seen; None: not read yet.
+    that was made anew. ``quiet``: disks' phases are left to their agents. ``tenant``: of its namespace, read since this
+    very Berth (of two the heir), or the claim that it is for, was seen; None: not read yet.
     """
 
     key: str
