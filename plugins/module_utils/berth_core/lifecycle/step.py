@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a driver is to do: one write, a choice, a look, or a wait. Returned by next_step, carried out by drivers."""
+"""What a berth needs next: a write, a choice, a wait, a look. Drivers carry it out and ask again, deciding nothing."""
 
 from __future__ import annotations
 
