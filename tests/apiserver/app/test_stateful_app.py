@@ -81,10 +81,8 @@ def test_a_namespace_made_anew_does_not_get_the_data_of_the_earlier_one(app_worl
         for check in (True, False):
             refused = run(options, check=check)
             assert refused["failed"]
-            words = (
-                f"of an earlier namespace of that name (uid {before}; the one of today, uid {made['uid']}, was made "
-            )
-            assert f"{words} {made['creationTimestamp']})" in refused["msg"]
+            today = f"the one of today, uid {made['uid']}, was made {made['creationTimestamp']}"
+            assert f"of an earlier namespace of that name (uid {before}; {today})" in refused["msg"]
             assert "-a 'name=fake-0-d0 state=released force_retained=true'" in refused["msg"]
         assert world.berths() == {}
         world.add_disk(local_disk("fake-1", 0))
