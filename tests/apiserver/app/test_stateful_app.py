@@ -73,6 +73,10 @@ def test_a_namespace_made_anew_does_not_get_the_data_of_the_earlier_one(app_worl
         assert places(run(options)) == {"db-0": ("fake-0", ("fake-0-d0",))}
         lock = world.disks()["fake-0-d0"]["spec"]["claimRef"]
         assert lock["namespaceUID"] == before
+        # what finalizers hold goes first: a namespace looks for it again after many seconds
+        for kind, name in ((kinds.STATEFUL_SET, "db"), (kinds.POD, "db-0"), (kinds.PVC, "data-db-0")):
+            world.client.delete(kind, name, "tenants")
+            eventually(lambda kind=kind: not world.client.list(kind, "tenants"), 60, f"the {kind.kind} goes")
         world.client.delete(kinds.NAMESPACE, "tenants")
         eventually(lambda: world.client.find(kinds.NAMESPACE, "tenants") is None, 60, "the namespace goes")
         made = world.client.create(kinds.NAMESPACE, body)["metadata"]
