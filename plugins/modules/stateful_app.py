@@ -14,8 +14,12 @@ author:
 description:
   - Gives every replica a berth (a node, its disks, its devices), locks it, ties volumes and claims to it, and
     creates the workload on it.
-  - Everything is chosen before anything is written. Run again, it changes nothing; interrupted anywhere, the next
-    run continues.
+  - Everything is tried on the API server (C(dryRun)) and chosen before anything is written. What the API server,
+    the admission of the namespace or its ResourceQuotas refuse fails the task, and nothing is written. The pod as
+    admission returns it is what is scheduled and recorded, with the defaults of LimitRanges for example.
+  - To try the pods of a StatefulSet takes the right to create pods. Without it, the module warns, and adds the
+    defaults of LimitRanges itself. ResourceQuotas that may not be listed are warned of.
+  - Run again, it changes nothing; interrupted anywhere, the next run continues.
   - A replica that has a berth goes back to it without being scheduled. Scaling down and removal keep the data, and
     the same
     ordinal takes its disks again when it returns. Nothing is ever wiped.
@@ -181,7 +185,7 @@ options:
     default: false
 attributes:
   check_mode:
-    description: Can run in check mode; the same code chooses, and nothing is written.
+    description: Can run in check mode; the same code tries and chooses, and nothing is written.
     support: full
   diff_mode:
     description: Shows the node, disks and devices of each berth and the change of each object.
@@ -252,8 +256,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 berths:
-  description: One entry for each replica; in check mode also those that would be made.
-  returned: success
+  description: One entry for each replica; in check mode also those that would be made. When a run fails after it
+    locked disks, those of the replicas that keep them without a workload.
+  returned: success, and on failure when locked disks are left
   type: list
   elements: dict
   contains:
@@ -315,7 +320,7 @@ hints:
   type: list
   elements: str
 requests:
-  description: The requests to the API server, by verb.
+  description: The requests to the API server, by verb; C(dry_run) are those that only try.
   returned: always
   type: dict
   sample: {list: 6, get: 2}

@@ -69,6 +69,7 @@ class ApiClient:
         self._retry_after = ""
         #: whether an earlier try of the last request may have been carried out
         self._in_doubt = False
+        #: by verb; those that only try are ``dry_run``
         self.requests: Counter[str] = Counter()
         #: writes that the API server carried out (not those of a dry run): whoever fails later has changed something
         self.written = 0
@@ -284,7 +285,7 @@ class ApiClient:
         request = Request(verb, resource, label or name, namespace, subresource, self._auth.source)
         kind, started, attempt, self._in_doubt = kind_of(verb, subresource), time.monotonic(), 0, False
         while True:
-            self.requests[verb] += 1
+            self.requests["dry_run" if dry_run else verb] += 1
             self._retry_after = ""
             try:
                 answer = self._once(METHODS[verb], url, headers, payload, request)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The operation behind the module stateful_app: its options, and the flow from what is asked to what is there.
 
-plan (pure) -> choose (pure) -> [check mode ends here] -> give up -> reserve -> prebind -> create -> wait.
+plan (pure) -> try (dry runs) -> choose (pure) -> quotas -> [check mode ends here] -> give up -> reserve -> prebind ->
+create -> wait.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import make_plan, removal_plan
 from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
-from ..berth_core.errors import InputError, StateError
+from ..berth_core.errors import BerthError, InputError, StateError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
 from .app import handing
@@ -28,6 +29,7 @@ from .app.release import Release
 from .app.reserving import Reservation
 from .app.selecting import Selector
 from .app.sources import load_template
+from .app.trying import Trial
 from .base import Context, Operation
 
 _PORT = {
@@ -105,8 +107,11 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
     hand = Hand.of(context, app, observed, plan)
+    trial = Trial(hand)
+    trial.objects()
     selector = Selector(hand)
     choices = selector.select(explain)
+    trial.quotas(choices, selector.world)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": report.diff(app, observed, plan, choices, until)}
     if plan.restart:
         result["restarted"] = report.restarted(app, observed, plan)
@@ -154,12 +159,24 @@ def _carry_out(hand: Hand, selector: Selector, choices: list[Choice]) -> None:
         reservation.discard()
         reservation.reserve(choices)
     builder = Builder(hand, selector.world)
-    if not plan.empty and states.reached(until, states.BOUND):
-        builder.prebind()
-    if not plan.empty and states.reached(until, states.CREATED):
-        builder.create()
+    try:
+        if not plan.empty and states.reached(until, states.BOUND):
+            builder.prebind()
+        if not plan.empty and states.reached(until, states.CREATED):
+            builder.create()
+    except BerthError as exc:
+        _tell_what_is_left(hand, exc)
+        raise
     if hand.context.params["wait"]:
         builder.run()
+
+
+def _tell_what_is_left(hand: Hand, failure: BerthError) -> None:
+    """Berths that hold disks and have no workload yet: nothing takes them back but a person's word."""
+    kept = report.without_workload({o: view.berth for o, view in hand.views.items() if view.berth is not None})
+    if kept:
+        failure.message += f". {report.left(kept)}"
+        failure.details["berths"] = kept
 
 
 def _refuse_foreign(app: AppWanted, observed: Observed) -> None:

@@ -15,6 +15,7 @@ BerthError                       the only class that front ends need to catch
 |-- ApiError                     the API server said no; carries status, reason and causes
 |   |-- UnauthorizedError        401: credentials
 |   |-- ForbiddenError           403: RBAC, names verb and resource
+|   |   `-- AdmissionError       403: the rights are there, a rule of the cluster (quota, limit, policy) says no
 |   |-- NotFoundError            404
 |   |-- ConflictError            409: somebody else wrote first (compare-and-swap lost), or the name is taken
 |   |-- GoneError                410: a resourceVersion or a page's token is too old; list again
@@ -101,6 +102,10 @@ class UnauthorizedError(ApiError):
 
 class ForbiddenError(ApiError):
     """403."""
+
+
+class AdmissionError(ForbiddenError):
+    """403 by admission."""
 
 
 class NotFoundError(ApiError):

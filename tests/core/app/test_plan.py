@@ -146,6 +146,20 @@ def test_a_new_template_refreshes_the_records_and_the_workload():
     assert plan.stateful_set["spec"]["template"]["spec"]["containers"][0]["resources"]
 
 
+def test_what_admission_added_to_a_berth_is_no_change_of_the_template():
+    """The record has the defaults of a LimitRange: the next run asks nobody, and refreshes nothing."""
+    wanted = app()
+    spec = copy.deepcopy(dict(wanted.template["spec"]))
+    spec["containers"][0]["resources"] = {"requests": {"cpu": "300m"}}
+    labels = {**wanted.template["metadata"]["labels"], "added": "by-a-webhook"}
+    admitted = replace(wanted, admitted={"metadata": {"labels": labels}, "spec": spec})
+    assert admitted.revision == wanted.revision
+    seen = observed(admitted, states.RUNNING)
+    assert seen.berths[1]["spec"]["requests"] == {"cpu": "300m"}
+    assert seen.berths[1]["spec"]["podLabels"]["added"] == "by-a-webhook"
+    assert make_plan(wanted, seen).empty
+
+
 def test_a_field_that_left_the_template_is_noticed():
     template = copy.deepcopy(GOOD["template"])
     template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}

@@ -20,6 +20,10 @@ def template(**values):
     return {"spec": spec}
 
 
+def with_container(**values):
+    return template(containers=[{**GOOD["template"]["spec"]["containers"][0], **values}])
+
+
 def test_a_good_request():
     app = parse_app(changed())
     assert app.disks[0].size == 200 * 2**20
@@ -77,6 +81,18 @@ def test_a_stateful_set_may_stand_in_for_its_template():
         ),
         ({"template": template(containers=[{"name": "x", "image": "y"}])}, "no container of the template uses 'data'"),
         ({"template": template(nodeName="h1")}, "nodeName is set"),
+        (
+            {"template": template(initContainers=["x"])},
+            r"template.spec.initContainers is .* expected a list of mappings",
+        ),
+        ({"template": template(volumes="data")}, "template.spec.volumes is 'data': expected a list of mappings"),
+        ({"template": template(resourceClaims=["gpu"])}, "template.spec.resourceClaims is"),
+        ({"template": with_container(volumeMounts=["data"])}, r"template.spec.containers\[0\].volumeMounts is"),
+        ({"template": with_container(resources="much")}, r"containers\[0\].resources is 'much': expected a mapping"),
+        ({"template": with_container(resources={"claims": ["gpu"]})}, r"containers\[0\].resources.claims is"),
+        ({"template": {**GOOD["template"], "metadata": "db"}}, "template.metadata is 'db'"),
+        ({"template": {**GOOD["template"], "metadata": {"labels": ["a"]}}}, "template.metadata.labels is"),
+        ({"template": {"kind": "StatefulSet", "spec": "x"}}, "template.spec is 'x': expected a mapping"),
         ({"mount_root": "relative"}, "mount root 'relative' is not usable"),
         ({"service": {"cluster_ip": "auto"}}, "needs at least one port"),
         ({"service": {"ports": [{"port": 70000}]}}, r"service.ports\[0\].port is 70000"),

@@ -52,6 +52,30 @@ def test_missing_rule_as_rbac_spells_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ('pods is forbidden: User "ann" cannot create resource "pods" in API group ""', errors.ForbiddenError),
+        ('pods "db-0" is forbidden: User "ann" cannot get resource "pods"', errors.ForbiddenError),
+        ('pods "db-0" is forbidden: exceeded quota: few, requested: pods=1', errors.AdmissionError),
+        ('pods "db-0" is forbidden: violates PodSecurity "restricted:latest"', errors.AdmissionError),
+        ('admission webhook "no.example.com" denied the request: no', errors.AdmissionError),
+    ],
+)
+def test_a_missing_right_is_told_from_a_rule_of_the_cluster(words: str, kind: type[errors.ApiError]) -> None:
+    error = api_error(403, status(words, "Forbidden"), Request("create", POD, "db-0", "x"))
+    assert error.__class__ is kind
+    assert ("RBAC does not allow it" in error.message) is (kind is errors.ForbiddenError)
+    assert words in error.message
+
+
+def test_an_apply_that_fits_no_schema_is_no_server_that_is_away() -> None:
+    words = "failed to create typed patch object (x/db; apps/v1, Kind=StatefulSet): .spec.env: duplicate entries"
+    error = api_error(500, status(words, "InternalError"), Request("apply", POD, "db", "x"))
+    assert error.__class__ is errors.InvalidError
+    assert words in error.message
+
+
 def test_a_kind_that_is_not_served() -> None:
     message = api_error(404, b"404 page not found\n", Request("list", LOCAL_DISK, None, None)).message
     assert "the CRDs are not installed; run berth.stateful.crds first" in message

@@ -51,8 +51,19 @@ def berth(
 
 
 def scheduling_pod(app: AppWanted, ordinal: int) -> PodInfo:
-    """What the scheduling plugins see of one replica."""
-    return PodInfo.from_manifest(pod(app, ordinal))
+    """What the scheduling plugins see of one replica: what admission made of the template, where it was asked.
+
+    Without the app's own claims: its disks are chosen, not found through volumes.
+    """
+    source = app.template if app.admitted is None else app.admitted
+    spec = dict(source["spec"])
+    if app.admitted is not None:
+        own = {disk.name for disk in app.disks}
+        spec["volumes"] = [each for each in spec.get("volumes") or () if each["name"] not in own]
+        spec["resourceClaims"] = app.template["spec"].get("resourceClaims") or []
+    labels = {**(source["metadata"].get("labels") or {}), ORDINAL_LABEL: str(ordinal)}
+    metadata = {"name": app.berth_name(ordinal), "namespace": app.namespace, "labels": labels}
+    return PodInfo.from_manifest({"metadata": metadata, "spec": spec})
 
 
 def berth_facts(app: AppWanted, pod: PodInfo) -> dict[str, Any]:
@@ -181,29 +192,33 @@ def stateful_set(app: AppWanted) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": STATEFUL_SET, "metadata": metadata, "spec": spec}
 
 
-def pod(app: AppWanted, ordinal: int, node: str | None = None) -> dict[str, Any]:
-    """The bare pod of one ordinal (workload Pod), tied to ``node``; without it, what is shown to the scheduling
-    plugins."""
+def pod(app: AppWanted, ordinal: int, node: str) -> dict[str, Any]:
+    """The bare pod of one ordinal (workload Pod), tied to ``node``."""
+    body = untied_pod(app, ordinal)
+    metadata = body["metadata"]
+    metadata["annotations"] = {**metadata.get("annotations", {}), REVISION_ANNOTATION: app.revision}
+    _tie(body["spec"], node)
+    return body
+
+
+def untied_pod(app: AppWanted, ordinal: int) -> dict[str, Any]:
+    """The pod of one ordinal before it has a node, with its claims and its host name, for either workload."""
     template = copy.deepcopy(dict(app.template))
     spec = template["spec"]
     volumes = [
         {"name": disk.name, "persistentVolumeClaim": {"claimName": app.claim_name(disk.name, ordinal)}}
         for disk in app.disks
     ]
-    if node is not None:
-        if volumes:
-            spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
-        spec.setdefault("hostname", app.berth_name(ordinal))
-        for claim in spec.get("resourceClaims") or ():
-            if claim["name"] in {device.name for device in app.handed}:
-                claim["resourceClaimName"] = app.claim_name(claim["name"], ordinal)
-        if app.service:
-            spec.setdefault("subdomain", app.service_name)
-        _tie(spec, node)
+    if volumes:
+        spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
+    spec.setdefault("hostname", app.berth_name(ordinal))
+    for claim in spec.get("resourceClaims") or ():
+        if claim.get("name") in {device.name for device in app.handed}:
+            claim["resourceClaimName"] = app.claim_name(claim["name"], ordinal)
+    if app.service:
+        spec.setdefault("subdomain", app.service_name)
     labels = {**template["metadata"]["labels"], ORDINAL_LABEL: str(ordinal)}
     metadata = {**template["metadata"], "name": app.berth_name(ordinal), "namespace": app.namespace, "labels": labels}
-    if node is not None:
-        metadata["annotations"] = {**metadata.get("annotations", {}), REVISION_ANNOTATION: app.revision}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

@@ -29,10 +29,10 @@ class Plan:
 
     ``tie``: kept berths with a device that is to be handed over and has no ResourceClaim yet.
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
-    give up, highest first. ``refresh``: berths whose recorded facts (requests, labels, revision) differ from the
-    template. ``replace_pods``: bare pods of another revision, highest ordinal first. ``restart``: bare pods that have
-    ended and are made anew in their berths. ``stale``: leftovers of berths
-    that are gone. ``service``/``stateful_set``: manifests to apply.
+    give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
+    revision of the template: what admission adds to a pod is no revision. ``replace_pods``: bare pods of another
+    revision, highest ordinal first. ``restart``: bare pods that have ended and are made anew in their berths.
+    ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``: manifests to apply.
     """
 
     select: tuple[int, ...] = ()
@@ -83,7 +83,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
                 replacing.append(ordinal)
             elif not states.reached(now, until) or not states.reached(recorded(record), until):
                 advance[ordinal] = now
-            if now != states.REPLACING and _facts(app, ordinal) != _recorded_facts(record):
+            if now != states.REPLACING and record["spec"].get("revision") != app.revision:
                 refresh.append(ordinal)
     build = until == states.CREATED
     return Plan(
@@ -93,8 +93,8 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         release,
         tuple(refresh),
         _outdated_pods(app, observed) if build else (),
-        _service_change(app, observed) if build else None,
-        _stateful_set_change(app, observed) if build else None,
+        service_change(app, observed) if build else None,
+        stateful_set_change(app, observed) if build else None,
         _stale(observed),
         _untied(app, observed) if states.reached(until, states.BOUND) else (),
         tuple(replacing),
@@ -171,16 +171,6 @@ def _names(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _facts(app: AppWanted, ordinal: int) -> dict[str, Any]:
-    return manifests.berth_facts(app, manifests.scheduling_pod(app, ordinal))
-
-
-def _recorded_facts(record: Object) -> dict[str, Any]:
-    return {
-        key: record["spec"][key] for key in ("revision", "podLabels", "requests", "hostPorts") if key in record["spec"]
-    }
-
-
 def _outdated_pods(app: AppWanted, observed: Observed) -> tuple[int, ...]:
     if app.workload != POD:
         return ()
@@ -212,7 +202,7 @@ def _ended_pods(app: AppWanted, observed: Observed, replacing: Sequence[int]) ->
     )
 
 
-def _service_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
+def service_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
     if app.service is None:
         return None
     if observed.service is None or differences(app.service, observed.service):
@@ -220,7 +210,7 @@ def _service_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | N
     return None
 
 
-def _stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
+def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
     if app.workload != STATEFUL_SET:
         return None
     desired = manifests.stateful_set(app)

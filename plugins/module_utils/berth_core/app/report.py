@@ -39,6 +39,25 @@ def written_rows(records: Mapping[int, Object]) -> list[dict[str, Any]]:
     ]
 
 
+def without_workload(records: Mapping[int, Object]) -> list[dict[str, Any]]:
+    """Rows of the berths that hold disks or devices, and whose workload was not told of them."""
+    held = (states.RESERVED, states.BOUND)
+    return [row for row in written_rows(records) if row["recorded_phase"] in held]
+
+
+def left(kept: Sequence[Mapping[str, Any]]) -> str:
+    """What a failed run leaves, and what becomes of it. ``kept``: rows.
+
+    A Reserved berth counts as one with data (docs/decisions/0029): its node's agent may have begun on the disk.
+    """
+    told = [f"{row['name']} ({', '.join((row['phase'], *(disk['name'] for disk in row['disks'])))})" for row in kept]
+    return (
+        f"Left are the berths {', '.join(told)}: they keep their disks and devices, and the next run of this task goes "
+        "on with them. With state: absent they are given up; the disks then stay with this app (retainedFor), although "
+        "no pod has used them, until they are wiped or given to another by force_retained"
+    )
+
+
 def _name(thing: Object | None) -> str | None:
     return str(thing["metadata"]["name"]) if thing else None
 

@@ -20,6 +20,7 @@ from typing import Any
 from ..errors import InputError, QuantityError
 from ..model.quantity import bytes_
 from .fsid import DEFAULT_MOUNT_ROOT, mount_point
+from .template_shape import pod_template
 
 APP_LABEL = "berth.dev/app"
 ORDINAL_LABEL = "berth.dev/ordinal"
@@ -60,7 +61,11 @@ class DeviceWanted:
 @dataclass(frozen=True)
 class AppWanted:
     """A stateful application. ``template`` is the pod template with our labels; ``service`` a Service manifest or
-    None."""
+    None.
+
+    ``admitted``: a pod of it as the namespace's admission returned it; None where none was asked for. What is made is
+    made from the template, and so is the revision: only what counts against a node is taken from this.
+    """
 
     name: str
     namespace: str
@@ -72,6 +77,7 @@ class AppWanted:
     devices: tuple[DeviceWanted, ...]
     pod_management_policy: str
     mount_root: str
+    admitted: Mapping[str, Any] | None = None
 
     def berth_name(self, ordinal: int) -> str:
         """Also the pod's name, for either workload."""
@@ -221,18 +227,8 @@ def _enough_pins(disks: tuple[DiskWanted, ...], replicas: int) -> None:
 
 def _template(options: Mapping[str, Any], app: str, disks: tuple[DiskWanted, ...]) -> dict[str, Any]:
     """The pod template with our labels and spread constraints, or InputError."""
-    template = copy.deepcopy(options.get("template"))
-    if isinstance(template, Mapping) and template.get("kind") == STATEFUL_SET:
-        template = (template.get("spec") or {}).get("template")
-    if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
-        raise InputError("template has no spec: expected a pod template, a mapping with metadata (optional) and spec")
+    template = pod_template(copy.deepcopy(options.get("template")), STATEFUL_SET)
     spec = template["spec"]
-    containers = spec.get("containers")
-    if not isinstance(containers, list) or not containers or not all(isinstance(item, dict) for item in containers):
-        raise InputError("template.spec has no containers: expected a list with at least one container")
-    for index, container in enumerate(containers):
-        if not container.get("name") or not container.get("image"):
-            raise InputError(f"template.spec.containers[{index}] needs both name and image")
     _volumes_do_not_collide(spec, disks)
     constraints = options.get("topology_spread_constraints")
     if constraints:

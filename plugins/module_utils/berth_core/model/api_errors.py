@@ -9,10 +9,12 @@ The API clients call me, the modules' and the daemons'. I send nothing.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..errors import (
+    AdmissionError,
     ApiError,
     ConflictError,
     ForbiddenError,
@@ -35,6 +37,8 @@ _ERRORS: dict[int, type[ApiError]] = {
 }
 #: our verb -> the verb of an RBAC rule
 _RBAC = {"replace": "update", "apply": "patch"}
+#: How admission says no with a 403: the authorizer names the user right behind "is forbidden".
+_BY_ADMISSION = re.compile(r' is forbidden: (?!User ")|^admission webhook "')
 
 
 class Request(NamedTuple):
@@ -62,6 +66,8 @@ def api_error(status: int, data: bytes, asked: Request) -> ApiError:
         text = (
             f"the API server does not accept the credentials of {asked.source}: they are wrong or have expired ({text})"
         )
+    elif status == 403 and _BY_ADMISSION.search(text):
+        kind, text = AdmissionError, f"admission refuses it: {text}"
     elif status == 403 and reason == "Forbidden":
         text = f"RBAC does not allow it ({_rule(asked)}): {text}"
     elif status == 404 and ((not asked.name and asked.verb == "list") or text.strip() == "404 page not found"):

@@ -86,6 +86,8 @@ CHECKS: Mapping[str, str] = {
 
 #: How the API server says that a schema has no such field: to a create or update, and (with 500) to an apply.
 UNKNOWN_FIELD = ("unknown field", "field not declared in schema")
+#: How an apply says (with 500, too) that the object does not fit its schema otherwise.
+NOT_TYPED = "failed to create typed patch object"
 LATER = (500, 502, 503, 504)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
@@ -107,7 +109,7 @@ def outcome_of(status: int, message: str = "") -> str:
         return BUSY
     if status not in LATER:
         return SETTLED
-    return PERMANENT if status == 500 and any(words in message for words in UNKNOWN_FIELD) else FAILED
+    return PERMANENT if status == 500 and any(words in message for words in (*UNKNOWN_FIELD, NOT_TYPED)) else FAILED
 
 
 def may_resend(kind: str, outcome: str, checks: bool = False) -> bool:
