@@ -206,9 +206,8 @@ def test_what_admission_adds_is_what_is_recorded_and_changes_no_revision(world, 
     revision = world.berths()["db-0"]["spec"]["revision"]
     assert not elsewhere.get("failed"), elsewhere
     run(params("db", kubeconfig, workload=workload, state="absent"))
-    for name in world.disks():
-        world.client.patch(world.kinds.LOCAL_DISK, name, None, {"spec": {"retainedFor": None}})
-        world.client.patch(world.kinds.LOCAL_DISK, name, None, {"status": {"phase": "Available"}}, "status")
+    for node in NODES:  # the others keep the data of that app
+        world.add_disk(local_disk(node, 1, 128 * MI))
     options = params("db", kubeconfig, namespace=spaces(("LIMIT_RANGE", DEFAULTS)), workload=workload, wait=True)
     first = run(options)
     assert not first.get("failed"), first
