@@ -29,6 +29,10 @@ FILES = (
 )
 TESTS = (
     "tests/daemons/controller/test_with_agent.py::test_the_broken_disk_of_a_statefulsets_claim_is_replaced_by_one_task",
+    "tests/apiserver/app/test_admission.py::test_what_the_api_server_refuses_is_told_before_anything_is_written",
+    "tests/apiserver/app/test_admission.py::test_what_a_namespace_refuses_is_told_before_anything_is_written",
+    "tests/apiserver/app/test_admission.py::test_a_quota_without_room_for_all_replicas_is_told_before_anything_is_written",
+    "tests/apiserver/app/test_admission.py::test_what_is_left_when_the_workload_is_refused_after_all",
     "tests/daemons/agent/test_devices_hosts.py::test_two_pods_on_two_devices_and_nothing_is_left",
     "tests/daemons/agent/test_devices_hosts.py::test_one_device_in_shares_for_two_pods",
     "tests/daemons/kube/test_lease.py::test_a_leader_that_sleeps_writes_nothing_when_it_wakes",

@@ -169,9 +169,7 @@ def test_a_refusal_says_what_to_change(resource, error, remedy):
         assert told.details["causes"] == error.causes
 
 
-def test_a_quota_and_a_webhook_that_cannot_try_say_nothing_of_the_template():
+def test_a_quota_without_room_says_nothing_of_the_template():
     full = AdmissionError('pods "db-0" is forbidden: exceeded quota: few, requested: pods=1', 403)
     assert trial.is_quota(full)
     assert not trial.is_quota(AdmissionError("failed quota: few: must specify limits.cpu for: main", 403))
-    assert trial.cannot_try(ApiError('admission webhook "x" does not support dry run', 400))
-    assert not trial.cannot_try(ApiError("unknown field", 400))

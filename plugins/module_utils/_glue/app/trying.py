@@ -73,7 +73,7 @@ class Trial:
             raise trial.refusal(hand.app, resource, refused) from refused
 
     def _try(self, resource: Resource, body: Mapping[str, Any], apply: bool = False) -> Object | None:
-        """The object as it would be; None where only a quota, or who cannot tell, says no. Raises ConflictError."""
+        """The object as it would be; None where only a quota says no. Raises ConflictError."""
         client = self._hand.client
         try:
             return (client.apply if apply else client.create)(resource, body, dry_run=True)
@@ -82,9 +82,6 @@ class Trial:
         except ApiError as exc:
             if trial.is_quota(exc):
                 self._full.append((resource, exc))
-                return None
-            if trial.cannot_try(exc):
-                self._hand.context.warn(f"{exc.message}: it is not tried before something is written")
                 return None
             if isinstance(exc, ForbiddenError) and not isinstance(exc, AdmissionError):
                 raise

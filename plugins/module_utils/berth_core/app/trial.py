@@ -128,11 +128,6 @@ def is_quota(refused: ApiError) -> bool:
     return isinstance(refused, AdmissionError) and "exceeded quota" in refused.message
 
 
-def cannot_try(refused: ApiError) -> bool:
-    """Whether it is a webhook of the cluster that does not take part in dry runs: it says nothing of the object."""
-    return refused.status == 400 and "does not support dry run" in refused.message
-
-
 def is_new_namespace(refused: InputError) -> bool:
     """Whether it may be the moment between a namespace and the account that every namespace gets."""
     return 'serviceaccount "default" not found' in refused.message
