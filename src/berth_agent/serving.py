@@ -12,7 +12,7 @@ from typing import Callable
 from berth_core.errors import InputError
 from berth_kube.serve import Server
 
-from .figures import Figures
+from .figures import Family, Figures
 from .settings import Metrics, Settings
 
 LOG = logging.getLogger("berth_agent.serving")
@@ -21,9 +21,12 @@ _RETRY = 30.0
 
 async def serve(registry: Figures, settings: Callable[[], Settings], is_ready: Callable[[], bool]) -> None:
     """Until cancelled. A port that cannot be had is told of and tried again: the disks matter more."""
+    refused = registry.counter(
+        "berth_agent_connections_refused_total", "Connections to this port refused or cut off.", ["reason"]
+    )
     while True:
         wanted = settings().metrics
-        server = await _start(registry, wanted, is_ready)
+        server = await _start(registry, wanted, is_ready, refused)
         pause = settings().intervals.poll if server is not None or not wanted.port else _RETRY
         try:
             await asyncio.sleep(pause)
@@ -34,13 +37,20 @@ async def serve(registry: Figures, settings: Callable[[], Settings], is_ready: C
                 await server.stop()
 
 
-async def _start(registry: Figures, wanted: Metrics, is_ready: Callable[[], bool]) -> Server | None:
+async def _start(registry: Figures, wanted: Metrics, is_ready: Callable[[], bool], refused: Family) -> Server | None:
     if not wanted.port:
         return None
     tls = (wanted.tls_certificate, wanted.tls_key) if wanted.tls_certificate else None
     ready = {"published": lambda: None if is_ready() else "not everything that was seen is published yet"}
     try:
-        server = Server(wanted.port, wanted.address, tls=tls, ready=ready, metrics=registry.text)
+        server = Server(
+            wanted.port,
+            wanted.address,
+            tls=tls,
+            ready=ready,
+            metrics=registry.text,
+            refused=lambda reason: refused.add(1.0, reason),
+        )
         await server.start()
     except InputError as exc:
         LOG.warning("figures are not served: %s", exc.message)

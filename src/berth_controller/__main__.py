@@ -72,7 +72,9 @@ async def _serve(settings: Settings) -> None:
         if election is not None:
             client.guard_writes(election.check)
         tls = settings.tls_certificate, settings.tls_key
-        server = caches_server(settings.port, settings.address, lambda: caches.synced, *tls)
+        server = caches_server(
+            settings.port, settings.address, lambda: caches.synced, *tls, requests.refused("metrics")
+        )
         working = election.run(work) if election is not None else work()
         try:
             await together(server, working, caches.run(), recorder.run())

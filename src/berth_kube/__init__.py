@@ -9,5 +9,5 @@
     serve.Server, metrics, logs      what a daemon shows of itself
 
 Inside, each file knows only those to its right: client -> reading -> sending -> wire -> connection ->
-exchange -> http1; config -> credentials -> tls.
+exchange -> http1; config -> credentials -> tls; serve -> listening -> tls.
 """

@@ -38,6 +38,14 @@ class Metrics:
         )
         self._depth = Gauge("berth_queue_depth", "Keys in line", ["controller"], registry=registry)
 
+        self._refused = Counter(
+            "berth_connections_refused", "Connections refused or cut off", ["port", "reason"], registry=registry
+        )
+
+    def refused(self, port: str) -> Callable[[str], None]:
+        """For ``Port(refused=...)``. ``port``: what it is for."""
+        return lambda reason: self._refused.labels(port, reason).inc()
+
     def requests(self) -> Observe:
         """For ``KubeClient(observe=...)``. Code 0: no answer."""
         counted = lru_cache(maxsize=256)(lambda verb, status: self._requests.labels(verb, str(status)))

@@ -1,11 +1,13 @@
-"""The TLS side of an identity: whom we trust, and the certificate that we show. config.py makes me, wire.py asks me.
+"""The TLS side of an identity, a client's and a server's: whom we trust, and the certificate that we show.
 
+config.py and the composition roots make me; wire.py and listening.py ask me for the context of each new connection.
 Files are read again when they change, so that rotated certificates are taken up by the next connection. I connect
 nowhere. A key that is given as data never lies in a folder: OpenSSL reads it from memory of this process.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from collections.abc import Iterator
@@ -13,6 +15,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from berth_core.errors import InputError
+
+_log = logging.getLogger(__name__)
 
 
 class Pem(NamedTuple):
@@ -94,6 +98,57 @@ class Tls:
     def _unusable(self, what: str, path: str | None, exc: Exception) -> InputError:
         where = f" {path}" if path else ""
         return InputError(f"the {what}{where} of {self._source} cannot be used: {exc}; expected PEM", path=path)
+
+
+class ServerTls:
+    """The contexts of a server: each new connection is shown today's certificate and asked for today's authorities.
+
+    ``client_ca``: a file of authorities; who has no certificate of theirs does not get in. Files that cannot be used
+    are told of once, and the last good ones stay. Raises InputError when there are none yet.
+    """
+
+    def __init__(self, cert: str, key: str, client_ca: str = "") -> None:
+        self._files = tuple(Pem(path=path) for path in (cert, key, client_ca) if path)
+        self._told = ""
+        try:
+            self._made = self._stamps(), self._make()
+        except (OSError, ValueError) as exc:
+            raise InputError(
+                f"the serving certificate {cert} with key {key}{self._asked} cannot be used: {exc}"
+            ) from exc
+
+    @property
+    def _asked(self) -> str:
+        return f" and client authorities {self._files[2].path}" if self._files[2:] else ""
+
+    def context(self) -> ssl.SSLContext:
+        """The context for a new connection. None outlives its files: a session of the last one is not resumed."""
+        stamps = self._stamps()
+        if stamps != self._made[0]:
+            try:
+                self._made, self._told = (stamps, self._make()), ""
+            except (OSError, ValueError) as exc:  # the stamps are kept: the next change is another try
+                self._made = stamps, self._made[1]
+                if str(exc) != self._told:
+                    cert = self._files[0].path
+                    _log.error(
+                        "serving certificate %s%s cannot be used, the last one stays: %s", cert, self._asked, exc
+                    )
+                self._told = str(exc)
+        return self._made[1]
+
+    def _stamps(self) -> tuple[object, ...]:
+        return tuple(pem.stamp for pem in self._files)
+
+    def _make(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        cert, key, *client_ca = (pem.path or "" for pem in self._files)
+        context.load_cert_chain(cert, key)
+        if client_ca:
+            context.load_verify_locations(cafile=client_ca[0])
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
 
 @contextmanager

@@ -135,13 +135,16 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
             client.guard_writes(election.check)
             telling.guard_writes(election.check)
         tls = settings.tls_certificate, settings.tls_key
-        server = caches_server(settings.port, settings.address, lambda: cluster.synced, *tls)
+        refused = requests.refused("metrics")
+        server = caches_server(settings.port, settings.address, lambda: cluster.synced, *tls, refused)
         working = election.run(work) if election is not None else work()
-        beside = _beside(settings, electing, cluster)
+        beside = _beside(settings, electing, cluster, requests.refused("page"))
         await together(server, working, cluster.run(), recorders.run(), files.watch(take), *beside)
 
 
-def _beside(settings: Settings, client: KubeClient, cluster: Cluster) -> list[Coroutine[Any, Any, None]]:
+def _beside(
+    settings: Settings, client: KubeClient, cluster: Cluster, refused: Callable[[str], None]
+) -> list[Coroutine[Any, Any, None]]:
     """What runs whether it leads or stands by."""
     found: list[Coroutine[Any, Any, None]] = [_settle(cluster)]
     if settings.renew_token:
@@ -149,7 +152,7 @@ def _beside(settings: Settings, client: KubeClient, cluster: Cluster) -> list[Co
     if settings.page_port:
         from .page import Page  # the report is much to read for who does not serve it
 
-        found.append(Page(settings.page_port, cluster).run())
+        found.append(Page(settings.page_port, cluster, refused=refused).run())
     return found
 
 

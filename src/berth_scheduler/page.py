@@ -23,7 +23,7 @@ from berth_core.app.overview import shown
 from berth_core.app.resource_list import resource_list
 from berth_core.model.resources import BERTH, NODE
 from berth_kube.clocks import utc_now
-from berth_kube.serve import TEXT, Answer, Server
+from berth_kube.serve import LIMITS, TEXT, Answer, Server
 
 from .cluster import Cluster
 
@@ -46,8 +46,15 @@ _UNSURE = BERTH_WITHOUT_APP
 class Page(Server):
     """One port with one page. Made and used inside a running loop."""
 
-    def __init__(self, port: int, cluster: Cluster, now: Callable[[], datetime] = utc_now) -> None:
-        super().__init__(port, LOOPBACK)
+    def __init__(
+        self,
+        port: int,
+        cluster: Cluster,
+        now: Callable[[], datetime] = utc_now,
+        refused: Callable[[str], None] | None = None,
+    ) -> None:
+        # All who may ask have one address.
+        super().__init__(port, LOOPBACK, refused=refused, limits=LIMITS._replace(per_address=LIMITS.places))
         self._cluster, self._now = cluster, now
         self._made: tuple[float, Answer] | None = None
         self._making = asyncio.Lock()

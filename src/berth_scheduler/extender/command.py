@@ -24,8 +24,9 @@ from berth_kube import config, logs, options
 from berth_kube.client import KubeClient
 from berth_kube.lease import identity
 from berth_kube.metrics import Metrics as RequestMetrics
-from berth_kube.serve import ServerTls, caches_server
+from berth_kube.serve import Server, caches_server
 from berth_kube.stopping import together, until_stopped
+from berth_kube.tls import ServerTls
 
 from ..cluster import Cluster
 from ..disks import LocalDisks
@@ -36,7 +37,7 @@ from . import messages
 from .binder import Binder
 from .counters import Counters
 from .holds import Holds
-from .listener import Listener
+from .listener import LIMITS, Listener
 from .messages import Refused
 from .verdicts import PROFILE, Judge, error_of
 
@@ -51,7 +52,7 @@ KINDS = (NAMESPACE, PV, PVC, STORAGE_CLASS, LOCAL_DISK, LOCAL_DEVICE, BERTH)
 
 @dataclass(frozen=True)
 class Settings:
-    """``client_ca`` empty: whoever reaches the port may ask."""
+    """``client_ca`` empty: whoever reaches the port may ask, which therefore is on a loopback address."""
 
     kubeconfig: str = ""
     mount_root: str = DEFAULT_MOUNT_ROOT
@@ -75,7 +76,7 @@ _HELP = {
     "port": "port where kube-scheduler asks; 0: a free one, which the log names",
     "tls_certificate": "PEM file; with tls-key: serve by TLS",
     "tls_key": "PEM file",
-    "client_ca": "PEM file of authorities: only clients with a certificate of theirs are answered",
+    "client_ca": "PEM file of authorities: only their clients are answered; a loopback address needs none",
     "hold_seconds": "seconds for which a disk is kept from other pods while its lock is awaited",
     "bind_seconds": "seconds for which a bind waits for the pod's claims; less than the extender's httpTimeout",
     "metrics_address": "address of /metrics, /healthz and /readyz",
@@ -112,6 +113,11 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None
     options.check_served(settings)
     if settings.client_ca and not settings.tls_certificate:
         raise InputError("--client-ca needs --tls-certificate and --tls-key: certificates are asked for by TLS")
+    if not settings.client_ca and not _local(settings.address):
+        raise InputError(
+            f"--address {settings.address or '(all)'}: whoever reaches it could bind pods; give --client-ca (with"
+            " --tls-certificate and --tls-key), the authority of kube-scheduler's certificate, or listen on 127.0.0.1"
+        )
     if settings.hold_seconds <= 0 or settings.bind_seconds <= 0:
         raise InputError("--hold-seconds and --bind-seconds: expected more than 0")
     return settings
@@ -142,17 +148,20 @@ async def _serve(settings: Settings) -> None:
         tls = None
         if settings.tls_certificate:
             tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.client_ca)
-        listener = Listener(settings.address, settings.port, PATHS, verbs.answer, tls)
-        await _together(settings, cluster, holds, listener)
+        # On a loopback address all clients have one.
+        limits = LIMITS._replace(per_address=LIMITS.places) if _local(settings.address) else LIMITS
+        listener = Listener(
+            settings.address, settings.port, PATHS, verbs.answer, tls, requests.refused("extender"), limits
+        )
+        refused = requests.refused("metrics")
+        server = caches_server(settings.metrics_port, settings.metrics_address, lambda: cluster.synced, refused=refused)
+        await _together(server, cluster, holds, listener)
 
 
-async def _together(settings: Settings, cluster: Cluster, holds: Holds, listener: Listener) -> None:
+async def _together(server: Server | None, cluster: Cluster, holds: Holds, listener: Listener) -> None:
     """The caches and the two ports, until one of them fails or we are cancelled."""
-    server = caches_server(settings.metrics_port, settings.metrics_address, lambda: cluster.synced)
     try:
         await listener.start()
-        if not settings.client_ca and not _local(settings.address):
-            _log.warning("whoever reaches %s may ask, and bind pods: give --client-ca", settings.address)
         await together(server, cluster.run(), _hold(cluster, holds, listener))
     finally:
         await listener.stop()

@@ -2,7 +2,7 @@
 
 I know no verbs: `answer` is given a path and a body. A body is refused (413) as soon as it is known to be too large, by
 its own word or while it arrives; so is one more than memory is set aside for (503). What is not HTTP is answered with
-400 and cut off. Whoever is slow is cut off too, and nobody else notices.
+400 and cut off. Whoever is slow is cut off too (berth_kube/listening.py), and nobody else notices.
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import h11
 
-from berth_core.errors import InputError
-from berth_kube.serve import MAX_HEAD, ServerTls
+from berth_kube.listening import Limits, Peer, Port
+from berth_kube.serve import MAX_HEAD
+from berth_kube.tls import ServerTls
 
 from .messages import Refused
 
-_log = logging.getLogger(__name__)
-
-CONNECTIONS = 64
+LIMITS = Limits(
+    places=64, per_address=16, handshakes=64, handshake_seconds=5.0, request_seconds=30.0, idle_seconds=120.0
+)
 #: 5,000 whole nodes with 50 images each have some 60 MB.
 MAX_BODY = 64 << 20
 #: Of all bodies together.
 BUDGET = 256 << 20
-IDLE_SECONDS = 120.0
-SECONDS = 30.0
 #: So much of a refused body is still read, that its sender comes to read why.
 DISCARD = 4 << 20
 _CHUNK = 256 << 10
@@ -42,57 +40,49 @@ class Listener:
     """One port; ``port`` 0 takes a free one, and `port` says which. ``paths``: what may be asked for."""
 
     def __init__(
-        self, host: str, port: int, paths: frozenset[str], answer: Answer, tls: ServerTls | None = None
+        self,
+        host: str,
+        port: int,
+        paths: frozenset[str],
+        answer: Answer,
+        tls: ServerTls | None = None,
+        refused: Callable[[str], None] | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
-        self._host, self.port, self._paths, self._answer, self._tls = host, port, paths, answer, tls
-        self._server: asyncio.AbstractServer | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._port = Port(host, port, self._serve, limits, tls, refused)
+        self._paths, self._answer, self._limits = paths, answer, limits
         self._held = 0
+
+    @property
+    def port(self) -> int:
+        """The port, also where it was given as 0, once it listens."""
+        return self._port.port
 
     async def start(self) -> None:
         """Listen. Raises InputError when the address cannot be had."""
-        context = self._tls.listening if self._tls else None
-        try:
-            self._server = await asyncio.start_server(self._serve, self._host, self.port, ssl=context, limit=_CHUNK)
-        except OSError as exc:
-            raise InputError(f"cannot listen on {self._host}:{self.port}: {exc.strerror or exc}") from exc
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self._port.start()
 
     async def stop(self) -> None:
         """Listen no more, and cut off who is still there."""
-        if self._server is not None:
-            self._server.close()
-            for writer in list(self._open):
-                writer.transport.abort()
-            await self._server.wait_closed()
-            self._server = None
+        await self._port.stop()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= CONNECTIONS:
-            writer.transport.abort()
-            return
-        self._open.add(writer)
-        talk = _Talk(reader, writer)
-        try:
+    async def _serve(self, peer: Peer) -> None:
+        talk = _Talk(peer, self._limits)
+        with contextlib.suppress(h11.ProtocolError):
             while await self._exchange(talk):
-                talk.parser.start_next_cycle()
-        except (OSError, TimeoutError, h11.ProtocolError):
-            pass
-        finally:
-            self._open.discard(writer)
-            with contextlib.suppress(OSError):
-                writer.transport.abort()
+                talk.next()
 
     async def _exchange(self, talk: _Talk) -> bool:
         """One request and its answer. False: the connection is at its end."""
         held = bytearray()
         try:
-            request = await talk.event(IDLE_SECONDS)
+            request = await talk.event()
             if not isinstance(request, h11.Request):
                 return False
             path = request.target.decode("ascii", "replace").split("?", 1)[0]
             self._check(request, path)
             await self._read(talk, held)
+            talk.peer.works()
             document = await self._answer(path, bytes(held))
         except Refused as exc:
             await talk.send(exc.status, {"Error": exc.message}, close=True)
@@ -119,7 +109,7 @@ class Listener:
         """The whole body, counted while it arrives."""
         await talk.invite()
         while True:
-            event = await talk.event(SECONDS)
+            event = await talk.event()
             if isinstance(event, h11.EndOfMessage):
                 return
             if not isinstance(event, h11.Data):
@@ -135,18 +125,33 @@ class Listener:
 class _Talk:
     """One connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, peer: Peer, limits: Limits) -> None:
         self.parser = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
-        self._reader, self._writer = reader, writer
+        self.peer, self._limits = peer, limits
+        self._reader, self._writer = peer.reader, peer.writer
+        #: Nothing of the next request has come. The first one is due from the start.
+        self._idle = False
 
-    async def event(self, seconds: float) -> Any:
-        """The next part of a request. Raises TimeoutError, h11.RemoteProtocolError."""
+    async def event(self) -> Any:
+        """The next part of a request. Raises h11.RemoteProtocolError."""
         while True:
             event = self.parser.next_event()
             if event is not h11.NEED_DATA:
                 return event
-            async with asyncio.timeout(seconds):
-                self.parser.receive_data(await self._reader.read(_CHUNK))
+            data = await self._reader.read(_CHUNK)
+            if self._idle:
+                self._idle = False
+                self.peer.waits(self._limits.request_seconds)
+            self.parser.receive_data(data)
+
+    def next(self) -> None:
+        """Another request may come, or a part of it lies here."""
+        self.parser.start_next_cycle()
+        self._idle = not self.parser.trailing_data[0]
+        if self._idle:
+            self.peer.waits(self._limits.idle_seconds, late="")
+        else:
+            self.peer.waits(self._limits.request_seconds)
 
     async def invite(self) -> None:
         """Tell a careful client that its body is welcome."""
@@ -165,12 +170,12 @@ class _Talk:
             self.parser.send(h11.Data(data=body)),
             self.parser.send(h11.EndOfMessage()),
         ]
+        self.peer.waits(self._limits.request_seconds)
         await self._write(b"".join(part for part in parts if part))
 
     async def _write(self, data: bytes | None) -> None:
         self._writer.write(data or b"")
-        async with asyncio.timeout(SECONDS):
-            await self._writer.drain()
+        await self._writer.drain()
 
     async def discard(self) -> None:
         """Read a little on, unlooked at: a connection that is cut off at once takes the answer with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import logging
@@ -18,7 +19,8 @@ from berth_core.errors import InputError
 from berth_kube import logs
 from berth_kube.metrics import Metrics
 from berth_kube.queue import Reconciler
-from berth_kube.serve import CONNECTIONS, Server
+from berth_kube.serve import LIMITS, Server
+from berth_kube.tls import Pem, Tls
 from tests.support.certificates import authority, pem
 
 Run = Callable[..., Any]
@@ -81,18 +83,83 @@ def test_health_and_metrics(run: Run) -> None:
     run(story())
 
 
-def test_who_is_slow_takes_nobody_s_place(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("berth_kube.serve.SECONDS", 1.0)
+def test_who_is_slow_takes_nobody_s_place(run: Run) -> None:
+    counted: list[str] = []
 
     async def story() -> None:
-        server = Server(0)
+        limits = LIMITS._replace(request_seconds=1.0, per_address=LIMITS.places)
+        server = Server(0, refused=counted.append, limits=limits)
         await server.start()
-        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _index in range(CONNECTIONS + 5)]
+        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _index in range(LIMITS.places + 5)]
+        for _reader, writer in silent:
+            writer.write(b"GET /hea")
+        assert "200" in await ask(server, "GET /healthz"), "while they all are there"
         for reader, _writer in silent:
-            assert await reader.read() == b"", "cut off"
-        assert "200" in await ask(server, "GET /healthz")
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b"", "cut off"
         for _reader, writer in silent:
             writer.close()
+        await server.stop()
+
+    run(story())
+    assert counted == ["places"] * 6 + ["slow"] * (LIMITS.places - 1)
+
+
+def test_one_address_cannot_take_all_places(run: Run) -> None:
+    counted: list[str] = []
+
+    async def story() -> None:
+        server = Server(0, refused=counted.append)
+        await server.start()
+        other, link = await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.2", 0))
+        greedy = [await asyncio.open_connection("127.0.0.1", server.port) for _index in range(LIMITS.places * 2)]
+        assert "200" in await ask(server, "GET /healthz"), "its oldest connections go, not its newest"
+        link.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b" 200" in await other.read()
+        for writer in (link, *(writer for _reader, writer in greedy)):
+            writer.close()
+        await server.stop()
+
+    run(story())
+    assert set(counted) == {"address"}
+
+
+def test_unfinished_handshakes_are_few_and_short(run: Run, tmp_path: Path) -> None:
+    counted: list[str] = []
+
+    async def story() -> None:
+        trust = certificate(tmp_path)
+        limits = LIMITS._replace(handshakes=4, handshake_seconds=0.5)
+        files = (str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
+        server = Server(0, tls=files, refused=counted.append, limits=limits)
+        await server.start()
+        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _index in range(6)]
+        assert "200" in await ask(server, "GET /healthz", trust)
+        for reader, writer in silent:
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+        await server.stop()
+
+    run(story())
+    assert counted == ["handshakes"] * 3 + ["slow"] * 3
+
+
+def test_a_connection_that_was_refused_is_counted(run: Run) -> None:
+    async def story() -> None:
+        registry = prometheus_client.CollectorRegistry()
+        refused = Metrics(registry).refused("metrics")
+        server = Server(
+            0,
+            metrics=lambda: prometheus_client.generate_latest(registry),
+            refused=refused,
+            limits=LIMITS._replace(per_address=1),
+        )
+        await server.start()
+        _reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        text = await ask(server, "GET /metrics")
+        assert 'berth_connections_refused_total{port="metrics",reason="address"} 1.0' in text
+        writer.close()
         await server.stop()
 
     run(story())
@@ -126,6 +193,23 @@ def test_tls_and_a_certificate_that_is_replaced(run: Run, tmp_path: Path, caplog
     with caplog.at_level(logging.ERROR):
         run(story())
     assert len([record for record in caplog.records if "the last one stays" in record.getMessage()]) == 1
+
+
+def test_an_authority_that_is_replaced_counts_for_a_client(run: Run, tmp_path: Path) -> None:
+    async def story() -> None:
+        certificate(tmp_path)
+        trust = tmp_path / "ca.crt"
+        trust.write_bytes(authority()[1])
+        client = Tls("this test", Pem(path=str(trust)), None)
+        server = Server(0, tls=(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key")))
+        await server.start()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await ask(server, "GET /healthz", client.context())
+        trust.write_bytes((tmp_path / "tls.crt").read_bytes())  # and nothing else
+        assert "200" in await ask(server, "GET /healthz", client.context())
+        await server.stop()
+
+    run(story())
 
 
 def test_addresses_and_certificates_that_cannot_be(run: Run, tmp_path: Path) -> None:
