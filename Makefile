@@ -129,7 +129,7 @@ docs-site: venv venv-lint ## the documentation as a site, build/site/html: every
 	@$(BIN)/python -m tests.support.pages
 
 # --- checks on the development cluster ---------------------------------------------------------------------------------
-.PHONY: images vm-image
+.PHONY: images release-image vm-image
 images: venv # the container images that tests give to hosts: what takes minutes once is not waited for by a test
 	$(BIN)/berth-dev build --image berth --image postgresql --image scheduler
 	$(BIN)/python -m tests.support.execution_environment
@@ -153,6 +153,9 @@ daemons: $(DAEMONS:%=daemons-%) ## tests of the agent, the controller, their cli
 
 $(DAEMONS:%=daemons-%): daemons-%: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/$*
+
+release-image: venv ## the image of deploy/Containerfile, built on Debian's packages, and every manifest's pod started with it (as root)
+	$(PYTEST) $(AGAIN) tests/image
 
 vm-image: venv cluster
 	$(BIN)/berth-dev vm build
