@@ -24,6 +24,10 @@ description:
     disks
     is open to root alone.
   - For a C(Block) volume nothing is made; identity and use are checked.
+  - Right before V(prepared) touches a disk, the LocalDisk is read again on the controller. It is refused where its lock
+    is another one than that of O(disk), where the Berth that holds it is not Reserved yet or is being deleted, and
+    where a node agent leads on the node or runs on the host, which makes the filesystems itself. The host gets no
+    credentials.
 options:
   disk:
     description:
@@ -42,6 +46,12 @@ options:
     description: Folder below which every disk is mounted, under the name of its LocalDisk.
     type: path
     default: /var/lib/berth/disks
+  agent_state_directory:
+    description: The state directory of a node agent on this host. While a disk is prepared no agent begins there.
+    type: path
+    default: /var/lib/berth/agent
+extends_documentation_fragment:
+  - berth.stateful.auth
 attributes:
   check_mode:
     description: Says what would be done, and refuses what would be refused.
@@ -95,12 +105,15 @@ volume_path:
   sample: /var/lib/berth/disks/n1-9f86d08188/data
 """
 
+import contextlib
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._glue.auth import AUTH_ARGUMENT_SPEC
 from ..module_utils.berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from ..module_utils.berth_core.errors import BerthError
+from ..module_utils.berth_host.agent_lock import STATE_DIRECTORY, no_agent
 from ..module_utils.berth_host.filesystems import prepare
 from ..module_utils.berth_host.machine import Machine
 from ..module_utils.berth_host.unmounting import unmount
@@ -112,6 +125,8 @@ def main() -> None:
             "disk": {"type": "dict", "required": True},
             "state": {"type": "str", "choices": ["prepared", "unmounted"], "default": "prepared"},
             "mount_root": {"type": "path", "default": DEFAULT_MOUNT_ROOT},
+            "agent_state_directory": {"type": "path", "default": STATE_DIRECTORY},
+            **AUTH_ARGUMENT_SPEC,  # the action plugin's, who keeps their values
         },
         supports_check_mode=True,
     )
@@ -125,8 +140,10 @@ def main() -> None:
 
 
 def run(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    change = prepare if params["state"] == "prepared" else unmount
-    outcome = change(Machine(), params["disk"], params["mount_root"], check_mode)
+    prepared = params["state"] == "prepared"
+    change = prepare if prepared else unmount
+    with no_agent(params["agent_state_directory"]) if prepared and not check_mode else contextlib.nullcontext():
+        outcome = change(Machine(), params["disk"], params["mount_root"], check_mode)
     result: dict[str, Any] = {"changed": bool(outcome.done), "actions": outcome.done}
     if outcome.plan is not None:
         result.update(device=outcome.plan.device, uuid=outcome.plan.uuid, volume_path=outcome.plan.path)

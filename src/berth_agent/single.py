@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
 from pathlib import Path
 
+from berth_host import agent_lock
+
 LOG = logging.getLogger("berth_agent.single")
-LOCK = "agent.lock"
 _PAUSE = 1.0
 MACHINE_ID, BOOT_ID = "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
 
@@ -27,17 +27,13 @@ class HostLock:
     """The lock file of a state directory; held until the process ends."""
 
     def __init__(self, state_directory: str) -> None:
-        self.path = Path(state_directory, LOCK)
+        self.path = Path(state_directory, agent_lock.LOCK)
         self._file: int | None = None
 
     def take(self) -> bool:
         """Try once. Raises OSError where the directory cannot be made or written."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
+        descriptor = agent_lock.take(str(self.path))
+        if descriptor is None:
             return False
         with contextlib.suppress(OSError):  # for people who ask who has it: a full disk must not keep us from working
             os.ftruncate(descriptor, 0)
@@ -51,17 +47,16 @@ class HostLock:
         while not self.take():
             if not told:
                 LOG.warning(
-                    "another agent (pid %s) holds %s: this one stands back until it ends", self.owner(), self.path
+                    "another agent (pid %s) holds %s, or a playbook on its disks: this one stands back until it ends",
+                    self.owner(),
+                    self.path,
                 )
                 told = True
             await asyncio.sleep(_PAUSE)
 
     def owner(self) -> str:
         """The pid that the holder wrote; empty where it cannot be read."""
-        try:
-            return self.path.read_text(encoding="utf-8").strip()
-        except OSError:
-            return ""
+        return agent_lock.owner(str(self.path))
 
     def identity(self, node: str) -> str:
         """A name for the holder of this very lock file on this very machine since its boot, for the Lease."""

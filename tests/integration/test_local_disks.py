@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -471,3 +472,45 @@ def test_every_difference_is_told_and_what_was_pulled_or_broken_comes_back(groun
     ground.cluster.hosts.disk_heal(HOST, broken)
     assert changes(ground.play("observe").ok())
     assert set(ground.phases().values()) == {"Available"}
+
+
+@pytest.mark.promise
+def test_nothing_is_made_for_a_lock_that_has_changed_or_beside_an_agent(ground: Ground) -> None:
+    """What a play has read is asked again right before the disk is touched; of an agent's process the host knows."""
+    ground.plug("a", "96Mi")
+    (name,) = ground.adopt("a").values()
+    ground.patch(name, claimRef=held("u1", "u1"))
+    seen = json.loads(ground.cluster.kubectl("get", "ld", name, "-o", "json"))
+    ground.patch(name, claimRef=None)
+    ground.patch(name, claimRef=held("u2", "u2"))
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": f"berth-agent-{ground.node}", "namespace": "berth-system"},
+        "spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "renewTime": now},
+    }
+    task = {"berth.stateful.disk_filesystem": {"disk": seen, "kubeconfig": str(ground.cluster.kubeconfig)}}
+    plays = [{"hosts": HOST, "gather_facts": False, "tasks": [{"name": "with what was read before", **task}]}]
+    stale = run_plays(ground.cluster, plays, ground.folder).failed()
+    assert "its lock has changed since the play read it" in stale["msg"]
+
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
+    for each in (namespace, lease):
+        ground.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(each))
+    try:
+        led = failures(ground.play("prepare"), {"a": name})
+    finally:
+        ground.cluster.kubectl("delete", "lease", "-n", "berth-system", lease["metadata"]["name"])
+    assert f"the agent somebody leads on node {ground.node}" in led["a"]
+    file = "/var/lib/berth/agent/agent.lock"
+    holder = f"(flock 9; exec sleep 600) 9<>{file} >/dev/null 2>&1 </dev/null & echo $! > /tmp/agent"
+    ground.here(f"mkdir -p $(dirname {file}); echo 77 > {file}; {holder}")
+    try:
+        beside = failures(ground.play("prepare"), {"a": name})
+    finally:
+        ground.here(f"kill $(cat /tmp/agent); rm {file} /tmp/agent")
+    assert "an agent (pid 77) works on this host" in beside["a"]
+    assert ground.signatures("a") == [""]
+    ground.play("prepare").ok()
+    assert ground.signatures("a") == ["ext4"]

@@ -38,6 +38,8 @@ from .superblock import is_unfinished
 MOUNT_SECONDS = 120.0
 #: How long somebody else (another run, a mkfs that outlived its run, udev) may keep the device's lock.
 _LOCK_SECONDS = 60.0
+#: After so long what the API server said of the disk's lock is old, for whom no journal asks it again.
+_FRESH_SECONDS = 5.0
 #: Of a new data directory: the kubelet gives it to a pod's fsGroup, a pod without one writes as any user. What a pod
 #: makes of its mode and owner stays.
 _DATA_MODE = 0o777
@@ -84,7 +86,7 @@ def prepare(
     }
     after = {"filesystem": plan.uuid, "mounted": True, "fstab": fstab.find(new, plan.name)}
     if done and not dry:
-        _carry_out(machine, disk, plan, journal or _no_journal, at_boot)
+        _carry_out(machine, disk, plan, journal, at_boot)
     return Outcome(done, plan, before, after)
 
 
@@ -105,9 +107,19 @@ def look(machine: Machine, disk: Mapping[str, Any], mount_root: str) -> list[Rec
     return [seen if each is device else each for each in devices]
 
 
-def _carry_out(machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, journal: Journal, boot: bool) -> None:
+def _carry_out(
+    machine: Machine, disk: Mapping[str, Any], plan: FilesystemPlan, asked: Journal | None, boot: bool
+) -> None:
+    began, journal = time.monotonic(), asked or _no_journal
     with locked(plan.name, plan.device) as lock:
+        waited = time.monotonic() - began
         plan = _plan_again(machine, disk, plan, lock)
+        if plan.format and asked is None and waited > _FRESH_SECONDS:
+            raise StateError(
+                f"LocalDisk {plan.name}: {plan.device} was locked by another process (flock) for {waited:.0f} s; who "
+                "holds the LocalDisk may be another one since: nothing was made, try again",
+                disk=plan.name,
+            )
         old, new = _tables(machine, plan, boot)
         if plan.format:
             mkfs.check_blank(machine, plan)  # a refusal is no step: the journal does not say "making" at each new try

@@ -10,14 +10,16 @@ from berth_core.app.fs_plan import plan_prepared
 from berth_core.app.prepare import (
     STEPS,
     after_release,
+    check_alone,
     check_lock,
+    check_unchanged,
     finding,
     is_mounted_for,
     journal_entry,
     journal_of,
     next_work,
 )
-from berth_core.errors import LockError
+from berth_core.errors import LockError, StateError
 from tests.core.app.disk_samples import device, held, kept, local_disk
 
 WIPE = {"requestID": "r1"}
@@ -85,3 +87,45 @@ def test_the_journal_tells_for_which_lock_and_filesystem_a_step_was_done():
     gone = after_release("Unmounted", journal_of(disk), plan.point)
     assert gone == {**journal_of(disk), "step": "Unmounted"}
     assert after_release("Unmounting", {}, "/p") == {"lockUID": "", "mountPoint": "/p", "step": "Unmounting"}
+
+
+def test_a_lock_that_a_play_has_read_is_the_one_that_counts():
+    given = local_disk(claimRef=held())
+    now = {**given, "metadata": {**given["metadata"], "resourceVersion": "9"}}
+    assert check_unchanged(given, now, berth()) is now
+    assert check_unchanged(given, now, None) is now, "a lock that was made by hand has no Berth"
+
+
+@pytest.mark.parametrize(
+    ("ref", "words"),
+    [
+        (held("u2", "u2"), "and .* holds it now"),
+        (held("u1", "u2"), "and .* holds it now"),
+        (None, "and nobody holds it now"),
+    ],
+)
+def test_a_lock_that_has_changed_since(ref, words):
+    given = local_disk(claimRef=held())
+    now = local_disk(claimRef=ref) if ref else local_disk()
+    with pytest.raises(LockError, match=f"its lock has changed since the play read it, {words}"):
+        check_unchanged(given, now, berth(ref["uid"]) if ref else None)
+
+
+def test_a_disk_that_is_gone_and_a_lock_that_may_still_be_undone():
+    given = local_disk(claimRef=held())
+    with pytest.raises(LockError, match="is there no more"):
+        check_unchanged(given, None, None)
+    with pytest.raises(LockError, match="Selected"):
+        check_unchanged(given, given, berth(phase="Selected"))
+    with pytest.raises(LockError, match="is being deleted"):
+        check_unchanged(given, given, berth(deletionTimestamp="now"))
+    with pytest.raises(LockError, match="there is no such berth"):
+        check_unchanged(given, given, berth("u2"))
+
+
+def test_beside_an_agent_that_leads_nobody_else_prepares():
+    disk = local_disk(claimRef=held())
+    check_alone(disk, None)
+    check_alone(disk, {"alive": False, "holder": "h1_x"})
+    with pytest.raises(StateError, match="the agent h1_x leads on node h1"):
+        check_alone(disk, {"alive": True, "holder": "h1_x"})

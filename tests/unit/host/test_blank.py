@@ -57,9 +57,11 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
     subprocess.run(["losetup", "--detach", made.device], check=True)
 
 
-def prepare(loop: Loop, root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], list[str]]:
+def prepare(
+    loop: Loop, root: Path, monkeypatch: pytest.MonkeyPatch, lock: dict[str, Any] | None = None
+) -> tuple[dict[str, Any], list[str]]:
     found = loop.record()
-    disk = local_disk(found=found, claimRef=held())
+    disk = local_disk(found=found, claimRef=lock or held())
 
     class Known(filesystems.Survey):
         def records(self) -> list[dict[str, Any]]:

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is to be done with a LocalDisk on its node, whether its lock is alive, what the journal says about each step.
 
-Called by the node agent. The journal (``status.journal``, condition Prepared) is written before and after each step
-that changes the disk or its mount: whoever comes after a killed agent knows what was begun.
+Called by the node agent, and for the locks by disk_filesystem, who keeps no journal. The journal (``status.journal``,
+condition Prepared) is written before and after each step that changes the disk or its mount: whoever comes after a
+killed agent knows what was begun.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import LockError
+from ..errors import LockError, StateError
 from ..lifecycle.states import RESERVED, reached
 from .fs_plan import FilesystemPlan
 from .wipe import is_to_be_cleared
@@ -63,6 +64,38 @@ def check_lock(disk: Object, uid: str, berth: Object | None) -> None:
         raise LockError(
             f"LocalDisk {name}: Berth {who}, which holds it, is {phase or 'without a phase'}: the disk is made ready "
             f"when the berth is {RESERVED}",
+            disk=name,
+        )
+
+
+def check_unchanged(given: Object, disk: Object | None, berth: Object | None) -> Object:
+    """The LocalDisk as it is now, when its lock is the one that a play has read (``given``). Raises LockError.
+
+    ``berth``: that the lock names now, if it is there. A lock that may still be undone without a trace is refused.
+    """
+    name, ref = given["metadata"]["name"], dict(given["spec"].get("claimRef") or {})
+    if disk is None:
+        raise LockError(f"LocalDisk {name} is there no more: nothing was done", disk=name)
+    now = disk["spec"].get("claimRef") or {}
+    if any(now.get(key) != ref.get(key) for key in ("uid", "dataUID")):
+        holder = f"{now['namespace']}/{now['name']}" if now else "nobody"
+        raise LockError(
+            f"LocalDisk {name}: its lock has changed since the play read it, and {holder} holds it now: "
+            "nothing was done; run the play again",
+            disk=name,
+        )
+    if berth is not None and now:
+        check_lock(disk, str(now["uid"]), berth)
+    return disk
+
+
+def check_alone(disk: Object, agent: Object | None) -> None:
+    """No agent leads on the disk's node. ``agent``: a row of `node_agents.agent_of`. Raises StateError."""
+    if agent is not None and agent["alive"]:
+        name, node = disk["metadata"]["name"], disk["spec"]["nodeName"]
+        raise StateError(
+            f"LocalDisk {name}: the agent {agent['holder']} leads on node {node}, and makes and mounts the "
+            "filesystems of held disks itself: nothing was done; leave that to it, or remove it first",
             disk=name,
         )
 
