@@ -17,6 +17,10 @@ description:
   - An upgrade that drops a version in which objects may still be stored is refused.
   - So is putting the definitions of this release in the place of a newer one's.
   - Removal is refused while there are objects, unless O(force=true); the message says which would be lost.
+  - With them come the admission policies that hold who may take and give up locks, ask for wipes and make volumes over
+    local disks, and the roles to give to teams (C(berth-app-operator), C(berth-disk-user), C(berth-block-volumes),
+    C(berth-disk-wiper)). No role is bound. They go after the definitions.
+  - Run the module before the controller, the scheduler and the agents of a release. Their rights are part of it.
 options:
   state:
     description: Whether the definitions are there.
@@ -29,6 +33,17 @@ options:
       - By default those that this version of the collection brings.
     type: list
     elements: dict
+  policies:
+    description:
+      - The roles and admission policies to manage, as mappings.
+      - By default those that this version of the collection brings, or none where O(definitions) is given.
+    type: list
+    elements: dict
+  mount_root:
+    description:
+      - The directory below which agents mount disks. Volumes over local disks have no other paths.
+    type: path
+    default: /var/lib/berth/disks
   force:
     description: With O(state=absent), remove the definitions although that deletes every object of theirs.
     type: bool
@@ -93,6 +108,22 @@ crds:
       description: The versions that the definition has.
       type: list
       elements: str
+policies:
+  description: What was done (in check mode, what would be) with each role, policy and binding.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{kind: ValidatingAdmissionPolicy, name: berth-disks, action: create}]
+  contains:
+    kind:
+      description: V(ClusterRole), V(ValidatingAdmissionPolicy) or V(ValidatingAdmissionPolicyBinding).
+      type: str
+    name:
+      description: Its name.
+      type: str
+    action:
+      description: V(create), V(update), V(delete) or V(none).
+      type: str
 lost:
   description: The objects, by definition, that removal deletes.
   returned: when O(state=absent), also on refusal
@@ -102,7 +133,7 @@ requests:
   description: How many requests were sent to the API server, by verb.
   returned: always
   type: dict
-  sample: {list: 1}
+  sample: {list: 4}
 """
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import module_main

@@ -133,7 +133,10 @@ def lease(node: str) -> dict[str, Any]:
 
 def slice_(node: str) -> dict[str, Any]:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    return {"metadata": {"name": f"{node}-slice"}, "spec": {"driver": "berth.dev", "nodeName": node, "pool": pool}}
+    return {
+        "metadata": {"name": f"{node}-berth.dev-0"},
+        "spec": {"driver": "berth.dev", "nodeName": node, "pool": pool},
+    }
 
 
 def event(node: str) -> dict[str, Any]:
@@ -145,7 +148,7 @@ def event(node: str) -> dict[str, Any]:
         "action": "Look",
         "reason": "Test",
         "type": "Normal",
-        "regarding": {"kind": "Node", "name": node, "namespace": "default"},
+        "regarding": {"kind": "Node", "apiVersion": "v1", "name": node, "namespace": "default"},
     }
 
 
@@ -261,14 +264,65 @@ def test_only_its_own_conditions_of_pods_on_its_node(agents: Agents) -> None:
     patched = agents.agent.patch(kinds.POD, f"db-{agents.mine}", "default", told, "status")
     assert patched["status"]["conditions"][0]["type"] == "berth.dev/DiskHealthy"
     refused(lambda: agents.agent.patch(kinds.POD, f"db-{agents.other}", "default", told, "status"), agents.mine)
-    for status in ({"phase": "Failed"}, {"conditions": [{"type": "Ready", "status": "True"}]}):
+    others: list[dict[str, Any]] = [
+        {"status": {"phase": "Failed"}},
+        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+        {"status": {"podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}]}},
+        {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "another"}]}},
+        {"status": {"message": "x"}},
+        {"metadata": {"labels": {"app": "another"}}},
+        {"metadata": {"annotations": {"another": "yes"}}},
+    ]
+    for change in others:
         with pytest.raises(ForbiddenError, match="its own conditions"):
-            agents.agent.patch(kinds.POD, f"db-{agents.mine}", "default", {"status": status}, "status")
+            agents.agent.patch(kinds.POD, f"db-{agents.mine}", "default", change, "status")
     with pytest.raises(ForbiddenError):
         agents.agent.delete(kinds.POD, f"db-{agents.mine}", "default")
     for node in (agents.mine, agents.other):
         control = {"metadata": {"name": f"db-{node}", "namespace": "default"}}
         agents.admin.delete(kinds.POD, control["metadata"]["name"], "default")
+
+
+def test_an_agent_takes_no_name_that_another_nodes_agent_would_give(agents: Agents) -> None:
+    own = [f"{agents.mine}-0123456789", f"bay-7-{agents.mine}"]
+    for name in own:
+        agents.agent.create(kinds.LOCAL_DISK, {**disk(agents.mine), "metadata": {"name": name}})
+        agents.admin.delete(kinds.LOCAL_DISK, name)
+    taken = [
+        (kinds.LOCAL_DISK, disk, f"{agents.other}-0123456789"),
+        (kinds.LOCAL_DISK, disk, f"{agents.mine}-x-0123456789"),
+        (kinds.LOCAL_DEVICE, device, f"{agents.other}-gpu-0123456789ab"),
+        (kinds.RESOURCE_SLICE, slice_, f"{agents.other}-berth.dev-0"),
+    ]
+    for kind, body, name in taken:
+        refused(
+            lambda kind=kind, body=body, name=name: agents.agent.create(
+                kind, {**body(agents.mine), "metadata": {"name": name}}
+            ),
+            agents.mine,
+        )
+
+
+def test_an_agent_tells_of_nothing_but_its_node_and_disks_and_pods(agents: Agents) -> None:
+    local_disk = {"kind": "LocalDisk", "apiVersion": "berth.dev/v1alpha1"}
+    told = {
+        "own": ({**local_disk, "name": f"{agents.mine}-0123456789"}, True),
+        "given": ({**local_disk, "name": "bay-7"}, True),
+        "pod": ({"kind": "Pod", "apiVersion": "v1", "name": "db-0", "namespace": "default"}, True),
+        "theirs": ({**local_disk, "name": f"{agents.other}-0123456789"}, False),
+        "node": ({"kind": "Node", "apiVersion": "v1", "name": agents.other}, False),
+        "secret": ({"kind": "Secret", "apiVersion": "v1", "name": "x", "namespace": "default"}, False),
+        "app": ({"kind": "StatefulSet", "apiVersion": "apps/v1", "name": "db", "namespace": "default"}, False),
+    }
+    for name, (about, may) in told.items():
+        body = {**event(agents.mine), "regarding": {"namespace": "default", **about}}
+        body["metadata"] = {"name": f"{agents.mine}-{name}", "namespace": "default"}
+        if may:
+            agents.agent.create(kinds.EVENT, body)
+        else:
+            refused(lambda body=body: agents.agent.create(kinds.EVENT, body), agents.mine)
+    another = {**event(agents.mine), "reportingController": "kubelet"}
+    refused(lambda: agents.agent.create(kinds.EVENT, another), agents.mine)
 
 
 def test_an_agent_renews_its_own_token_and_gets_no_other_nodes(agents: Agents, control_plane: Any) -> None:

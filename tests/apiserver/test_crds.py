@@ -11,9 +11,21 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION, prepare, read_definitions
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import CRD, LOCAL_DISK, Resource
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
+    CLUSTER_ROLE,
+    CRD,
+    LOCAL_DISK,
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+    Resource,
+)
 
 NAMES = ["berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev"]
+POLICIES = [
+    *((VALIDATING_ADMISSION_POLICY, name) for name in ("berth-disks", "berth-disk-status", "berth-devices")),
+    (VALIDATING_ADMISSION_POLICY_BINDING, "berth-volumes"),
+    *((CLUSTER_ROLE, name) for name in ("berth-app-operator", "berth-disk-user", "berth-disk-wiper")),
+]
 Module = Callable[..., dict[str, Any]]
 
 
@@ -62,16 +74,19 @@ def test_install_rerun_remove(module: Module, api: ApiClient, world: Callable[[]
 
     done = module()
     assert done["changed"]
-    assert {key: done[key] for key in ("crds", "diff")} == {key: planned[key] for key in ("crds", "diff")}
+    told = ("crds", "policies", "diff")
+    assert {key: done[key] for key in told} == {key: planned[key] for key in told}
     assert api.list(LOCAL_DISK) == [], "the kind answers as soon as the module has returned"
 
     again = module()
-    assert (again["changed"], again["diff"], again["requests"]) == (False, [], {"list": 1})
-    assert module(check=True)["requests"] == {"list": 1}
+    assert (again["changed"], again["diff"], again["requests"]) == (False, [], {"list": 4}), "one for each kind"
+    assert module(check=True)["requests"] == {"list": 4}
+    assert all(api.find(kind, name) for kind, name in POLICIES)
 
     removed = module(state="absent")
     assert removed["changed"]
     assert [api.find(CRD, name) for name in NAMES] == [None] * 3
+    assert not any(api.find(kind, name) for kind, name in POLICIES)
     gone = module(state="absent")
     assert (gone["changed"], gone["diff"], gone.get("failed")) == (False, [], None)
 
@@ -100,6 +115,32 @@ def test_somebody_changed_a_definition(module: Module, api: ApiClient) -> None:
     assert live["spec"]["versions"][0]["additionalPrinterColumns"][0]["name"] == "Node"
     assert live["metadata"]["labels"] == {"app.kubernetes.io/part-of": "berth", "theirs": "yes"}
     assert not module()["changed"]
+
+
+@pytest.mark.usefixtures("crds")
+def test_a_policy_that_somebody_switched_off_is_in_force_again(module: Module, api: ApiClient) -> None:
+    """By a condition that never holds, or without its binding. A release that had no policies is upgraded so, too."""
+    live = api.get(VALIDATING_ADMISSION_POLICY, "berth-disks")
+    never = {"name": "never", "expression": "false"}
+    api.replace(VALIDATING_ADMISSION_POLICY, {**live, "spec": {**live["spec"], "matchConditions": [never]}})
+    api.delete(VALIDATING_ADMISSION_POLICY_BINDING, "berth-volumes")
+    planned = module(check=True)
+    changed = {(row["kind"], row["name"]): row["action"] for row in planned["policies"] if row["action"] != "none"}
+    assert changed == {
+        ("ValidatingAdmissionPolicy", "berth-disks"): "update",
+        ("ValidatingAdmissionPolicyBinding", "berth-volumes"): "create",
+    }
+    assert [entry["before_header"] for entry in planned["diff"]] == [
+        "ValidatingAdmissionPolicy berth-disks",
+        "ValidatingAdmissionPolicyBinding berth-volumes (absent)",
+    ]
+    assert module()["changed"]
+    assert "matchConditions" not in api.get(VALIDATING_ADMISSION_POLICY, "berth-disks")["spec"]
+    assert not module()["changed"]
+    assert [row["action"] for row in module(mount_root="/mnt/disks")["policies"]].count("update") == 1
+    spec = api.get(VALIDATING_ADMISSION_POLICY, "berth-volumes")["spec"]
+    assert "'/mnt/disks'" in [variable["expression"] for variable in spec["variables"]]
+    assert module()["changed"]
 
 
 def test_upgrade_with_a_new_version(module: Module, api: ApiClient, widgets: dict[str, Any]) -> None:

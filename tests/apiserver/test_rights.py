@@ -59,6 +59,7 @@ NOBODY = (
     ("berth.dev", "localdisks", ("delete", "deletecollection")),
     ("berth.dev", "localdevices", ("delete", "deletecollection")),
     ("berth.dev", "berths", ("deletecollection",)),
+    ("berth.dev", "localdisks/volumes", ("adopt",)),
 )
 #: What one of ours has and these have not.
 BUT_NOT = {
@@ -69,10 +70,13 @@ BUT_NOT = {
         ("", "persistentvolumeclaims", WRITES),
         ("berth.dev", "berths", WRITES),
         ("berth.dev", "berths/status", WRITES),
+        ("berth.dev", "localdisks/wipe", ("create",)),
+        ("berth.dev", "localdisks/volumes", ("create", "block")),
         ("resource.k8s.io", "resourceclaims", WRITES),
     ),
     "controller": (
         ("", "namespaces", ("list", "watch")),
+        ("berth.dev", "localdisks/retained", ("update",)),
         ("", "pods", ("get", "delete")),
         ("", "pods/binding", ("create",)),
         ("", "pods/status", WRITES),
@@ -82,6 +86,8 @@ BUT_NOT = {
         ("resource.k8s.io", "resourceclaims", VERBS),
     ),
     "scheduler": (
+        ("berth.dev", "localdisks/wipe", ("create",)),
+        ("berth.dev", "localdisks/retained", ("update",)),
         ("", "persistentvolumes", ("patch", "delete")),
         ("berth.dev", "localdisks", ("create", "patch")),
         ("berth.dev", "localdisks/status", WRITES),
@@ -89,6 +95,8 @@ BUT_NOT = {
         ("resource.k8s.io", "resourceslices", WRITES),
     ),
     "extender": (
+        ("berth.dev", "localdisks/wipe", ("create",)),
+        ("berth.dev", "localdisks/retained", ("update",)),
         ("", "pods", ("list", "watch", "delete")),
         ("", "pods/status", WRITES),
         ("", "persistentvolumes", ("patch", "delete")),
@@ -109,7 +117,7 @@ MAY = {
 
 def rules() -> Iterator[tuple[str, dict[str, Any]]]:
     """(role, rule) of every manifest that is shipped."""
-    for file in sorted(DEPLOY.glob("*/rbac.yaml")):
+    for file in sorted([*DEPLOY.glob("*/rbac.yaml"), DEPLOY / "policies" / "roles.yaml"]):
         for document in yaml.safe_load_all(file.read_text()):
             for item in (document or {}).get("items", ()):
                 for rule in item.get("rules") or ():
@@ -118,7 +126,7 @@ def rules() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_no_role_has_a_wildcard_or_a_right_over_rights() -> None:
     seen = list(rules())
-    assert {name.partition(":")[0] for name, _rule in seen} == set(ACCOUNTS)
+    assert {name.partition(":")[0] for name, _rule in seen} == {*ACCOUNTS, "policies"}
     for role, rule in seen:
         for key in ("verbs", "resources", "apiGroups"):
             assert "*" not in rule.get(key, ()), (role, rule)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The operation behind the module crds: install, upgrade and remove the CustomResourceDefinitions.
+"""The operation behind the module crds: install, upgrade and remove the CustomResourceDefinitions, and with them the
+roles and admission policies that say who may do what to their objects.
 
-What to do is decided in berth_core/app/crd_plan.py; here it is carried out. Everything is read, and every refusal made,
-before the first write.
+What to do is decided in berth_core/app/crd_plan.py and policy_plan.py; here it is carried out. Everything is read, and
+every refusal made, before the first write.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..berth_core.app.crd_plan import CrdChange, check_definitions, established, loss_message, plan_crd, updated
-from ..berth_core.errors import ConflictError, ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
+from ..berth_core.app.crd_plan import check_definitions, established, loss_message, plan_crd
+from ..berth_core.app.fsid import DEFAULT_MOUNT_ROOT
+from ..berth_core.app.policy_plan import check_policies, for_mount_root
+from ..berth_core.errors import ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
 from ..berth_core.model.resources import CRD, Resource
+from . import policies
 from .base import Context, Operation
+from .exact import installed, write
 from .objects import diff_entry, poll
 
 try:
     import yaml
 except ImportError:  # only the controller reads YAML, and Ansible brings it there
     yaml = None
-
-_LABELS = "app.kubernetes.io/part-of=berth"
-_ATTEMPTS = 5
 
 
 def read_definitions(part: str = "crds") -> list[dict[str, Any]]:
@@ -53,6 +55,9 @@ def bring(arguments: dict[str, Any], option: str, part: str) -> dict[str, Any]:
 
 
 def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Who brings definitions of their own brings what comes with them, too."""
+    if arguments.get("definitions") is None:
+        arguments = bring(arguments, "policies", "policies")
     return bring(arguments, "definitions", "crds")
 
 
@@ -64,58 +69,40 @@ def run(context: Context) -> dict[str, Any]:
             "(its action plugin fills in the default)"
         )
     check_definitions(definitions)
+    brought = context.params["policies"] or []
+    check_policies(brought)
+    brought = for_mount_root(brought, context.params["mount_root"])
     if context.params["state"] == "absent":
-        return _absent(context, [str(body["metadata"]["name"]) for body in definitions])
-    return _present(context, definitions)
+        return _absent(context, [str(body["metadata"]["name"]) for body in definitions], brought)
+    return _present(context, definitions, brought)
 
 
 # -- present -------------------------------------------------------------------------------------------------------
 
 
-def _present(context: Context, definitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    live = _installed(context, [str(body["metadata"]["name"]) for body in definitions])
+def _present(
+    context: Context, definitions: Sequence[Mapping[str, Any]], brought: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    live = installed(context, CRD, [str(body["metadata"]["name"]) for body in definitions])
     changes = [plan_crd(body, live[body["metadata"]["name"]]) for body in definitions]
     changed = [change for change in changes if change.action != "none"]
+    beside = policies.plan_present(context, brought)
+    policies.carry_out(context, beside)  # first: no object of a definition is ever without them
     if not context.check_mode:
         for change, body in zip(changes, definitions):
             if change.action != "none":
-                live[change.name] = _write(context, change, body)
+                live[change.name] = write(context, CRD, plan_crd, change, body)
         if context.params["wait"]:
             _wait_established(context, live, {change.name for change in changed})
+    diff = [diff_entry(CRD, change.name, change.before, change.after) for change in changed] + policies.diffs(beside)
     return {
-        "changed": bool(changed),
+        "changed": bool(diff),
         "crds": [
             {"name": change.name, "action": change.action, "versions": _versions(change.after)} for change in changes
         ],
-        "diff": [diff_entry(CRD, change.name, change.before, change.after) for change in changed],
+        "policies": policies.rows(beside),
+        "diff": diff,
     }
-
-
-def _installed(context: Context, names: Sequence[str]) -> dict[str, dict[str, Any] | None]:
-    """One LIST by our label; only a definition that carries another label, or is not there, is asked for by name."""
-    found: dict[str, dict[str, Any] | None] = {
-        item["metadata"]["name"]: item for item in context.client.list(CRD, labels=_LABELS)
-    }
-    return {name: found[name] if name in found else context.client.find(CRD, name) for name in names}
-
-
-def _write(context: Context, change: CrdChange, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Create or replace; whoever writes the same definition meanwhile makes us look again, a bounded number of
-    times."""
-    for _attempt in range(_ATTEMPTS):
-        try:
-            if change.action == "create":
-                return context.client.create(CRD, {"apiVersion": CRD.api_version, "kind": CRD.kind, **body})
-            return context.client.replace(CRD, updated(change))
-        except ConflictError as exc:
-            conflict = exc
-        except NotFoundError as exc:  # removed between our reading and our writing
-            conflict = ConflictError(exc.message, exc.status, exc.reason, exc.causes)
-        live = context.client.find(CRD, change.name)
-        change = plan_crd(body, live)
-        if change.action == "none" and live is not None:
-            return live
-    raise conflict
 
 
 def _wait_established(context: Context, live: Mapping[str, Mapping[str, Any] | None], changed: set[str]) -> None:
@@ -153,8 +140,9 @@ def _served(context: Context, body: Mapping[str, Any]) -> bool:
 # -- absent --------------------------------------------------------------------------------------------------------
 
 
-def _absent(context: Context, names: Sequence[str]) -> dict[str, Any]:
-    live = {name: body for name, body in _installed(context, names).items() if body is not None}
+def _absent(context: Context, names: Sequence[str], brought: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    live = {name: body for name, body in installed(context, CRD, names).items() if body is not None}
+    beside = policies.plan_absent(context, brought)
     lost = {name: _objects(context, body) for name, body in live.items()}
     if any(lost.values()) and not context.params["force"]:
         raise StateError(
@@ -167,16 +155,20 @@ def _absent(context: Context, names: Sequence[str]) -> dict[str, Any]:
             context.client.delete(CRD, name, uid=body["metadata"]["uid"])
         if context.params["wait"]:
             _wait_gone(context, live)
+    policies.carry_out(context, beside)
     if any(lost.values()):
         context.warn(f"{'would be lost' if context.check_mode else 'lost'} with the CRDs: {loss_message(lost)}")
+    diff = [diff_entry(CRD, name, {"spec": body["spec"]}, "", absent=True) for name, body in live.items()]
+    diff += policies.diffs(beside)
     return {
-        "changed": bool(live),
+        "changed": bool(diff),
         "crds": [
             {"name": name, "action": "delete" if name in live else "none", "versions": _versions(live.get(name))}
             for name in names
         ],
+        "policies": policies.rows(beside),
         "lost": lost,
-        "diff": [diff_entry(CRD, name, {"spec": body["spec"]}, "", absent=True) for name, body in live.items()],
+        "diff": diff,
     }
 
 
@@ -232,6 +224,8 @@ OPERATION = Operation(
     options={
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "definitions": {"type": "list", "elements": "dict"},
+        "policies": {"type": "list", "elements": "dict"},
+        "mount_root": {"type": "path", "default": DEFAULT_MOUNT_ROOT},
         "force": {"type": "bool", "default": False},
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 60},

@@ -25,8 +25,9 @@ from tests.core.app.disk_samples import device, held, kept, local_disk
 WIPE = {"requestID": "r1"}
 
 
-def berth(uid: str = "u1", phase: str = "Reserved", **meta: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "db-0", "uid": uid, **meta}, "status": {"phase": phase}}
+def berth(uid: str = "u1", phase: str = "Reserved", disk: str = "h1-d0", **meta: Any) -> dict[str, Any]:
+    spec = {"disks": [{"claim": "data", "name": disk, "size": 1}]}
+    return {"metadata": {"name": "db-0", "uid": uid, **meta}, "spec": spec, "status": {"phase": phase}}
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,8 @@ def test_a_living_lock(phase):
             "is Selected: the disk is made ready when the berth is Reserved",
         ),
         ({"claimRef": held()}, berth(phase=""), "without a phase"),
+        ({"claimRef": held()}, berth(disk="h1-d1"), "that berth was not given this disk"),
+        ({"claimRef": {**held(), "claim": "log"}}, berth(), "that berth was not given this disk"),
     ],
 )
 def test_a_lock_that_is_not_alive(spec, holder, words):

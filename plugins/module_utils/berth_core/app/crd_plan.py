@@ -22,7 +22,7 @@ SCHEMA = "berth.dev/schema"
 
 
 class CrdChange(NamedTuple):
-    """One definition's fate. ``before`` and ``after`` hold what we speak of alone: no server defaults, no status."""
+    """One object's fate. ``before`` and ``after`` hold what we speak of alone: no server defaults, no status."""
 
     name: str
     action: str  # create | update | none
@@ -84,7 +84,7 @@ def plan_crd(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> CrdC
 
 
 def updated(change: CrdChange) -> dict[str, Any]:
-    """The whole object to PUT: our spec, the live metadata (with its resourceVersion) with our labels and
+    """The whole object to PUT: what is ours, the live metadata (with its resourceVersion) with our labels and
     annotations added."""
     live = change.live or {}
     metadata = dict(live["metadata"])
@@ -92,7 +92,7 @@ def updated(change: CrdChange) -> dict[str, Any]:
     for key in _META_KEYS:
         if change.after["metadata"].get(key):
             metadata[key] = {**(metadata.get(key) or {}), **change.after["metadata"][key]}
-    return {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": metadata, "spec": change.after["spec"]}
+    return {"apiVersion": live["apiVersion"], "kind": live["kind"], **change.after, "metadata": metadata}
 
 
 def established(live: Mapping[str, Any]) -> bool:

@@ -66,6 +66,13 @@ def check_lock(disk: Object, uid: str, berth: Object | None) -> None:
             f"when the berth is {RESERVED}",
             disk=name,
         )
+    # Whoever may write disks may name any living berth in a lock; what the berth was given is in the berth.
+    if (ref["claim"], name) not in [(each["claim"], each["name"]) for each in berth["spec"].get("disks") or ()]:
+        raise LockError(
+            f"LocalDisk {name}: its lock is for claim {ref['claim']} of Berth {who}, and that berth was not given this "
+            "disk: nothing is done for such a lock",
+            disk=name,
+        )
 
 
 def check_unchanged(given: Object, disk: Object | None, berth: Object | None) -> Object:

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The roles and admission policies that the module crds installs with the definitions and removes after them.
+
+Called by crds. Reading is one thing and writing another, so that everything is refused before the first write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..berth_core.app.crd_plan import CrdChange
+from ..berth_core.app.policy_plan import KINDS, is_ours, plan_policy
+from ..berth_core.model import resources
+from ..berth_core.model.resources import Resource
+from .base import Context
+from .exact import installed, write
+from .objects import diff_entry
+
+_RESOURCES = {
+    each.kind: each
+    for each in (
+        *(resources.CLUSTER_ROLE, resources.VALIDATING_ADMISSION_POLICY),
+        resources.VALIDATING_ADMISSION_POLICY_BINDING,
+    )
+}
+
+
+class Planned(NamedTuple):
+    """``action``: as in the module's result. ``body``: what is wanted, or what is there and goes."""
+
+    resource: Resource
+    change: CrdChange
+    body: Mapping[str, Any]
+    action: str
+
+
+def plan_present(context: Context, policies: Sequence[Mapping[str, Any]]) -> list[Planned]:
+    """What differs from what is there. One LIST for each kind. Raises StateError where something is not ours."""
+    found = []
+    for resource, bodies in _by_kind(policies):
+        live = installed(context, resource, [body["metadata"]["name"] for body in bodies])
+        for body in bodies:
+            change = plan_policy(body, live[body["metadata"]["name"]])
+            found.append(Planned(resource, change, body, change.action))
+    return found
+
+
+def plan_absent(context: Context, policies: Sequence[Mapping[str, Any]]) -> list[Planned]:
+    """What is there and ours, in the order in which it goes: no policy without the roles that it asks for."""
+    found = []
+    for resource, bodies in reversed(_by_kind(policies)):
+        live = installed(context, resource, [body["metadata"]["name"] for body in bodies])
+        for name, there in live.items():
+            action = "delete" if there is not None and is_ours(there) else "none"
+            found.append(Planned(resource, CrdChange(name, action, {}, {}, there), there or {}, action))
+    return found
+
+
+def carry_out(context: Context, planned: Sequence[Planned]) -> None:
+    """Write, or remove, what differs; nothing in check mode."""
+    for resource, change, body, action in planned if not context.check_mode else ():
+        if action == "delete":
+            context.client.delete(resource, change.name, uid=body["metadata"]["uid"])
+        elif action != "none":
+            write(context, resource, plan_policy, change, body)
+
+
+def rows(planned: Sequence[Planned]) -> list[dict[str, str]]:
+    """For the module's result."""
+    return [{"kind": one.resource.kind, "name": one.change.name, "action": one.action} for one in planned]
+
+
+def diffs(planned: Sequence[Planned]) -> list[dict[str, Any]]:
+    """For the module's result: one for each that differs."""
+    made = []
+    for resource, change, _body, action in planned:
+        if action == "delete":
+            made.append(diff_entry(resource, change.name, {"metadata": {"name": change.name}}, "", absent=True))
+        elif action != "none":
+            made.append(diff_entry(resource, change.name, change.before, change.after))
+    return made
+
+
+def _by_kind(policies: Sequence[Mapping[str, Any]]) -> list[tuple[Resource, list[Mapping[str, Any]]]]:
+    sorted_out = [(_RESOURCES[kind], [body for body in policies if body["kind"] == kind]) for kind in KINDS]
+    return [(resource, bodies) for resource, bodies in sorted_out if bodies]

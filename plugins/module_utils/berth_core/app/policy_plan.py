@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What to do with the admission policies and roles that come with the CustomResourceDefinitions. Called by the module
+crds.
+
+Like a definition, such an object is wholly ours: a condition that somebody has added to a policy would switch it off.
+So everything is compared, after what the API server fills in by itself. Never looks at the API.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InputError, StateError
+from .compare import differences, prune
+from .crd_plan import CrdChange
+from .fsid import DEFAULT_MOUNT_ROOT, mount_point
+
+#: In the order in which they are made: rights before what asks for them.
+KINDS = ("ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+_PART_OF = "app.kubernetes.io/part-of"
+_MOUNT_ROOT = "mountRoot"
+#: What is written into a policy's expression between quotes.
+_PATH = re.compile(r"/[A-Za-z0-9_./-]+")
+#: Fields that the API server adds to ``spec.matchConstraints``.
+_MATCH_DEFAULTS: Mapping[str, Any] = {"namespaceSelector": {}, "objectSelector": {}, "matchPolicy": "Equivalent"}
+
+
+def check_policies(policies: Sequence[Any]) -> None:
+    """Refuse what is no list of objects of KINDS with names (InputError)."""
+    for index, body in enumerate(policies):
+        kind = body.get("kind") if isinstance(body, Mapping) else type(body).__name__
+        if not isinstance(body, Mapping) or kind not in KINDS or not (body.get("metadata") or {}).get("name"):
+            raise InputError(f"policies[{index}] is a {kind}; expected a {', '.join(KINDS)} with a metadata.name")
+
+
+def for_mount_root(policies: Sequence[Mapping[str, Any]], mount_root: str) -> list[dict[str, Any]]:
+    """The policies in the order of KINDS, for agents that mount disks below ``mount_root``. Raises InputError."""
+    mount_point("disk", mount_root)
+    root = posixpath.normpath(mount_root)
+    if not _PATH.fullmatch(root):
+        raise InputError(f"mount_root {mount_root!r} has other signs than letters, digits and _ . / -")
+    made = [copy.deepcopy(dict(body)) for body in sorted(policies, key=lambda body: KINDS.index(body["kind"]))]
+    for body in made:
+        for variable in (body.get("spec") or {}).get("variables") or ():
+            if (variable["name"], variable["expression"]) == (_MOUNT_ROOT, f"'{DEFAULT_MOUNT_ROOT}'"):
+                variable["expression"] = f"'{root}'"
+    return made
+
+
+def plan_policy(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> CrdChange:
+    """Compare one object with what is installed. Raises StateError for one of that name that is not berth's."""
+    name, after = str(desired["metadata"]["name"]), _ours(desired)
+    if live is None:
+        return CrdChange(name, "create", {}, after, None)
+    if not is_ours(live):
+        raise StateError(
+            f"{desired['kind']} {name} is there and is not berth's (label {_PART_OF}): nothing was written; rename or "
+            "remove it first"
+        )
+    before = _ours(live)
+    before["metadata"] = prune(before["metadata"], after["metadata"])
+    same = not differences(after, before) and not differences(before, after)
+    return CrdChange(name, "none" if same else "update", before, after, live)
+
+
+def is_ours(live: Mapping[str, Any]) -> bool:
+    """Whether an object is one that berth installed."""
+    return (live["metadata"].get("labels") or {}).get(_PART_OF) == "berth"
+
+
+def _ours(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What we speak of: labels, and everything but metadata and status, without the API server's defaults."""
+    kept = {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    match = (kept.get("spec") or {}).get("matchConstraints")
+    if match:
+        kept["spec"] = {**kept["spec"], "matchConstraints": _without_defaults(match)}
+    return {"metadata": {"labels": body["metadata"].get("labels") or {}}, **kept}
+
+
+def _without_defaults(match: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in match.items() if _MATCH_DEFAULTS.get(key) != value}
+    rules = kept.get("resourceRules") or ()
+    kept["resourceRules"] = [{key: one for key, one in rule.items() if (key, one) != ("scope", "*")} for rule in rules]
+    return kept
