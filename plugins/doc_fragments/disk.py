@@ -115,6 +115,8 @@ options:
       - Destroy what is on the disk. The agent of its node does it, and only while nobody holds the disk and nothing
         has it mounted.
       - A disk that keeps the data of a replica is wiped with O(force_retained=true) alone.
+      - Asking for it wants the right to create C(localdisks/wipe) of C(berth.dev). The ClusterRole C(berth-disk-wiper)
+        has it.
       - Every task asks for a new wipe, unless one is under way; that one is waited for then.
     type: dict
     suboptions:

@@ -42,8 +42,8 @@ options:
   mount_root:
     description:
       - The directory below which agents mount disks. Volumes over local disks have no other paths.
+      - By default it stays as it is installed; at first it is V(/var/lib/berth/disks).
     type: path
-    default: /var/lib/berth/disks
   force:
     description: With O(state=absent), remove the definitions although that deletes every object of theirs.
     type: bool

@@ -25,6 +25,8 @@ description:
     ordinal takes its disks again when it returns. Nothing is ever wiped.
   - With several runs at once every disk is given out once; a run that finds nothing left fails with the list of who
     holds what.
+  - Who is no cluster-admin needs the ClusterRoles C(berth-app-operator), in the namespace, and C(berth-disk-user), in
+    the cluster. The module M(berth.stateful.crds) installs both.
 options:
   name:
     description: The application's name; its pods are called C(NAME-ORDINAL).

@@ -259,6 +259,7 @@ def test_only_its_own_conditions_of_pods_on_its_node(agents: Agents) -> None:
     for node in (agents.mine, agents.other):
         pod = {"metadata": {"name": f"db-{node}", "namespace": "default"}}
         spec = {"nodeName": node, "containers": [{"name": "db", "image": "none"}]}
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
         agents.admin.create(kinds.POD, {**pod, "spec": {**spec, "terminationGracePeriodSeconds": 0}})
     told = {"status": {"conditions": [{"type": "berth.dev/DiskHealthy", "status": "False", "reason": "Faulted"}]}}
     patched = agents.agent.patch(kinds.POD, f"db-{agents.mine}", "default", told, "status")

@@ -140,7 +140,11 @@ def test_a_policy_that_somebody_switched_off_is_in_force_again(module: Module, a
     assert [row["action"] for row in module(mount_root="/mnt/disks")["policies"]].count("update") == 1
     spec = api.get(VALIDATING_ADMISSION_POLICY, "berth-volumes")["spec"]
     assert "'/mnt/disks'" in [variable["expression"] for variable in spec["variables"]]
-    assert module()["changed"]
+    assert not module()["changed"], "it stays as it is installed"
+    assert module(mount_root="/var/lib/berth/disks")["changed"]
+    told = module(mount_root="/mnt/it's")
+    assert told["failed"]
+    assert "other signs" in told["msg"]
 
 
 def test_upgrade_with_a_new_version(module: Module, api: ApiClient, widgets: dict[str, Any]) -> None:

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..berth_core.app.crd_plan import check_definitions, established, loss_message, plan_crd
-from ..berth_core.app.fsid import DEFAULT_MOUNT_ROOT
-from ..berth_core.app.policy_plan import check_policies, for_mount_root
+from ..berth_core.app.policy_plan import check_policies
 from ..berth_core.errors import ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
 from ..berth_core.model.resources import CRD, Resource
 from . import policies
@@ -71,7 +70,6 @@ def run(context: Context) -> dict[str, Any]:
     check_definitions(definitions)
     brought = context.params["policies"] or []
     check_policies(brought)
-    brought = for_mount_root(brought, context.params["mount_root"])
     if context.params["state"] == "absent":
         return _absent(context, [str(body["metadata"]["name"]) for body in definitions], brought)
     return _present(context, definitions, brought)
@@ -86,7 +84,7 @@ def _present(
     live = installed(context, CRD, [str(body["metadata"]["name"]) for body in definitions])
     changes = [plan_crd(body, live[body["metadata"]["name"]]) for body in definitions]
     changed = [change for change in changes if change.action != "none"]
-    beside = policies.plan_present(context, brought)
+    beside = policies.plan_present(context, brought, context.params["mount_root"])
     policies.carry_out(context, beside)  # first: no object of a definition is ever without them
     if not context.check_mode:
         for change, body in zip(changes, definitions):
@@ -225,7 +223,7 @@ OPERATION = Operation(
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "definitions": {"type": "list", "elements": "dict"},
         "policies": {"type": "list", "elements": "dict"},
-        "mount_root": {"type": "path", "default": DEFAULT_MOUNT_ROOT},
+        "mount_root": {"type": "path"},
         "force": {"type": "bool", "default": False},
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 60},

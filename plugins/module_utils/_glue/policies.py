@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..berth_core.app.crd_plan import CrdChange
-from ..berth_core.app.policy_plan import KINDS, is_ours, plan_policy
+from ..berth_core.app.policy_plan import KINDS, for_mount_root, is_ours, mount_root_of, plan_policy
 from ..berth_core.model import resources
 from ..berth_core.model.resources import Resource
 from .base import Context
@@ -37,14 +37,19 @@ class Planned(NamedTuple):
     action: str
 
 
-def plan_present(context: Context, policies: Sequence[Mapping[str, Any]]) -> list[Planned]:
-    """What differs from what is there. One LIST for each kind. Raises StateError where something is not ours."""
+def plan_present(context: Context, policies: Sequence[Mapping[str, Any]], mount_root: str | None) -> list[Planned]:
+    """What differs from what is there. One LIST for each kind. Raises StateError where something is not ours.
+
+    ``mount_root`` None: as it is installed.
+    """
     found = []
     for resource, bodies in _by_kind(policies):
         live = installed(context, resource, [body["metadata"]["name"] for body in bodies])
         for body in bodies:
-            change = plan_policy(body, live[body["metadata"]["name"]])
-            found.append(Planned(resource, change, body, change.action))
+            there = live[body["metadata"]["name"]]
+            wanted = for_mount_root(body, mount_root or mount_root_of(there))
+            change = plan_policy(wanted, there)
+            found.append(Planned(resource, change, wanted, change.action))
     return found
 
 

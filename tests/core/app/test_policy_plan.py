@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from berth_core.app.crd_plan import updated
-from berth_core.app.policy_plan import check_policies, for_mount_root, plan_policy
+from berth_core.app.policy_plan import check_policies, for_mount_root, mount_root_of, plan_policy
 from berth_core.errors import BerthError, InputError, StateError
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "policies"
@@ -76,21 +76,18 @@ def test_what_is_not_berths_is_not_written_over() -> None:
         plan_policy(ROLE, live)
 
 
-def test_rights_come_before_what_asks_for_them_and_volumes_are_where_agents_mount() -> None:
-    made = for_mount_root(SHIPPED, "/mnt/disks/")
-    kinds = [body["kind"] for body in made]
-    assert kinds == sorted(kinds)
-    roots = [one for body in made for one in body.get("spec", {}).get("variables", ()) if one["name"] == "mountRoot"]
-    assert roots == [{"name": "mountRoot", "expression": "'/mnt/disks'"}]
-    assert for_mount_root(SHIPPED, "/var/lib/berth/disks") == sorted(
-        SHIPPED, key=lambda body: kinds.index(body["kind"])
-    )
+def test_volumes_are_where_agents_mount() -> None:
+    made = [for_mount_root(body, "/mnt/disks/") for body in SHIPPED]
+    (moved,) = [body for body, before in zip(made, SHIPPED, strict=True) if body != before]
+    assert {"name": "mountRoot", "expression": "'/mnt/disks'"} in moved["spec"]["variables"]
+    assert mount_root_of(moved) == "/mnt/disks"
+    assert [for_mount_root(body, mount_root_of(None)) for body in SHIPPED] == SHIPPED
 
 
 @pytest.mark.parametrize("root", ["relative", "/", "/a/../b", "/a' || true || '", "/a\\"])
 def test_a_mount_root_that_is_none(root: str) -> None:
     with pytest.raises(BerthError, match="mount"):
-        for_mount_root(SHIPPED, root)
+        for_mount_root(POLICY, root)
 
 
 @pytest.mark.parametrize("bad", ["text", {"kind": "Pod", "metadata": {"name": "x"}}, {"kind": "ClusterRole"}])

@@ -39,18 +39,27 @@ def check_policies(policies: Sequence[Any]) -> None:
             raise InputError(f"policies[{index}] is a {kind}; expected a {', '.join(KINDS)} with a metadata.name")
 
 
-def for_mount_root(policies: Sequence[Mapping[str, Any]], mount_root: str) -> list[dict[str, Any]]:
-    """The policies in the order of KINDS, for agents that mount disks below ``mount_root``. Raises InputError."""
+def for_mount_root(body: Mapping[str, Any], mount_root: str) -> dict[str, Any]:
+    """The object for agents that mount disks below ``mount_root``. Raises InputError."""
     mount_point("disk", mount_root)
     root = posixpath.normpath(mount_root)
     if not _PATH.fullmatch(root):
         raise InputError(f"mount_root {mount_root!r} has other signs than letters, digits and _ . / -")
-    made = [copy.deepcopy(dict(body)) for body in sorted(policies, key=lambda body: KINDS.index(body["kind"]))]
-    for body in made:
-        for variable in (body.get("spec") or {}).get("variables") or ():
-            if (variable["name"], variable["expression"]) == (_MOUNT_ROOT, f"'{DEFAULT_MOUNT_ROOT}'"):
-                variable["expression"] = f"'{root}'"
+    made = copy.deepcopy(dict(body))
+    for variable in _mount_roots(made):
+        variable["expression"] = f"'{root}'"
     return made
+
+
+def mount_root_of(live: Mapping[str, Any] | None) -> str:
+    """Where volumes are by an installed object; the default where it does not say."""
+    told = [str(variable["expression"])[1:-1] for variable in _mount_roots(live or {})]
+    return told[0] if told and _PATH.fullmatch(told[0]) else DEFAULT_MOUNT_ROOT
+
+
+def _mount_roots(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    variables = (body.get("spec") or {}).get("variables") or ()
+    return [variable for variable in variables if variable["name"] == _MOUNT_ROOT]
 
 
 def plan_policy(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> CrdChange:
