@@ -202,13 +202,16 @@ def test_a_team_makes_the_volumes_of_its_own_berths_alone(two: Two, name: str) -
     unmarked = volume(name, two.mine)
     del unmarked["metadata"]["annotations"]
     refused(lambda: two.team.create(kinds.PV, unmarked), "berth-volumes", none)
+    misled = volume(name, two.mine)
+    misled["metadata"]["annotations"]["berth.dev/local-disk"] = "another"
+    refused(lambda: two.team.create(kinds.PV, misled), "berth-volumes", none)
     link = {"path": "/dev/disk/by-id/wwn-0x1"}
     refused(make(two.mine, local=link, volumeMode="Block"), "berth-volumes", "the right to block localdisks/volumes")
     made = make(two.mine)()
     two.team.delete(kinds.PV, made["metadata"]["name"])
     eventually(lambda: two.admin.find(kinds.PV, made["metadata"]["name"]) is None, what="the volume goes")
     other = two.admin.create(kinds.PV, volume(name, two.theirs))
-    refused(lambda: two.team.delete(kinds.PV, other["metadata"]["name"]), "berth-volumes", theirs)
+    refused(lambda: two.team.delete(kinds.PV, other["metadata"]["name"]), "berth-volumes", "by who may update Berths")
     two.admin.delete(kinds.PV, other["metadata"]["name"])
 
 
