@@ -179,7 +179,8 @@ def volume(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
         "claimRef": {"namespace": namespace, "name": "data-db-0"},
         **spec,
     }
-    metadata = {"name": f"{name}-{UID[:8]}", "annotations": {BERTH_ANNOTATION: UID}}
+    labels = {"app.kubernetes.io/managed-by": "berth"}
+    metadata = {"name": f"{name}-{UID[:8]}", "labels": labels, "annotations": {BERTH_ANNOTATION: UID}}
     return {"metadata": metadata, "spec": {key: value for key, value in whole.items() if value is not None}}
 
 
@@ -202,6 +203,9 @@ def test_a_team_makes_the_volumes_of_its_own_berths_alone(two: Two, name: str) -
     unmarked = volume(name, two.mine)
     del unmarked["metadata"]["annotations"]
     refused(lambda: two.team.create(kinds.PV, unmarked), "berth-volumes", none)
+    hidden = volume(name, two.mine)
+    del hidden["metadata"]["labels"]
+    refused(lambda: two.team.create(kinds.PV, hidden), "berth-volumes", none)
     misled = volume(name, two.mine)
     misled["metadata"]["annotations"]["berth.dev/local-disk"] = "another"
     refused(lambda: two.team.create(kinds.PV, misled), "berth-volumes", none)

@@ -51,6 +51,14 @@ def test_a_volume_without_its_lock_goes_only_when_it_is_ours_and_released(provis
     assert look([disk()], volumes=[one]) == [("VolumeWithoutLock", repair)]
 
 
+def test_a_volume_for_a_claim_of_another_namespace_than_the_locks_is_told_of():
+    one = volume()
+    one["spec"]["claimRef"] = {"namespace": LOCK["namespace"], "name": "data-db-0"}
+    assert look([HELD], [berth()], [one], workloads=[("x", "db")]) == []
+    one["spec"]["claimRef"]["namespace"] = "another"
+    assert look([HELD], [berth()], [one], workloads=[("x", "db")]) == [("VolumeWithoutLock", "")]
+
+
 def test_a_volume_whose_disk_is_gone_is_told_of_and_left():
     assert look(volumes=[volume("Released")]) == [("VolumeWithoutDisk", "")]
     assert orphans.disk_of(volume()) == "n1-d0"

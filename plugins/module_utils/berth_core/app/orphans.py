@@ -115,10 +115,12 @@ def _volume(volume: Object, disks: Mapping[str, Object], berths: Mapping[str, Ob
         text = f"PersistentVolume {name} stands for LocalDisk {disk_of(volume)}, which is gone"
         return Finding(VOLUME_WITHOUT_DISK, PV, volume, text)
     ref = disk["spec"].get("claimRef")
-    if ref and ref["uid"] == uid:
+    claim = str((volume["spec"].get("claimRef") or {}).get("namespace") or "")
+    if ref and ref["uid"] == uid and claim in ("", ref["namespace"]):
         return None
     holder = f"held by {ref['namespace']}/{ref['name']}" if ref else "held by nobody"
-    text = f"PersistentVolume {name} stands for LocalDisk {disk['metadata']['name']}, which is {holder}"
+    whose = f" of namespace {claim}" if claim else ""
+    text = f"PersistentVolume {name}{whose} stands for LocalDisk {disk['metadata']['name']}, which is {holder}"
     released = (volume.get("status") or {}).get("phase") == "Released" and uid not in berths
     return Finding(VOLUME_WITHOUT_LOCK, PV, volume, text, DELETE_VOLUME if released and _ours(volume) else "")
 
