@@ -1,4 +1,4 @@
-"""A disk is exchanged under a replica with two disks: dying at any write, and beside runs of stateful_app."""
+"""A disk is exchanged under a replica with two disks and a device: dying at any write, beside runs of stateful_app."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.disk_replace import OPERATION
 from tests.apiserver.app.runner import run
+from tests.apiserver.app.test_stateful_app_devices import device
 from tests.apiserver.app.world import MI, local_disk, params
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
@@ -17,20 +18,27 @@ CONTAINER = {
 TEMPLATE = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [CONTAINER]}}
 DISKS = [{"name": name, "size": "100Mi", "storage_class": "berth-test"} for name in ("data", "wal")]
 OLD, OTHER, NEW = "fake-0-d0", "fake-0-d1", "fake-0-d9"
+CLAIMS = {OLD: "data", OTHER: "wal", NEW: "data"}
 
 
 @pytest.fixture
 def pair(app_world, kubeconfig):
-    """One replica with two disks of node fake-0, Running."""
+    """One replica with two disks and a device of node fake-0, Running."""
 
     def lay_out():
         app_world.clear()
         for index, size in ((0, 128), (1, 160)):
             app_world.add_disk(local_disk("fake-0", index, size * MI))
+        made = app_world.client.create(app_world.kinds.LOCAL_DEVICE, device("fake-0", 0))
+        status = {"status": {"phase": "Available", "observed": {"health": "Healthy"}}}
+        app_world.client.patch(app_world.kinds.LOCAL_DEVICE, made["metadata"]["name"], None, status, "status")
         assert not run(app_world.options).get("failed")
         app_world.add_disk(local_disk("fake-0", 9, 512 * MI))
 
-    app_world.options = params("pair", kubeconfig, replicas=1, wait=True, template=TEMPLATE, disks=DISKS)
+    devices = [{"name": "gpu", "device_class": "gpu"}]
+    app_world.options = params(
+        "pair", kubeconfig, replicas=1, wait=True, template=TEMPLATE, disks=DISKS, devices=devices
+    )
     app_world.exchange = {
         "name": OLD,
         "new": {"name": NEW, "identity": local_disk("fake-0", 9, 512 * MI)["spec"]["identity"]},
@@ -43,6 +51,42 @@ def pair(app_world, kubeconfig):
     app_world.clear()
 
 
+def device_holders(world):
+    """The uids of the berths that have the one device."""
+    (found,) = world.client.list(world.kinds.LOCAL_DEVICE)
+    return [ref["uid"] for ref in found["spec"].get("claimRefs") or ()]
+
+
+def path(name):
+    return f"/var/lib/berth/disks/{name}/data"
+
+
+def paths(world):
+    """What there are volumes over."""
+    return {item["spec"]["local"]["path"] for item in world.ours(world.kinds.PV)}
+
+
+def nothing_is_lost(world, uid):
+    """What holds wherever an exchange is cut: one living berth, whose every disk is locked for it or keeps its data,
+    each for its own claim; its device is its own; no volume is over a disk that is not locked for it."""
+    (record,) = world.berths().values()
+    disks = {name: disk["spec"] for name, disk in world.disks().items()}
+    locks = {name: spec["claimRef"] for name, spec in disks.items() if spec.get("claimRef")}
+    kept = {name: spec["retainedFor"] for name, spec in disks.items() if spec.get("retainedFor")}
+    assert record["metadata"]["uid"] == uid
+    assert OTHER in locks
+    assert (OLD in locks) != (OLD in kept), "locked for the replica, or retained for it"
+    assert set(kept) <= {OLD}
+    assert {name: (one["uid"], one["claim"]) for name, one in locks.items()} == {
+        name: (uid, CLAIMS[name]) for name in locks
+    }
+    assert {(one["dataUID"], one["claim"]) for one in kept.values()} <= {(uid, "data")}
+    assert len({one["claim"] for one in locks.values()}) == len(locks), "one claim holds two disks"
+    assert {each["name"] for each in record["spec"]["disks"]} in ({OLD, OTHER}, {NEW, OTHER})
+    assert device_holders(world) == [uid]
+    assert paths(world) <= {path(name) for name in locks}, "a volume over a disk that is not locked"
+
+
 def exchanged(world):
     """The replica runs on the new disk and its other one; the old one keeps its data in the replica's name."""
     record, disks = world.berths()["pair-0"], world.disks()
@@ -50,14 +94,14 @@ def exchanged(world):
     assert record["status"]["phase"] == "Running"
     assert {each["claim"]: each["name"] for each in record["spec"]["disks"]} == {"data": NEW, "wal": OTHER}
     assert world.holders() == {NEW: uid, OTHER: uid}
+    assert device_holders(world) == [uid]
     kept = disks[OLD]["spec"]["retainedFor"]
     assert (kept["app"], kept["claim"], disks[OLD]["spec"]["unschedulable"]) == ("pair", "data", True)
-    paths = {item["spec"]["local"]["path"] for item in world.ours(world.kinds.PV)}
-    assert paths == {f"/var/lib/berth/disks/{name}/data" for name in (NEW, OTHER)}
+    assert paths(world) == {path(name) for name in (NEW, OTHER)}
 
 
 def test_killed_at_every_write_with_a_rerun_of_the_app_before_it_goes_on(pair):
-    """The rerun loses nothing: the other disk stays locked, and the old one is locked or keeps its data."""
+    """Neither the death nor the rerun loses anything: see `nothing_is_lost`. The exchange is ended by its rerun."""
     first = run(pair.exchange, OPERATION)
     assert not first.get("failed"), first
     total = len(first["trace"])
@@ -69,13 +113,12 @@ def test_killed_at_every_write_with_a_rerun_of_the_app_before_it_goes_on(pair):
         if cut is not None:
             assert write == total, "whether the StatefulSet's controller is there first with the claim makes one write"
             break
+        nothing_is_lost(pair, uid)
         rerun = run({**pair.options, "wait": False})
         assert not rerun.get("failed"), (write, rerun)
         phase = pair.berths()["pair-0"]["status"]["phase"]
         assert any("run disk_replace again" in text for text in rerun["warnings"]) == (phase == "Replacing"), write
-        assert pair.holders().get(OTHER) == uid, (write, "the other disk was given up")
-        old = pair.disks()[OLD]["spec"]
-        assert (old.get("claimRef") or old.get("retainedFor"))["dataUID"] == uid, (write, "the old disk is nobody's")
+        nothing_is_lost(pair, uid)
         done = run(pair.exchange, OPERATION)
         assert not done.get("failed"), (write, done)
         exchanged(pair)
