@@ -17,26 +17,26 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_controller.pace import MOST
 from tests.daemons.controller.world import until
 from tests.support.tcp import Proxy
+from tests.support.wire import dying
 
 pytestmark = pytest.mark.promise
-DYING = "tests.daemons.controller.dying"
+COUNTED = r"(?!apply)\w+ (Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim)(/\w+)? .*"
 FORWARD, BACKWARD = 5, 4
 
 
-def die(start: Any, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+def die(start: Any, at: int) -> None:
     """Run a controller until its death right after that write: the cluster is as it is before the next one, too."""
-    monkeypatch.setenv("DIE_AT", str(at))
-    process = start("--no-leader-elect", wait=False, module=DYING)
+    process = start("--no-leader-elect", wait=False, **dying("berth_controller", at, COUNTED))
     assert process.ended() == -signal.SIGKILL, process.text()
 
 
 @pytest.mark.slow
-def test_a_controller_that_dies_at_any_write_is_continued_by_the_next(world, start, nodes, monkeypatch):
+def test_a_controller_that_dies_at_any_write_is_continued_by_the_next(world, start, nodes):
     world.storage_class()
     for at in range(1, FORWARD + 1):
         world.disk(nodes[at % 4], at)
         world.claim(f"c{at}")
-        die(start, monkeypatch, at)
+        die(start, at)
         world.check()
         process = start("--no-leader-elect")
         world.wait_bound(f"c{at}")
@@ -51,7 +51,7 @@ def _phases(world: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_release_that_dies_at_any_write_is_continued(world, start, nodes, monkeypatch):
+def test_a_release_that_dies_at_any_write_is_continued(world, start, nodes):
     world.storage_class(policy="Delete")
     for at in range(1, BACKWARD + 1):
         disk = world.disk(nodes[0], at, reclaimPolicy="Delete")
@@ -61,7 +61,7 @@ def test_a_release_that_dies_at_any_write_is_continued(world, start, nodes, monk
         process.stop()
         world.delete(kinds.PVC, f"c{at}")
         until(lambda: not world.api.list(kinds.PVC, world.name), "the claim does not go")
-        die(start, monkeypatch, at)
+        die(start, at)
         world.check()
         process = start("--no-leader-elect")
         until(lambda: not world.berths() and not world.volumes(), lambda: str((world.berths(), world.volumes())))
@@ -72,12 +72,12 @@ def test_a_release_that_dies_at_any_write_is_continued(world, start, nodes, monk
 
 
 @pytest.mark.slow
-def test_a_claim_that_is_deleted_while_the_controller_is_dead_leaves_nothing(world, start, nodes, monkeypatch):
+def test_a_claim_that_is_deleted_while_the_controller_is_dead_leaves_nothing(world, start, nodes):
     world.storage_class()
     for at in range(1, FORWARD + 1):
         disk = world.disk(nodes[0], at)
         world.claim(f"c{at}")
-        die(start, monkeypatch, at)
+        die(start, at)
         world.delete(kinds.PVC, f"c{at}")
         until(lambda: not world.api.list(kinds.PVC, world.name), "the claim does not go")
         process = start("--no-leader-elect")

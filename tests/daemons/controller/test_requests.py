@@ -19,7 +19,6 @@ from berth_controller.wakes import GAP, WORDS
 from tests.daemons.controller.test_claims import _metrics
 from tests.daemons.controller.world import until
 
-COUNTED = "tests.daemons.controller.counted"
 #: In this order, each of them needed (berth_core.lifecycle.claim says for what). All that is read is the uid of the
 #: namespace, which goes into the lock. The last one says that it is Bound, and names the pod where there is one.
 RECORD = "replace Berth/status"
@@ -36,7 +35,7 @@ class Watched:
     def begin(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = listener.getsockname()[1]
-        self._start("--no-leader-elect", "--port", str(self.port), module=COUNTED)
+        self._start("--no-leader-elect", "--port", str(self.port), module="tests.support.wire")
 
     def asked(self) -> list[str]:
         """``verb kind`` of what was about the things of this world, in order."""
@@ -51,6 +50,7 @@ class Watched:
 
 @pytest.fixture
 def watched(world: Any, start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watched:
+    monkeypatch.setenv("DAEMON", "berth_controller")
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     return Watched(world, start, tmp_path / "notes")
 

@@ -66,3 +66,24 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
     for process in running:
         process.stop()
         print(process.text())
+
+
+@pytest.fixture
+def extend(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """``extend()`` starts an extender and waits until it works; ``wait=False``: does not wait."""
+    from tests.daemons.scheduler.extending import Extender
+    from tests.daemons.scheduler.world import EXTENDER, kubeconfig
+
+    running: list[Extender] = []
+
+    def begin(*flags: str, wait: bool = True, **options: Any) -> Extender:
+        number = len(running)
+        who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", account=EXTENDER)
+        patience = ("--bind-seconds", "240")  # on a slow machine Kubernetes takes its time to bind a claim
+        running.append(Extender(who, tmp_path / f"extender-{number}.log", *patience, *flags, **options))
+        return running[-1].works() if wait else running[-1]
+
+    yield begin
+    for process in running:
+        process.stop()
+        print(process.text())

@@ -15,7 +15,7 @@ from typing import Any
 from berth_core.model.resources import POD
 from berth_kube.call import Call
 from berth_scheduler.__main__ import main
-from tests.support.sending import Send, around_pieces
+from tests.support.wire import Send, around_pieces
 
 _pieces = 0
 

@@ -1,11 +1,9 @@
-"""Claims of berth's classes: the scheduler locks the disk, makes the volume and binds the pod, whoever dies meanwhile.
+"""Claims of berth's classes: the scheduler locks the disk, makes the volume and binds the pod.
 
 No controller runs unless the test says so: what the scheduler promises, it keeps alone.
 """
 
 from __future__ import annotations
-
-import signal
 
 import pytest
 
@@ -91,25 +89,6 @@ def test_a_namespace_made_anew_does_not_get_the_data_of_the_earlier_one(world, s
     today = world.api.get(kinds.NAMESPACE, world.name)["metadata"]["uid"]
     assert (locked, lock["namespaceUID"]) == (free, today)
     assert world.disks()[left]["spec"]["retainedFor"] == kept
-
-
-@pytest.mark.parametrize("number", range(1, 7))
-def test_a_scheduler_that_dies_between_two_writes_is_continued(world, start, number):
-    """SIGKILL right after each write on the way: the next one finishes what is begun; no disk twice, no lock alone."""
-    ground(world, 1, 1)
-    world.claim("data")
-    world.pod("db", "data")
-    died = start(module="tests.daemons.scheduler.dying", environment={"DIE_AT": str(number)}, wait=False)
-    assert died.ended() == -signal.SIGKILL
-    start()
-    world.placed("db")
-    world.wait_bound("data")
-    until(lambda: len(world.locks()) == 1, lambda: str(world.locks()))
-    world.check()
-    (lock,) = world.locks().values()
-    (record,) = world.berths().values()
-    assert lock["uid"] == record["metadata"]["uid"]
-    assert world.where("db") == record["spec"]["nodeName"]
 
 
 def test_two_schedulers_want_the_last_disk(world, start, tmp_path):

@@ -6,8 +6,7 @@ Fake nodes, real objects. Where no controller runs, the extender keeps its promi
 from __future__ import annotations
 
 import shutil
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +18,10 @@ from berth_core.config.stock import ExtenderAddress
 from tests.daemons.controller.world import GI, ROOT
 from tests.daemons.scheduler.world import until
 from tests.support.certificates import authority, pem
+from tests.support.tcp import free_port
 
 pytestmark = pytest.mark.slow
 NO_DISK = "node(s) didn't have a free local disk for v0"
-
-
-@pytest.fixture
-def extend(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """``extend()`` starts an extender and waits until it works; ``wait=False``: does not wait."""
-    from tests.daemons.scheduler.extending import Extender
-    from tests.daemons.scheduler.world import EXTENDER, kubeconfig
-
-    running: list[Extender] = []
-
-    def begin(*flags: str, wait: bool = True, **options: Any) -> Extender:
-        number = len(running)
-        who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", account=EXTENDER)
-        patience = ("--bind-seconds", "240")  # on a slow machine Kubernetes takes its time to bind a claim
-        running.append(Extender(who, tmp_path / f"extender-{number}.log", *patience, *flags, **options))
-        return running[-1].works() if wait else running[-1]
-
-    yield begin
-    for process in running:
-        process.stop()
-        print(process.text())
 
 
 def ground(world: Any, *disks_of_nodes: int) -> list[str]:
@@ -179,30 +158,6 @@ def test_a_hold_that_nobody_confirms_ends(world: Any, extend: Callable[..., Any]
 
 
 @pytest.mark.promise
-@pytest.mark.parametrize("number", [1, 2, 3, 5])
-def test_an_extender_that_dies_while_it_binds_is_continued(world: Any, extend: Callable[..., Any], number: int) -> None:
-    """SIGKILL right after a write on the way: the next answer finishes what is begun; no disk twice, no lock alone."""
-    (node,) = ground(world, 1)
-    world.claim("data")
-    pod = world.pod("db", "data")
-    dying = extend(module="tests.daemons.scheduler.dying", environment={"DIE_AT": str(number)})
-    settled(dying, asking(world, "db", [node]), [node])
-    with pytest.raises(OSError):  # noqa: PT011 - whatever a connection says that ends in the middle
-        dying.ask("bind", binding(pod, node))
-    assert dying.ended() == -signal.SIGKILL
-    extender = extend()
-
-    def bound() -> bool:
-        return bool(extender.ask("bind", binding(pod, node)) == (200, {"Error": ""}))
-
-    until(bound, lambda: str(extender.ask("bind", binding(pod, node))))
-    assert world.where("db") == node
-    world.wait_bound("data")
-    assert len(world.locks()) == 1
-    world.check()
-
-
-@pytest.mark.promise
 def test_behind_kube_scheduler(plane: Any, world: Any, extend: Callable[..., Any], tmp_path: Path) -> None:
     """Two disks or none; two pods for the last one; an extender that is away: each pod ends where its disk is."""
     from tests.daemons.controller.world import Process, install
@@ -299,7 +254,6 @@ def test_two_behind_one_kube_scheduler_one_of_them_by_tls(
     from tests.daemons.controller.world import Process, install
     from tests.daemons.controller.world import kubeconfig as controller_kubeconfig
     from tests.daemons.scheduler.extending import REQUESTS, Stock
-    from tests.support.tcp import free_port
 
     install(plane)
     nodes = ground(world, 2, 1)

@@ -14,7 +14,7 @@ from typing import Any
 from berth_core.errors import UnavailableError
 from berth_kube.call import Call
 from berth_scheduler.__main__ import main
-from tests.support.sending import Send, around_pieces, around_send
+from tests.support.wire import Send, around_pieces, around_send
 
 _LOST = Path(os.environ["LOST"])
 _binds = 0
