@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-import shlex
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_dev.errors import KubeError
-from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos import faults
 from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, NAMESPACE, ChaosGround
 from tests.daemons.controller.world import World, until
@@ -20,89 +16,12 @@ from tests.dev.hosts_help import eventually
 from tests.support.agent import AgentOnHost
 
 Chance = random.Random
-#: A life of a disk has about a dozen writes: what comes no further in so many lives in a row, each with one write more
-#: than the one before, turns in circles. (How many lives a wipe takes is a matter of the machine's speed.)
-LIVES = 30
 
 
-def agent_dies_after_every_write(ground: ChaosGround, _chance: Chance) -> None:
-    """Lock, filesystem, mount, release, wipe of one disk, by agents of which each lives for one write to it.
-
-    Where a life repeats what the one before has written, the next may write once more.
-    """
-    room = ground.rooms[BY_SERVICE]
-    name = room.plug("48Mi")
-    room.agent.configure(**_with_mortal(ground, name))
-    room.wait_phase(name, "Available")
-    room.agent.stop()
-    mortal = Mortal(room, name)
-    try:
-        lock = room.lock(name)
-        mortal.until(lambda disk: (disk["status"].get("journal") or {}).get("step") == "Mounted")
-        room.agent.here(f"echo precious > {room.point(name)}/data/file; sync -f {room.point(name)}")
-        assert room.agent.here(f"blkid -p -o value -s UUID {room.device(name)}") == room.uuid(name, lock)
-        room.release(name, lock)
-        mortal.until(lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
-        assert room.agent.here(f"mount -o ro {room.device(name)} /mnt; cat /mnt/data/file; umount /mnt") == "precious"
-        request = room.ask_wipe(name, "zero")
-        mortal.until(lambda disk: "wipe" not in disk["spec"])
-        last = room.object(name)["status"]["lastWipe"]
-        assert (last["requestID"], last["result"]) == (request, "Succeeded")
-        assert room.agent.here(f"tr -d '\\0' < {room.device(name)} | wc -c") == "0"
-        assert mortal.lives >= 10, "that was no death at every step"
-    finally:
-        ground.start_service()
-    eventually(lambda: room.object(name)["status"]["phase"] == "Available", 60, "the disk is free")
-    ground.cluster.kubectl("delete", "ld", room.object_name(name))
-    room.agent.configure(**_with_mortal(ground))
-    room.pull(name)
-
-
-def _with_mortal(ground: ChaosGround, *names: str) -> dict[str, Any]:
-    settings = ground.settings_of(BY_SERVICE)
-    more = [{"serial": ground.rooms[BY_SERVICE].plugged[name]["serial"]} for name in names]
-    return {**settings, "disks": [*settings["disks"], *more]}
-
-
-class Mortal:
-    """Agents that die."""
-
-    def __init__(self, room: Ground, name: str) -> None:
-        self.room, self.name, self.lives = room, name, 0
-        self.disk = room.object_name(name)
-        room.agent.put("dying.py", Path(__file__).with_name("dying.py").read_text())
-
-    def until(self, done: Callable[[dict[str, Any]], bool]) -> None:
-        """Life after life, until the object is so."""
-        writes, before = 1, ""
-        while writes <= LIVES:
-            self._live(writes, done)
-            disk = self.room.object(self.name)
-            if done(disk):
-                return
-            now = _how_far(disk)
-            writes, before = (writes + 1 if now == before else 1), now
-        raise AssertionError(
-            f"it turns in circles: {self.room.object(self.name)}\n{self.room.agent.log('mortal')[-3000:]}"
-        )
-
-    def _live(self, writes: int, done: Callable[[dict[str, Any]], bool]) -> None:
-        """One agent, to its death, or until there is nothing more to do."""
-        agent = self.room.agent
-        command = agent.command("run").replace("agent.pyz", "dying.py")
-        given = f"DISK={shlex.quote(self.disk)} DIE_AT={writes}"
-        pid = int(agent.here(f"cd /; {given} nohup setsid {command} >>{agent.folder}/mortal 2>&1 </dev/null & echo $!"))
-        self.lives += 1
-        agent.pids.append(pid)
-        eventually(lambda: not agent.alive(pid) or done(self.room.object(self.name)), 90, "a death, or the end")
-        agent.stop()
-
-
-def _how_far(disk: dict[str, Any]) -> str:
-    """What a life that came further than the one before has changed."""
-    status = disk["status"]
-    wipe = status.get("wipe") or {}
-    return str((disk["spec"], status.get("journal"), wipe.get("step"), wipe.get("offset"), status.get("lastWipe")))
+def with_more(ground: ChaosGround, *names: str, **more: Any) -> dict[str, Any]:
+    """The configuration of the agent that is a service, and disks that the ground does not know; ``more``: of each."""
+    settings, plugged = ground.settings_of(BY_SERVICE), ground.rooms[BY_SERVICE].plugged
+    return {**settings, "disks": [*settings["disks"], *({"serial": plugged[name]["serial"], **more} for name in names)]}
 
 
 def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
@@ -113,7 +32,7 @@ def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
     room.name_it(twin, owner.plugged[name]["wwn"])
     room.agent.here(f"head -c 4M /dev/urandom | dd of={room.device(twin)} bs=1M conv=notrunc status=none; sync")
     before = room.checksum(twin)
-    room.agent.configure(**_with_mortal(ground, twin))
+    room.agent.configure(**with_more(ground, twin))
     try:
         assert f"node {owner.host} sees the same disk" in room.wait_condition(twin, "Matched", "False", "Shared")
         assert f"node {room.host} sees the same disk" in owner.wait_condition(name, "Matched", "False", "Shared")
@@ -126,7 +45,7 @@ def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
         room.pull(twin)
         owner.wait_condition(name, "Matched", "True", "Found")
     finally:
-        room.agent.configure(**_with_mortal(ground))
+        room.agent.configure(**with_more(ground))
         ground.cluster.kubectl("delete", "ld", room.object_name(twin))
 
 

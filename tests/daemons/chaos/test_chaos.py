@@ -1,7 +1,7 @@
 """Faults one by one, then at random, on one ground with PostgreSQL: no byte changed, no disk twice, no commit missing.
 
-`make chaos MINUTES=10 SEED=7` sets BERTH_CHAOS_MINUTES and BERTH_CHAOS_SEED of the run at random, and takes its time
-for an agent that dies after every write; without them the run is short, and its faults are always the same.
+`make chaos MINUTES=10 SEED=7` sets BERTH_CHAOS_MINUTES and BERTH_CHAOS_SEED of the run at random; without them that is
+short, and its faults are always the same. That an agent dies after every write is told in tests/daemons/agent.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
     faults.api_server_is_away,
     one_by_one.leaders_are_paused,
 ]
-if MINUTES:  # the deaths of an agent in the middle of its work are told one by one in tests/daemons/agent too
-    ONE_BY_ONE.append(one_by_one.agent_dies_after_every_write)
 
 
 @pytest.fixture(scope="module")
