@@ -116,7 +116,8 @@ class Caches:
         self.written = Written()
         self._parsed: dict[str, tuple[str, LocalDisk]] = {}
         for informer in (self.disks, self.berths, self.volumes, self.claims):
-            informer.on(delete=partial(self._gone, informer), listed=partial(self._listed, informer))
+            told = {"listed": partial(self._listed, informer), "rewound": partial(self._rewound, informer)}
+            informer.on(delete=partial(self._gone, informer), **told)
 
     def all(self) -> list[Informer]:
         """Every informer, to be run."""
@@ -131,6 +132,9 @@ class Caches:
 
     def _listed(self, informer: Informer) -> None:
         self.written.listed(informer.resource, informer.store.keys(), informer.version)
+
+    def _rewound(self, informer: Informer) -> None:
+        self.written.rewound(informer.resource)
 
     async def wait_synced(self) -> None:
         """Until every kind was listed once."""

@@ -44,6 +44,7 @@ class Handler(NamedTuple):
     delete: Callable[[Obj], None] | None
     fill: Callable[[list[Obj]], None] | None = None
     listed: Callable[[], None] | None = None
+    rewound: Callable[[], None] | None = None
 
 
 def pause(failures: int, chance: float) -> float:
@@ -90,6 +91,7 @@ class Informer:
         self._handlers: list[Handler] = []
         self._version = ""
         self._failures = 0
+        self._rewound = False
         self.store = Store(indexers or {})
         #: full lists so far: 1 in a good life
         self.lists = 0
@@ -103,13 +105,15 @@ class Informer:
         delete: Callable[[Obj], None] | None = None,
         fill: Callable[[list[Obj]], None] | None = None,
         listed: Callable[[], None] | None = None,
+        rewound: Callable[[], None] | None = None,
     ) -> None:
         """Call these from now on; what is in the cache already is told as additions.
 
         ``fill``: takes what an empty cache is filled with at once, in the place of as many additions. ``listed``: the
-        cache is what a full list has; what came and went since the last watch was told to nobody.
+        cache is what a full list has; what came and went since the last watch was told to nobody. ``rewound``: the API
+        server's history has gone back, as etcd was restored from a backup; it is called before what differs is told.
         """
-        self._handlers.append(Handler(add, update, delete, fill, listed))
+        self._handlers.append(Handler(add, update, delete, fill, listed, rewound))
         if add is not None:
             for item in self.store.all():
                 self._guard(add, item)
@@ -149,10 +153,12 @@ class Informer:
 
     async def _once(self) -> None:
         try:
+            if self._version and self._failures:
+                await self._same_history()
             if not self._version:
                 await self._list()
             await self._watch()
-        except GoneError as exc:  # too far behind, or a restored etcd
+        except GoneError as exc:  # too far behind, or a history that has gone back
             _log.info("%s: %s; listing again", self.resource.plural, exc.message)
             self._version = ""
             await self._failed()
@@ -188,6 +194,16 @@ class Informer:
             _log.info("%s: the API server answers again after %d tries", self.resource.plural, self._failures)
         self._failures = 0
 
+    async def _same_history(self) -> None:
+        """Raises GoneError where the API server has not come as far as we have: its etcd was restored from a backup.
+
+        A watch from a version that is to come is accepted, and silent about everything until then.
+        """
+        page = await self._client.page(self.resource, limit=1, **self._listing)
+        if int(page.version or 0) < int(self._version):
+            self._rewound = True
+            raise GoneError(f"the API server is at version {page.version}, and had told of {self._version}", 410)
+
     async def _list(self) -> None:
         """Read everything; tell what differs from the cache."""
         seen: dict[Key, Obj] = {}
@@ -204,6 +220,10 @@ class Informer:
             self._keep(page.items, seen)
         self.lists += 1
         self._version = version
+        if self._rewound:
+            for handler in self._handlers:
+                self._guard(handler.rewound)
+            self._rewound = False
         self._replace(seen)
         for handler in self._handlers:
             self._guard(handler.listed)

@@ -64,6 +64,16 @@ class Written:
             del self._gone[place]
         return over
 
+    def rewound(self, resource: Resource) -> list[Obj]:
+        """The API server's history has gone back behind our answers: none of them holds. Returns what is dropped."""
+        over = [item for (kind, _key), item in self._objects.items() if kind == resource]
+        for item in over:
+            self._forget(resource, key_of(item))
+        for place in [one for one in self._gone if one[0] == resource]:
+            del self._gone[place]
+        self._buried.clear()
+        return over
+
     def newest(self, resource: Resource, key: Key, cached: Obj | None) -> Obj | None:
         """The newer of what the cache has and what was answered."""
         place = (resource, key)

@@ -123,6 +123,7 @@ class Cluster:
             lambda old, new: self._seen(kind, old, new),
             lambda item: self._seen(kind, item, None),
             listed=lambda: self._listed(kind, informer),
+            rewound=lambda: self._rewound(kind, informer),
         )
 
     def _known_pod(self, name: str, namespace: str) -> Obj | None:
@@ -270,6 +271,13 @@ class Cluster:
         """What we wrote, and what went while nobody watched, goes here, too."""
         for item in self._written.listed(kind, informer.store.keys(), informer.version):
             self._remove(kind, item)
+
+    def _rewound(self, kind: Resource, informer: Informer) -> None:
+        """Answers of a history that is over count no more: what the watch has told does, until the list is told."""
+        for item in self._written.rewound(kind):
+            self._remove(kind, item)
+        for item in informer.all():
+            self._put(kind, item)
 
     def _put(self, kind: Resource, item: Obj) -> None:
         place = (kind, key_of(item))

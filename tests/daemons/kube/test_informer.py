@@ -198,6 +198,33 @@ def test_versions_that_are_gone(
     run(story())
 
 
+def test_a_history_that_has_gone_back(run: Run, connect: Connect, far: Connect, proxy: Proxy, namespace: str) -> None:
+    """As after an etcd that was restored (agent/test_restored.py): what we have come to is yet to come."""
+
+    async def story() -> None:
+        async with connect() as client, far() as behind:
+            for name in ("stays", "goes"):
+                await client.create(CONFIG_MAP, config_map(namespace, name, x="1"))
+            informer = Informer(behind, CONFIG_MAP, namespace)
+            told = Told(informer)
+            informer.on(rewound=lambda: told.lines.append("rewound"))
+            async with running(informer):
+                await informer.wait_synced()
+                before = len(told.lines)
+                proxy.refuse = True
+                proxy.cut()
+                await client.delete(CONFIG_MAP, "goes", namespace)
+                await client.create(CONFIG_MAP, config_map(namespace, "comes", x="1"))
+                informer._version = str(int(informer.version) + 1_000_000)
+                proxy.refuse = False
+                await until(lambda: len(told.lines) >= before + 3)
+                assert told.lines[before] == "rewound"
+                assert sorted(told.lines[before + 1 :]) == ["add comes 1", "delete goes 1"]
+                assert names(informer) == ["comes", "stays"]
+
+    run(story())
+
+
 def forget_history(cluster: Any, version: str) -> None:
     """Nothing older is left: etcd is compacted, and the API server starts without the snapshots of its cache."""
     pki, port = cluster._pki, cluster._control_plane().settings.ports["etcd"]

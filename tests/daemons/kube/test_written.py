@@ -86,3 +86,17 @@ def test_a_list_ends_what_it_does_not_have_unless_it_is_older() -> None:
     assert written.listed(PV, [KEY], "8") == []
     assert written.listed(PV, [], "8") == [volume(6)]
     assert written.newest(PV, KEY, None) is None
+
+
+def test_nothing_is_left_of_a_history_that_has_gone_back() -> None:
+    """As after an etcd that was restored: what is there now has lower versions than our answers."""
+    written = Written()
+    written.bury(PV, volume(8, "u2"), "8")
+    written.put(PV, volume(9))
+    assert written.rewound(BERTH) == []
+    assert written.rewound(PV) == [volume(9)]
+    assert written.newest(PV, KEY, volume(4)) == volume(4)
+    assert written.put(PV, volume(5, "u2")), "it is there again, and its end is of the other history"
+    written.gone(PV, KEY, "u1")
+    assert written.rewound(PV) == []
+    assert written.newest(PV, KEY, volume(4)) == volume(4)
