@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from berth_dev.pytest_plugin import say
-from tests.daemons.chaos import at_random, faults, one_by_one
+from tests.daemons.chaos import at_random, faults, one_by_one, raw_disk
 from tests.daemons.chaos.ground import ChaosGround
 from tests.daemons.chaos.invariants import check, everything_comes_to_rest, fingerprints
 
@@ -34,6 +34,7 @@ ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
     faults.twin_of_a_held_disk,
     one_by_one.lun_of_two_nodes,
     one_by_one.namespace_made_anew,
+    raw_disk.raw_disk_under_a_living_user,
     faults.root_disk_is_full,
     faults.api_server_is_away,
     one_by_one.leaders_are_paused,
