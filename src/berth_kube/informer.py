@@ -158,7 +158,7 @@ class Informer:
             if not self._version:
                 await self._list()
             await self._watch()
-        except GoneError as exc:  # too far behind, or a history that has gone back
+        except GoneError as exc:  # too far behind
             _log.info("%s: %s; listing again", self.resource.plural, exc.message)
             self._version = ""
             await self._failed()
@@ -195,14 +195,15 @@ class Informer:
         self._failures = 0
 
     async def _same_history(self) -> None:
-        """Raises GoneError where the API server has not come as far as we have: its etcd was restored from a backup.
+        """List again where the API server has not come as far as we have: its etcd was restored from a backup.
 
         A watch from a version that is to come is accepted, and silent about everything until then.
         """
         page = await self._client.page(self.resource, limit=1, **self._listing)
         if int(page.version or 0) < int(self._version):
-            self._rewound = True
-            raise GoneError(f"the API server is at version {page.version}, and had told of {self._version}", 410)
+            told = f"the API server is at version {page.version}, and had come to {self._version}"
+            _log.warning("%s: %s; listing again", self.resource.plural, told)
+            self._version, self._rewound = "", True
 
     async def _list(self) -> None:
         """Read everything; tell what differs from the cache."""
