@@ -76,7 +76,7 @@ def test_a_dynamic_claim_costs_no_more_besides_one_when_its_pod_runs_and_what_th
     world.stateful_set("pg", "data")
 
     def recorded() -> dict[str, Any]:
-        return next((one["status"] for one in world.berths().values()), {})
+        return next((one.get("status") or {} for one in world.berths().values()), {})
 
     until(lambda: recorded().get("phase") == "Running", lambda: str(world.berths()))
     assert recorded() == {"phase": "Running", "podName": "pg-0", "workload": "StatefulSet pg"}
