@@ -34,13 +34,17 @@ _END = 4 << 20
 
 
 def main() -> int:
-    """Carry out the order on standard input. 0: done, 1: failed or stopped; the last line says why."""
+    """Carry out the order on standard input. 0: done, 1: failed or stopped; the last line says why.
+
+    Nothing is written to the disk before another line has come: by then the step that was said first is recorded, so
+    that whoever comes after a death knows that the wipe had begun.
+    """
     order = json.loads(sys.stdin.readline())
     os.nice(10)
     try:
-        for line in wipe(Machine(), order):
+        for number, line in enumerate(wipe(Machine(), order)):
             _say(line)
-            if _is_alone():
+            if (number == 0 and not sys.stdin.readline()) or _is_alone():
                 return 1
     except BrokenPipeError:  # whoever asked has been killed
         return 1
@@ -178,7 +182,7 @@ def _say(line: Mapping[str, Any]) -> None:
 
 
 def _is_alone() -> bool:
-    """Whether standard input has been closed: nobody writes to it after the order."""
+    """Whether standard input has been closed: nobody writes to it once the wipe goes on."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 

@@ -187,6 +187,7 @@ class _Follower:
         self.wiping, self.disk, self.plan = wiping, disk, plan
         self.tools = wiping.tools
         self.offset, self.method, self.step = plan.offset, plan.method, ""
+        self._goes_on = False
         self._told: tuple[float, int, str, str] = (0.0, plan.offset, "", "")
 
     async def run(self) -> None:
@@ -201,7 +202,7 @@ class _Follower:
             order = {**self.plan._asdict()}
             process.stdin.write(json.dumps(order).encode() + b"\n")
             await process.stdin.drain()
-            await self._follow(process.stdout)
+            await self._follow(process.stdout, process.stdin)
         except _Died:
             if await process.wait() < 0:  # by a signal
                 raise
@@ -211,7 +212,7 @@ class _Follower:
             # It stops at the end of its input; a disk that hangs keeps it until it comes back.
             process.stdin.close()
 
-    async def _follow(self, lines: asyncio.StreamReader) -> None:
+    async def _follow(self, lines: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
         while True:
             try:
                 line = await asyncio.wait_for(lines.readline(), _TICK)
@@ -231,6 +232,10 @@ class _Follower:
                 self.step, self.offset, self.method = said["step"], said["offset"], said["method"]
             await self._tell()
             self._check_request()
+            if said and not self._goes_on:  # recorded that it begins: now it may
+                self._goes_on = True
+                orders.write(b"\n")
+                await orders.drain()
 
     async def _tell(self) -> None:
         now = time.monotonic()
@@ -245,6 +250,8 @@ class _Follower:
         try:
             await self.wiping.record.write(self.disk, (CONDITION, "False", "Wiping", words), wipe=status)
         except UnavailableError as exc:  # the request stands; what was done meanwhile is done again after a crash
+            if not self._goes_on:
+                raise _Paused from exc
             LOG.warning("LocalDisk %s: the wipe's progress is not recorded: %s", self.plan.name, exc.message)
 
     def _check_request(self) -> None:

@@ -55,12 +55,13 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
     made.detach()
 
 
-def begin(order: dict[str, Any]) -> subprocess.Popen[str]:
+def begin(order: dict[str, Any], go: str = "\n") -> subprocess.Popen[str]:
+    """``go``: says that it is recorded that the wipe begins."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=pipe, stdout=pipe, text=True, env=environment)
     assert process.stdin is not None
-    process.stdin.write(json.dumps(order) + "\n")
+    process.stdin.write(json.dumps(order) + "\n" + go)
     process.stdin.flush()
     return process
 
@@ -109,6 +110,20 @@ def test_signatures_alone_leave_the_rest(loop: Loop) -> None:
     assert not any(after[:end] + after[-end:])
     assert after[end:-end] == before[end:-end]
     assert subprocess.run(["blkid", "-p", loop.device], capture_output=True, check=False).returncode == 2
+
+
+def test_nothing_is_written_before_it_is_recorded_that_it_begins(loop: Loop) -> None:
+    before = loop.content()
+    process = begin(loop.order(), go="")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert json.loads(process.stdout.readline())["step"] == "Signatures"
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.stdin.close()
+    assert process.wait(60) == 1
+    process.stdout.close()
+    assert loop.content() == before
 
 
 def test_it_stops_when_nobody_listens_any_more_and_is_gone_on_with(loop: Loop) -> None:
