@@ -25,10 +25,11 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
 
 @dataclass(frozen=True)
 class Faults:
-    """``kill_at``: the write (from 1) at which the process dies, before or after it is sent. ``hold``: start when it
-    is there."""
+    """``kill_at``: the write (from 1) at which the process dies, before or after it is sent; ``of``: of this name
+    ("patch Berth status") alone. ``hold``: start when it is there."""
 
     kill_at: int = 0
+    of: str = ""
     before: bool = False
     conflict: bool = False
     conflict_once: str = ""  # the first write of this name ("create Berth") is refused
@@ -97,12 +98,14 @@ def _break_the_wire(faults: Faults) -> list[str]:
         trace.append(f"{request.verb} {request.resource.kind}" + (" status" if request.subresource else ""))
         if faults.conflict or (trace[-1] == faults.conflict_once and trace.count(trace[-1]) == 1):
             raise ConflictError("somebody else wrote first", 409, "Conflict")
-        if len(trace) == faults.kill_at and faults.before:
+        number = trace.count(faults.of) if trace[-1] == faults.of else 0 if faults.of else len(trace)
+        last = number == faults.kill_at > 0
+        if last and faults.before:
             os.kill(os.getpid(), signal.SIGKILL)
         try:
             return real(self, method, url, *arguments)
         finally:
-            if len(trace) == faults.kill_at:  # also where the answer was a refusal: it was the last thing that was done
+            if last:  # also where the answer was a refusal: it was the last thing that was done
                 os.kill(os.getpid(), signal.SIGKILL)
 
     client_module.ApiClient._once = once

@@ -105,11 +105,9 @@ def uuid_on(node: LocalNode, name: str) -> str:
 @pytest.mark.parametrize("then", ["absent", "present"])
 def test_a_run_that_dies_around_reserved(node: LocalNode, then: str) -> None:
     """After the last lock, when one of two is Reserved, when both have their volumes: the agent does what it may."""
-    trace = run(options(node, "whole"))["trace"]
-    assert not run(options(node, "whole", state="absent")).get("failed")
-    first = 1 + trace.index("patch Berth status")
-    for app, at, reserved in (("none", first - 1, 0), ("one", first, 1), ("both", trace.index("apply Service"), 2)):
-        assert run(options(node, app), kill_at=at) is None
+    record, service = "patch Berth status", "apply Service"
+    for app, of, before, reserved in (("none", record, True, 0), ("one", record, False, 1), ("both", service, True, 2)):
+        assert run(options(node, app), kill_at=1, of=of, before=before) is None
         phases, disks = berths(node, app), locked(node, app)
         on = {uid for uid, recorded in phases.items() if recorded != "Selected"}
         assert (len(phases), len(on), len(disks)) == (2, reserved, 2), phases
