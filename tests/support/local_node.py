@@ -62,6 +62,7 @@ class LocalNode:
         self.serials = {name: f"S-{node}-{name}" for name in disks}
         self.devices: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
+        self._pods: list[subprocess.Popen[bytes]] = []
         self._size, self._settings = size, disks
 
     def __enter__(self) -> LocalNode:
@@ -84,13 +85,13 @@ class LocalNode:
             "exec sleep infinity",
         ]
         self.host = subprocess.Popen(["unshare", "--mount", "sh", "-ec", "; ".join(inside)], stdin=subprocess.DEVNULL)
-        eventually(lambda: Path(f"/proc/{self.host.pid}/root/run/made").exists(), 30, "the mount namespace")
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-        self.host.kill()
-        self.host.wait()
+        for process in (*self._pods, self.host):
+            process.kill()
+            process.wait()
         for device in self.devices.values():
             subprocess.run(["losetup", "--detach", device], check=True)
 
@@ -109,6 +110,7 @@ class LocalNode:
 
     def start(self, module: str = "", environment: Mapping[str, str] | None = None) -> LocalNode:
         """The agent as it ships, or a module of ours in its place."""
+        eventually(lambda: Path(f"/proc/{self.host.pid}/root/run/made").exists(), 30, "the mount namespace")
         if not (self.folder / "token").exists():
             (self.folder / "token").write_text(self._token())
             identity = kubeconfig(self.cluster, self.cluster.api_url, str(self.folder / "token"))
@@ -150,9 +152,17 @@ class LocalNode:
         """What is behind the disk."""
         return self.folder / f"disk-{name}"
 
-    def point(self, disk: str) -> Path:
-        """Where the LocalDisk of that name is mounted, as this process sees it."""
-        return Path(f"/proc/{self.host.pid}/root{self.folder}/disks/{disk}")
+    def point(self, disk: str, pid: int = 0) -> Path:
+        """Where the LocalDisk of that name is mounted, as we see it; ``pid``: for a process of `pod`."""
+        return Path(f"/proc/{pid or self.host.pid}/root{self.folder}/disks/{disk}")
+
+    def pod(self) -> int:
+        """A process that keeps what is mounted now, whatever becomes of the node's mount points; its pid."""
+        made = self.folder / f"pod-{len(self._pods)}"
+        command = ["unshare", "--mount", "sh", "-ec", f"touch {made}; exec sleep infinity"]
+        self._pods.append(subprocess.Popen(self._inside(*command), stdin=subprocess.DEVNULL))
+        eventually(made.exists, 30, "the pod's mounts")
+        return self._pods[-1].pid
 
     def objects(self) -> dict[str, dict[str, Any]]:
         """The node's LocalDisks by the disks' short names."""
