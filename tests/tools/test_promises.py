@@ -40,7 +40,7 @@ TESTS = (
     "tests/daemons/kube/test_lease.py::test_a_leader_that_is_killed",
     "tests/daemons/kube/test_lease.py::test_a_leader_that_is_cut_off",
     "tests/daemons/kube/test_lease.py::test_a_lease_that_somebody_takes_by_force",
-    "tests/daemons/scheduler/test_extender.py::test_an_extender_that_dies_while_it_binds_is_continued",
+    "tests/daemons/scheduler/test_deaths.py::test_an_extender_that_dies_after_any_write_is_continued",
     "tests/integration/test_local_disks.py::test_nothing_is_ever_formatted_by_mistake",
     "tests/integration/test_local_disks.py::test_held_disks_become_filesystems_that_outlive_power_cuts",
     "tests/integration/test_local_disks.py::test_a_mkfs_that_was_killed_half_way_is_done_once_more",
