@@ -77,7 +77,7 @@ def _pair(app: AppWanted, disk: DiskWanted, ordinal: int) -> list[tuple[Resource
     identity = {"serial": ASIDE, "size": disk.size}
     spec = {"nodeName": ASIDE, "identity": identity, "volumeMode": disk.volume_mode}
     local = {"metadata": {"name": name}, "spec": spec, "status": {"observed": {"byId": ASIDE}}}
-    record = {"metadata": {"uid": ASIDE}, "spec": {"ordinal": ordinal}}
+    record = {"metadata": {"uid": f"{ASIDE}-{ASIDE}"}, "spec": {"ordinal": ordinal}}  # as long as a policy expects one
     return [
         (PV, manifests.volume(app, record, disk.name, local, ASIDE)),
         (PVC, manifests.claim(app, record, disk.name, local)),
