@@ -23,14 +23,16 @@ from berth_core.app.prepare import (
     Finding,
     after_release,
     check_lock,
+    check_tenant,
     finding,
     is_mounted_for,
     journal_entry,
     journal_of,
+    names_earlier_data,
 )
 from berth_core.app.wipe import locked_since
 from berth_core.errors import BerthError, DataError, LockError, StateError
-from berth_core.model.resources import BERTH, LOCAL_DISK
+from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE
 from berth_host import unmounting
 from berth_host.filesystems import Outcome, prepare
 
@@ -138,6 +140,8 @@ class Preparing:
         ref = disk["spec"].get("claimRef") or {}
         berth = await self.tools.client.find(BERTH, ref["name"], ref["namespace"]) if ref else None
         check_lock(disk, uid, berth)
+        if names_earlier_data(disk):
+            check_tenant(disk, await self.tools.client.find(NAMESPACE, ref["namespace"]))
         return disk
 
     async def _in_thread(self, disk: Object) -> Outcome:

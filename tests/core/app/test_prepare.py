@@ -12,11 +12,13 @@ from berth_core.app.prepare import (
     after_release,
     check_alone,
     check_lock,
+    check_tenant,
     check_unchanged,
     finding,
     is_mounted_for,
     journal_entry,
     journal_of,
+    names_earlier_data,
     next_work,
 )
 from berth_core.errors import LockError, StateError
@@ -73,6 +75,27 @@ def test_a_living_lock(phase):
 def test_a_lock_that_is_not_alive(spec, holder, words):
     with pytest.raises(LockError, match=words):
         check_lock(local_disk(**spec), "u1", holder)
+
+
+@pytest.mark.parametrize(
+    ("lock", "namespace", "words"),
+    [
+        ({"namespaceUID": "n1"}, {"metadata": {"uid": "n1"}}, None),
+        ({}, {"metadata": {"uid": "n2"}}, None),
+        ({"namespaceUID": "n1"}, {"metadata": {"uid": "n2"}}, "of an earlier namespace of that name (uid n1"),
+        ({"namespaceUID": "n1"}, None, "it is gone"),
+    ],
+)
+def test_a_lock_that_names_an_earlier_namespaces_data_is_held_against_the_namespace_of_today(lock, namespace, words):
+    disk = local_disk(claimRef={**held(), "dataUID": "u0", **lock})
+    assert names_earlier_data(disk) is bool(lock)
+    assert not names_earlier_data(local_disk(claimRef={**held(), **lock}))
+    if words is None:
+        check_tenant(disk, namespace)
+        return
+    with pytest.raises(LockError, match="nothing is done for such a lock") as caught:
+        check_tenant(disk, namespace)
+    assert words in caught.value.message
 
 
 def test_the_journal_tells_for_which_lock_and_filesystem_a_step_was_done():

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..errors import LockError, StateError
 from ..lifecycle.states import RESERVED, reached
+from ..model.tenant import Tenant
 from .fs_plan import FilesystemPlan
 from .wipe import is_to_be_cleared
 
@@ -71,6 +72,29 @@ def check_lock(disk: Object, uid: str, berth: Object | None) -> None:
         raise LockError(
             f"LocalDisk {name}: its lock is for claim {ref['claim']} of Berth {who}, and that berth was not given this "
             "disk: nothing is done for such a lock",
+            disk=name,
+        )
+
+
+def names_earlier_data(disk: Object) -> bool:
+    """Whether the lock says that the disk has data of an earlier lock, and by its uid of which namespace."""
+    ref = disk["spec"]["claimRef"]
+    return bool(ref.get("namespaceUID")) and ref["dataUID"] != ref["uid"]
+
+
+def check_tenant(disk: Object, namespace: Object | None) -> None:
+    """The uid in such a lock is that of the namespace, as it is now. Raises LockError.
+
+    The schema lets kept data be locked for the namespace's uid alone; whether that is the uid, it cannot look up.
+    """
+    name, ref = disk["metadata"]["name"], disk["spec"]["claimRef"]
+    record = Tenant.on_record(ref)
+    asking = Tenant.in_namespace(namespace, record.pod_uid)
+    if not asking.may_have(record):
+        raise LockError(
+            f"LocalDisk {name} has the data of {ref['namespace']}/{ref['app']}-{ref['ordinal']} "
+            f"{asking.difference(record)}, and its lock is for Berth {ref['namespace']}/{ref['name']} of today: "
+            "nothing is done for such a lock",
             disk=name,
         )
 
