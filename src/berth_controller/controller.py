@@ -90,9 +90,8 @@ class Controller:
     def _berth(self, record: Obj) -> None:
         self._holders([record])
         meta = record["metadata"]
-        self._of_data(
-            meta["namespace"], record["spec"]["app"]
-        )  # a claim that was made anew waits for the earlier one's
+        # A claim that was made anew waits for the earlier one's Berth.
+        self._of_data(meta["namespace"], record["spec"]["app"])
         self._measure()
 
     def _holders(self, records: Iterable[Obj]) -> None:
