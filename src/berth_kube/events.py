@@ -1,6 +1,6 @@
 """Tells people what happened to an object: events.k8s.io/v1, never in the way of the work.
 
-    recorder = Recorder(client, "berth.dev/agent", "node-1")
+    recorder = Recorder(client, "berth-agent", "node-1")
     task = asyncio.create_task(recorder.run())
     recorder.event(disk, "Warning", "WipeRefused", "…")
 
@@ -55,7 +55,7 @@ class Told:
 
 
 class Recorder:
-    """Events of one component (``berth.dev/agent``) on one instance (the node's or pod's name). Made inside a loop.
+    """Events of one component (``berth-agent``) on one instance (the node's or pod's name). Made inside a loop.
 
     ``writers``: connections that write at once; ``waiting``: facts that may wait for one, beyond that they are dropped.
     ``gather``: seconds that a writer lets pass, for more to come that it then sends in one piece, up to ``together``.

@@ -20,6 +20,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
     UnauthorizedError,
 )
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_agent.agent import COMPONENT
 from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually
 from tests.support.kube import fail_on_warning
@@ -143,7 +144,7 @@ def event(node: str) -> dict[str, Any]:
     return {
         "metadata": {"generateName": "e-", "name": f"{node}-event", "namespace": "default"},
         "eventTime": "2026-01-01T00:00:00.000000Z",
-        "reportingController": "berth.dev/agent",
+        "reportingController": COMPONENT,
         "reportingInstance": node,
         "action": "Look",
         "reason": "Test",
@@ -310,6 +311,7 @@ def test_an_agent_tells_of_nothing_but_its_node_and_disks_and_pods(agents: Agent
         "own": ({**local_disk, "name": f"{agents.mine}-0123456789"}, True),
         "given": ({**local_disk, "name": "bay-7"}, True),
         "pod": ({"kind": "Pod", "apiVersion": "v1", "name": "db-0", "namespace": "default"}, True),
+        "claim": ({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "name": "c", "namespace": "default"}, True),
         "theirs": ({**local_disk, "name": f"{agents.other}-0123456789"}, False),
         "node": ({"kind": "Node", "apiVersion": "v1", "name": agents.other}, False),
         "secret": ({"kind": "Secret", "apiVersion": "v1", "name": "x", "namespace": "default"}, False),

@@ -83,7 +83,7 @@ def test_every_reader_goes_on_and_names_it(
     assert f"{poisoned}-a" not in found["placements"][0]["best_nodes"]
     assert "Insufficient memory" in str(found["placements"][0]["nodes"][f"{poisoned}-a"])
 
-    found, _ = _run(control_plane, REPORT, dest=str(tmp_path / "page.html"))
+    found, warned = _run(control_plane, REPORT, dest=str(tmp_path / "page.html"))
     assert bad in json.dumps(found["findings"])
 
     for command, status in (("show", 0), ("top", 0), ("drift", 1)):

@@ -242,7 +242,7 @@ def test_a_default_that_fits_no_node_is_told_before_anything_is_written(world, k
 
 EVERYTHING = [("", ["persistentvolumes", "persistentvolumeclaims", "services"]), ("apps", ["statefulsets"])]
 EVERYTHING += [("berth.dev", ["berths", "berths/status", "localdisks", "localdisks/status", "localdevices"])]
-READ = [("", ["nodes", "pods", "limitranges"]), ("storage.k8s.io", ["storageclasses"])]
+READ = [("", ["namespaces", "nodes", "pods", "limitranges"]), ("storage.k8s.io", ["storageclasses"])]
 
 
 def test_who_may_not_create_pods_gets_the_defaults_of_limit_ranges(world, kubeconfig, spaces, control_plane):

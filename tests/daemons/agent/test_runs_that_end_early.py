@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.app.fsid import filesystem_uuid
 from tests.apiserver.app.runner import run
@@ -28,7 +30,6 @@ pytestmark = [
 NODE = "early"
 DISKS = {name: {"storage_class": "berth-test"} for name in "abcdefgh"}
 DISK = 24 << 20
-RESOURCE_QUOTA = kinds.Resource("", "v1", "resourcequotas", "ResourceQuota", True)
 Obj = dict[str, Any]
 
 
@@ -133,12 +134,46 @@ def kept_or_as_before(node: LocalNode, app: str, disks: dict[str, Obj], made: se
         held = disks[name]["spec"]["claimRef"]
         if name in made:
             assert disk["spec"]["retainedFor"] == {
-                key: held[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")
+                key: held[key] for key in ("namespace", "namespaceUID", "app", "ordinal", "claim", "dataUID")
             }
             assert uuid_on(node, name) == filesystem_uuid(held["dataUID"], disk["metadata"]["name"])
         else:
             assert "retainedFor" not in disk["spec"]
             assert blank(node, name)
+
+
+@contextmanager
+def no_claims(node: LocalNode) -> Iterator[None]:
+    """Admission refuses claims, and says nothing of it to a dry run."""
+    match = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["persistentvolumeclaims"],
+    }
+    spec = {
+        "matchConstraints": {"resourceRules": [match]},
+        "validations": [{"expression": "request.dryRun", "message": "no claims today"}],
+    }
+    node.api.create(kinds.VALIDATING_ADMISSION_POLICY, {"metadata": {"name": NODE}, "spec": spec})
+    binding = {"policyName": NODE, "validationActions": ["Deny"]}
+    node.api.create(kinds.VALIDATING_ADMISSION_POLICY_BINDING, {"metadata": {"name": NODE}, "spec": binding})
+    try:
+        eventually(lambda: refused(node), 30, "the policy is in force")
+        yield
+    finally:
+        node.api.delete(kinds.VALIDATING_ADMISSION_POLICY_BINDING, NODE)
+        node.api.delete(kinds.VALIDATING_ADMISSION_POLICY, NODE)
+
+
+def refused(node: LocalNode) -> bool:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    try:
+        node.api.create(kinds.PVC, {"metadata": {"name": "probe", "namespace": "default"}, "spec": spec})
+    except InvalidError:
+        return True
+    node.api.delete(kinds.PVC, "probe", "default")
+    return False
 
 
 def test_a_run_that_fails_before_and_after_reserved(node: LocalNode) -> None:
@@ -149,16 +184,11 @@ def test_a_run_that_fails_before_and_after_reserved(node: LocalNode) -> None:
     assert all("retainedFor" not in disk["spec"] for disk in node.objects().values())
     assert all(blank(node, name) for name in DISKS)
 
-    meta = {"name": "early", "namespace": "default"}
-    node.api.create(RESOURCE_QUOTA, {"metadata": meta, "spec": {"hard": {"persistentvolumeclaims": "0"}}})
-    try:
-        eventually(lambda: node.api.get(RESOURCE_QUOTA, **meta)["status"]["hard"], 30, "the quota counts")
+    with no_claims(node):
         failed = run(options(node, "refused"))
-        assert "exceeded quota" in failed["msg"], failed
+        assert "no claims today" in failed["msg"], failed
         disks = locked(node, "refused")
         assert set(berths(node, "refused").values()) == {"Reserved"}
         assert mounted(node, "refused", set(berths(node, "refused"))) == set(disks)
-    finally:
-        node.api.delete(RESOURCE_QUOTA, "early", "default")
     assert not run(options(node, "refused", state="absent")).get("failed")
     kept_or_as_before(node, "refused", disks, set(disks))

@@ -14,6 +14,7 @@ from berth_controller.reports import Metrics, Reports
 from berth_controller.wakes import ClaimKey, Wakes
 from berth_core.app import claims
 from berth_core.errors import UnschedulableError
+from berth_core.model.volume import ClaimInfo
 from berth_kube.client import KubeClient
 from berth_kube.config import Config
 from berth_kube.credentials import Static
@@ -40,8 +41,8 @@ def binder(client: KubeClient) -> Binder:
     put(caches.nodes, node("n1"))
     put(caches.claims, claim("log", "c-1", node="n1"), claim("data", "c-2", node="n1"))
     put(caches.pods, POD)
-    lock = claims.holder("default", "log", "c-1", "b-1")._asdict()
-    put(caches.disks, disk("n1-d0", claimRef={**lock, "dataUID": "b-1"}), disk("n1-d1"))
+    holder = claims.holder(ClaimInfo.from_object(claim("log", "c-1")), "b-1")
+    put(caches.disks, disk("n1-d0", claimRef=holder.reference("b-1")), disk("n1-d1"))
     reports = Reports(client, Recorder(client, "berth.dev/controller", "test"), Metrics(CollectorRegistry()))
     return Binder(client, caches, reports, Wakes(print), "/mnt", 300.0)
 
