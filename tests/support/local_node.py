@@ -143,7 +143,7 @@ class LocalNode:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(30)
+            self.process.wait(60)
         self.process = None
 
     # -- the disks -----------------------------------------------------------------------------------------------------
