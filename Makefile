@@ -62,7 +62,7 @@ lint-go: venv
 
 .PHONY: unit explore
 unit: venv venv-lint ## tests of the pure core, of the glue and of the tools: no cluster
-	$(PYTEST) tests/core tests/unit tests/tools
+	$(PYTEST) tests/core tests/unit tests/tools tests/badinput
 
 explore: venv ## property tests with new examples, again and again, for MINUTES (5): each round prints the seed that repeats it
 	@$(BIN)/python tools/explore.py --minutes $(or $(MINUTES),5)

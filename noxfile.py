@@ -53,7 +53,7 @@ def unit(session: nox.Session, core: str, get_pip: str) -> None:
     """Ansible's side without a cluster."""
     del get_pip
     session.install(f"ansible-core=={core}", *NEEDED, *TESTS)
-    _tests(session, "tests/unit")
+    _tests(session, "tests/unit", "tests/badinput")
 
 
 @nox.session

@@ -18,6 +18,7 @@ from ansible.utils.display import Display
 
 from ..module_utils._glue.auth import AUTH_ARGUMENT_SPEC
 from ..module_utils._glue.disk_fence import fenced
+from ..module_utils.berth_core.app.disk_record import check_local_disk
 from ..module_utils.berth_core.errors import BerthError
 from ..plugin_utils.connecting import connect, in_the_clear
 
@@ -37,7 +38,9 @@ class ActionModule(ActionBase):
         arguments = {name: value for name, value in given.items() if name not in _NAMES}
         access = {_NAMES[name]: value for name, value in given.items() if name in _NAMES}
         try:
-            if arguments.get("state", "prepared") == "prepared" and _is_disk(arguments.get("disk")):
+            # What is no mapping at all, the module's own check of its arguments names.
+            if arguments.get("state", "prepared") == "prepared" and isinstance(arguments.get("disk"), dict):
+                check_local_disk(arguments["disk"], "disk")
                 client = connect(access.get, self._loader, os.getcwd(), os.environ, display.warning)
                 arguments["disk"] = fenced(client, arguments["disk"], datetime.now(timezone.utc))
         except BerthError as exc:
@@ -48,8 +51,3 @@ class ActionModule(ActionBase):
             module_name="berth.stateful.disk_filesystem", module_args=arguments, task_vars=task_vars
         )
         return {**result, **answer}
-
-
-def _is_disk(value: Any) -> bool:
-    """What is none, the module's own check of its arguments names."""
-    return isinstance(value, dict) and isinstance(value.get("metadata"), dict) and "name" in value["metadata"]

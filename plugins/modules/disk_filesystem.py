@@ -111,8 +111,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._glue.auth import AUTH_ARGUMENT_SPEC
-from ..module_utils.berth_core.app.fsid import DEFAULT_MOUNT_ROOT
-from ..module_utils.berth_core.errors import BerthError
+from ..module_utils.berth_core.app.disk_record import check_local_disk
+from ..module_utils.berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
+from ..module_utils.berth_core.errors import BerthError, InputError
 from ..module_utils.berth_host.agent_lock import STATE_DIRECTORY, no_agent
 from ..module_utils.berth_host.filesystems import prepare
 from ..module_utils.berth_host.machine import Machine
@@ -140,6 +141,13 @@ def main() -> None:
 
 
 def run(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    check_local_disk(params["disk"], "disk")
+    mount_point(params["disk"]["metadata"]["name"], params["mount_root"])
+    if not params["agent_state_directory"].startswith("/"):
+        raise InputError(
+            f"agent_state_directory is {params['agent_state_directory']!r}: "
+            f"expected an absolute path, as {STATE_DIRECTORY}"
+        )
     prepared = params["state"] == "prepared"
     change = prepare if prepared else unmount
     with no_agent(params["agent_state_directory"]) if prepared and not check_mode else contextlib.nullcontext():

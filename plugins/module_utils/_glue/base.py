@@ -15,9 +15,11 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
-from ..berth_core.errors import BerthError
+from ..berth_core.errors import BerthError, InputError
 from .auth import AUTH_ARGUMENT_SPEC, kubeconfig_secrets, load_auth
 from .client import ApiClient
+
+_YEAR = 366 * 86400
 
 
 class Context:
@@ -83,12 +85,19 @@ class Operation(NamedTuple):
         return {name: [list(rule) for rule in value] for name, value in rules.items()}
 
 
+def check_seconds(value: Any, option: str) -> None:
+    """Refuse a time to wait that is none (InputError)."""
+    if value is not None and not 0 <= value <= _YEAR:
+        raise InputError(f"{option} is {value}: expected 0 or more seconds, at most {_YEAR} (a year)")
+
+
 def execute(operation: Operation, context: Context) -> dict[str, Any]:
     """Run it; a refusal becomes a failed result. Nothing else escapes as a traceback in ``msg``.
 
     A failed result is ``changed`` where something was written, unless the error itself says that it was undone.
     """
     try:
+        check_seconds(context.params.get("wait_timeout"), "wait_timeout")
         result = operation.run(context)
     except BerthError as exc:
         result = {"failed": True, "changed": context.written(), "msg": exc.message, **exc.details}

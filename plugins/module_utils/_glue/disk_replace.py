@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..berth_core.app.disk_change import check_wanted
+from ..berth_core.app.fsid import mount_point
 from ..berth_core.app.replace_plan import Replica, check_new, check_pods, check_size, new_local_disk, owner_of
 from ..berth_core.errors import StateError
 from ..berth_core.lifecycle import states
@@ -18,6 +20,7 @@ from ..berth_core.lifecycle.forecast import remaining
 from ..berth_core.lifecycle.next_step import next_step
 from ..berth_core.lifecycle.replacing import PARTS
 from ..berth_core.lifecycle.view import View, recorded
+from ..berth_core.model.names import check_subdomain
 from ..berth_core.model.resources import LOCAL_DISK, POD
 from .app.driver import refuse
 from .app.replacing import Replacement
@@ -30,6 +33,9 @@ _LAST = {"stopped": "unbind", "released": "release", "adopted": "adopt", "bound"
 
 def run(context: Context) -> dict[str, Any]:
     params = context.params
+    check_subdomain(params["name"], "name")
+    check_wanted(params["new"], "new")
+    mount_point("check", params["mount_root"])
     old = context.client.get(LOCAL_DISK, params["name"])
     declared, owner = new_local_disk(old, params["new"]), owner_of(old)
     replica = whose(context.client, params["name"], owner)

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..berth_core.app.disk_change import wanted_name
+from ..berth_core.app.disk_change import check_declared
+from ..berth_core.app.disk_record import check_record
 from ..berth_core.app.drift import find_drift
 from ..berth_core.app.phase import PHASES
 from ..berth_core.errors import StateError
+from ..berth_core.model.names import check_subdomain
 from .base import Context, Operation
 from .disk_options import DISK
 from .local_disk import readable
@@ -25,13 +27,13 @@ from .query import evaluate
 def run(context: Context) -> dict[str, Any]:
     """List, filter, compare."""
     params = context.params
+    declared = _declared(params)
     disks = list_disks(context, labels=_labels(params["label_selectors"]), fields=_fields(params))
     disks = sorted(
         (readable(disk) for disk in disks if _wanted(disk, params)), key=lambda disk: disk["metadata"]["name"]
     )
     result: dict[str, Any] = {"changed": False, "local_disks": disks}
-    if params["declared"] is not None:
-        declared = [{**each, "name": wanted_name(each, "declared")} for each in params["declared"]]
+    if declared is not None:
         result["drift"] = find_drift(declared, _same_nodes(disks, params))
         if result["drift"]["any"] and params["fail_on_drift"]:
             told = "; ".join(result["drift"]["text"])
@@ -39,6 +41,24 @@ def run(context: Context) -> dict[str, Any]:
     if params["query"]:
         result["result"] = evaluate(params["query"], disks)
     return result
+
+
+def _declared(params: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The declared disks with their names. Raises InputError, before anybody is asked, for what names no object."""
+    for option, values in (
+        ("names", params["names"] or ()),
+        ("node_name", (params["node_name"],) if params["node_name"] else ()),
+        ("storage_class", (params["storage_class"],) if params["storage_class"] else ()),
+    ):
+        for value in values:
+            check_subdomain(value, option)
+    if params["declared"] is None:
+        return None
+    named = check_declared(params["declared"], "declared")
+    for each in named:
+        if each.get("observed"):
+            check_record(each["observed"], f"LocalDisk {each['name']}: observed")
+    return named
 
 
 def _fields(params: Mapping[str, Any]) -> str | None:

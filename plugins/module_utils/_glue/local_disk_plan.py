@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..berth_core.app.disk_plan import Plan, Row, plan_disks
+from ..berth_core.app.disk_record import check_records
 from ..berth_core.errors import InputError
+from ..berth_core.model.names import check_subdomain
 from ..berth_core.model.quantity import format_bytes
 from .base import Context, Operation
 from .disk_options import DECLARED, SELECTOR
@@ -26,6 +28,8 @@ def run(context: Context) -> dict[str, Any]:
     """Make the plan; entries that are refused fail the module, all at once."""
     params = context.params
     node = params["node_name"]
+    check_subdomain(node, "node_name")
+    check_records(params["block_devices"], "block_devices")
     existing = list_disks(context, fields=f"spec.nodeName={node}")
     plan = plan_disks(
         node,

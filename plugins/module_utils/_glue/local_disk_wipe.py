@@ -15,9 +15,10 @@ from typing import Any
 from uuid import uuid4
 
 from ..berth_core.app.disk_acts import WipeOutcome, check_wipe, destroyed_by_wipe, wipe_outcome, wipe_request
-from ..berth_core.app.disk_change import wanted_name
+from ..berth_core.app.disk_bounds import WIPE, check_texts
+from ..berth_core.app.disk_change import read_identity, wanted_name
 from ..berth_core.app.wipe import check_unspent
-from ..berth_core.errors import ConflictError, StateError, TimeoutExpired
+from ..berth_core.errors import ConflictError, IdentityError, StateError, TimeoutExpired
 from ..berth_core.model.resources import LOCAL_DISK
 from .base import Context
 from .objects import poll
@@ -29,6 +30,7 @@ def run_wipe(context: Context) -> dict[str, Any]:
     """Ask, and wait where that is wanted. The same ``request_id`` again asks for nothing more."""
     params, wipe = context.params, context.params["wipe"]
     name = wanted_name({**params, "identity": params["identity"] or wipe["identity"]}, "local_disk")
+    _check(f"LocalDisk {name}: wipe", wipe)
     live = context.client.get(LOCAL_DISK, name)
     request = {
         "requestID": wipe["request_id"] or str(uuid4()),
@@ -57,6 +59,17 @@ def run_wipe(context: Context) -> dict[str, Any]:
         "wipe": (done.get("status") or {}).get("lastWipe") if params["wait"] else done["spec"].get("wipe"),
         "diff": [] if under_way else [diff],
     }
+
+
+def _check(where: str, wipe: Mapping[str, Any]) -> None:
+    """What can be known to be wrong before the disk is read. Raises InputError, IdentityError."""
+    check_texts(wipe, WIPE, where)
+    identity = read_identity(wipe["identity"], where)
+    if not identity.is_strong():
+        raise IdentityError(
+            f"{where}: identity is {identity.describe()}: expected at least one of wwn, serial, by_path; "
+            "nothing was wiped"
+        )
 
 
 def _under_way(live: Mapping[str, Any], request_id: str) -> str:

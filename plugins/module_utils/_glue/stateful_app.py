@@ -84,8 +84,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def run(context: Context) -> dict[str, Any]:
     params = context.params
-    if params["wait_timeout"] < 0:
-        raise InputError(f"wait_timeout is {params['wait_timeout']}: expected 0 or more seconds")
     if params["state"] == "absent":
         return _absent(context)
     if params["wait"] and params["until"] != states.CREATED:

@@ -21,7 +21,7 @@ from berth_core.app.fsid import filesystem_uuid
 from berth_core.errors import BerthError, DataError, StateError
 from berth_host import agent_lock, filesystems, mkfs
 from berth_host.machine import Machine
-from tests.core.app.disk_samples import held
+from tests.core.app.disk_samples import held, local_disk
 from tests.unit.host.test_blank import Loop, prepare
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root"), pytest.mark.promise]
@@ -106,7 +106,7 @@ def agent(state: str) -> Iterator[tuple[int, bool]]:
 
 def test_nothing_is_prepared_beside_an_agent_and_no_agent_begins_meanwhile(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
-    params = {"disk": {"metadata": {"name": "h1-d0"}}, "state": "prepared", "mount_root": str(tmp_path)}
+    params = {"disk": local_disk(), "state": "prepared", "mount_root": str(tmp_path)}
     with agent(state) as (pid, alone):
         assert alone
         with pytest.raises(ShippedError, match=rf"an agent \(pid {pid}\) works on this host"):

@@ -14,7 +14,7 @@ from typing import Any
 from ..cluster.snapshot import PARTS, Snapshot
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, STATEFUL_SET
 from . import orphans
-from .disk_change import wanted_name
+from .disk_change import check_declared
 from .drift import find_drift
 from .overview import KINDS as OVERVIEW_KINDS
 from .overview import Lists
@@ -41,7 +41,7 @@ def cluster_drift(lists: Lists, declared: Sequence[Mapping[str, Any]] | None = N
     if declared is None:
         wanted: list[dict[str, Any]] = [{"name": disk["metadata"]["name"]} for disk in disks]
     else:
-        wanted = [{**each, "name": wanted_name(each, "declared")} for each in declared]
+        wanted = check_declared(declared, "declared")
         nodes = {each.get("node_name") for each in declared}
         disks = [disk for disk in disks if disk["spec"]["nodeName"] in nodes]
     drift = find_drift(wanted, disks)

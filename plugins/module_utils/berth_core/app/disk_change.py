@@ -10,13 +10,13 @@ None means: not mentioned, leave it as it is) and the object of the API that is 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import DataError, IdentityError, InputError, LockError
 from ..lifecycle.locks import disk_holder
-from ..model.quantity import bytes_
+from ..model.names import check_subdomain, shown
+from .disk_bounds import IDENTITY, check_place, check_texts, disk_size
 from .identity import Identity, agrees, declared, disk_name, from_spec
 
 #: option -> field of spec
@@ -29,15 +29,14 @@ SETTINGS = {
     "wipe_method": "wipeMethod",
     "reserved": "reserved",
 }
-_DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_MOUNT_OPTION = re.compile(r"[A-Za-z0-9_.:=/+-]{1,128}")
+_ENOUGH = "expected size and at least one of wwn, serial, by_path"
 
 
 def read_identity(keys: Mapping[str, Any], where: str) -> Identity:
     """The Identity of options (wwn, serial, model, size as a quantity, by_path). Raises QuantityError, InputError."""
-    size = keys.get("size")
+    check_texts(keys, IDENTITY, f"{where}: identity")
     try:
-        return declared(keys, bytes_(size) if size not in (None, "") else None)
+        return declared(keys, disk_size(keys.get("size")))
     except InputError as exc:
         raise type(exc)(f"{where}: identity: {exc.message}", **exc.details) from exc
 
@@ -51,9 +50,22 @@ def wanted_name(wanted: Mapping[str, Any], where: str) -> str:
                 f"{where}: neither name nor node_name is given, so there is no telling which LocalDisk is meant"
             )
         return disk_name(str(wanted["node_name"]), read_identity(wanted.get("identity") or {}, where))
-    if len(given) > 253 or not _DNS.fullmatch(given):
-        raise InputError(f"{where}: name {given!r} is not a DNS-1123 subdomain (lower case letters, digits, '-', '.')")
+    check_subdomain(given, f"{where}: name")
     return given
+
+
+def check_declared(disks: Sequence[Any], option: str) -> list[dict[str, Any]]:
+    """The disks of an option with their names, each checked as one that is to be made. Raises InputError."""
+    named = []
+    for index, each in enumerate(disks):
+        where = f"{option}[{index}]"
+        if not isinstance(each, Mapping) or not isinstance(each.get("identity") or {}, Mapping):
+            raise InputError(f"{where} is {shown(each)}: expected a disk as berth.stateful.local_disk takes it")
+        name = wanted_name(each, where)
+        check_settings(each, where)
+        read_identity(each.get("identity") or {}, where)
+        named.append({**each, "name": name})
+    return named
 
 
 def check_settings(wanted: Mapping[str, Any], where: str) -> None:
@@ -62,14 +74,7 @@ def check_settings(wanted: Mapping[str, Any], where: str) -> None:
         for option in ("fs_type", "mount_options"):
             if wanted.get(option):
                 raise InputError(f"{where}: {option} is for volume_mode Filesystem: a Block volume has none")
-    for option in wanted.get("mount_options") or ():
-        if not is_mount_option(str(option)):
-            raise InputError(f"{where}: mount option {option!r} has signs that no mount option has")
-
-
-def is_mount_option(text: str) -> bool:
-    """Whether it is one word of mount(8): no comma, no blank, nothing that could begin another field or line."""
-    return bool(_MOUNT_OPTION.fullmatch(text))
+    check_place(wanted, where)
 
 
 def new_disk(wanted: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def new_disk(wanted: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not identity.is_strong() or not identity.size:
         raise IdentityError(
             f"{where}: there is no such LocalDisk yet, and its identity ({identity.describe()}) cannot name one disk: "
-            "expected size and at least one of wwn, serial, by_path"
+            f"{_ENOUGH}"
         )
     spec: dict[str, Any] = {"nodeName": wanted["node_name"], "identity": identity.to_spec()}
     spec.update(
@@ -116,6 +121,16 @@ def changed_disk(live: Mapping[str, Any], wanted: Mapping[str, Any], where: str)
         labels = changed["metadata"].setdefault("labels", {})
         labels.update({str(key): str(value) for key, value in wanted["labels"].items()})
     return changed
+
+
+def check_wanted(wanted: Mapping[str, Any], where: str) -> None:
+    """What can be known to be wrong with a disk to be made before the cluster is read. Raises InputError."""
+    if wanted.get("name"):
+        wanted_name(wanted, where)
+    check_settings(wanted, where)
+    identity = read_identity(wanted.get("identity") or {}, where)
+    if not identity.is_strong() or not identity.size:
+        raise IdentityError(f"{where}: its identity ({identity.describe()}) cannot name one disk: {_ENOUGH}")
 
 
 def check_delete(live: Mapping[str, Any], force_retained: bool) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import DataError, InputError, LockError, StateError
-from .disk_change import is_mount_option
+from .disk_bounds import is_mount_option
 from .disk_plan import DEFAULT_FS_TYPE
 from .fsid import DEFAULT_MOUNT_ROOT, filesystem_uuid, mount_point, volume_path
 from .identity import Device, describe, describe_all, from_spec, match

@@ -40,6 +40,11 @@ class Identity(NamedTuple):
         """Whether the keys can name one disk: model and size alone are shared by every disk of one purchase."""
         return bool(self.wwn or self.serial or self.by_path)
 
+    def strong_keys(self) -> list[tuple[str, str]]:
+        """The keys that can name one disk, each in the one spelling in which two are compared."""
+        keys = (("wwn", _wwn(self.wwn)), ("serial", self.serial.strip()), ("by_path", self.by_path))
+        return [(key, text) for key, text in keys if text]
+
     def describe(self) -> str:
         """The given keys, for people."""
         given = [(key, value) for key, value in zip(self._fields, self) if value]

@@ -16,13 +16,13 @@ from typing import Any
 
 from ..errors import SelectorError
 from .fields import Object, mapping, objects, string, string_map, strings
+from .names import is_subdomain
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
 EMPTY_TERM = "empty term"
 _LABEL_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 _NODE_OPERATORS = (*_LABEL_OPERATORS, GT, LT)
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
-_PREFIX = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 
 
@@ -32,7 +32,7 @@ def is_label_key(key: str) -> bool:
     An optional DNS prefix with a slash, and a name of at most 63 characters.
     """
     prefix, slash, name = key.rpartition("/")
-    return bool(_NAME.match(name)) and (not slash or bool(_PREFIX.match(prefix)))
+    return bool(_NAME.match(name)) and (not slash or is_subdomain(prefix))
 
 
 def is_label_value(value: str) -> bool:

@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of objects as the API server takes them, checked before it is asked.
+
+Called by whoever reads options. What a refusal says of a value is said here, too: never more of it than fits a line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import InputError
+
+LABEL_LENGTH = 63
+SUBDOMAIN_LENGTH = 253
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_SHOWN = 60
+
+
+def is_label(text: object) -> bool:
+    """Tell whether it is a DNS-1123 label, as names of namespaces, apps and volumes are."""
+    return isinstance(text, str) and bool(_LABEL.fullmatch(text))
+
+
+def is_subdomain(text: object) -> bool:
+    """Tell whether it is a DNS-1123 subdomain, as names of nodes, LocalDisks and StorageClasses are."""
+    return isinstance(text, str) and bool(_SUBDOMAIN.fullmatch(text))
+
+
+def check_subdomain(text: object, option: str) -> None:
+    """Raise InputError that names the option unless the value is a DNS-1123 subdomain."""
+    if not is_subdomain(text):
+        raise InputError(
+            f"{option} is {shown(text)}: expected a DNS-1123 subdomain "
+            f"(lower case letters, digits, '-' and '.', at most {SUBDOMAIN_LENGTH})"
+        )
+
+
+def check_label(text: object, option: str) -> None:
+    """Raise InputError that names the option unless the value is a DNS-1123 label."""
+    if not is_label(text):
+        raise InputError(
+            f"{option} is {shown(text)}: expected a DNS-1123 label "
+            f"(lower case letters, digits and '-', at most {LABEL_LENGTH})"
+        )
+
+
+def shown(value: object) -> str:
+    """The value in quotes, for a refusal; of a long one its beginning, and how long it is."""
+    text = str(value)
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text)} characters)"
