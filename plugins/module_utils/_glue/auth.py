@@ -11,9 +11,12 @@ plugins and token refresh are the kubernetes library's work.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..berth_core.errors import InputError, UnauthorizedError
@@ -78,6 +81,13 @@ _SECRET_KEYS = (
     "client-secret",
 )
 _PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+#: Options that become a header as they are.
+_HEADERS = ("api_key", "impersonate_user", "impersonate_groups")
+_UNSENDABLE = (
+    "has a line break or another character that no HTTP header carries: expected one line of ASCII; "
+    "where it is read from a file, without the line break at its end"
+)
+_LATIN_1 = 255
 _FALSE = ("0", "false", "no", "off", "n", "f")
 
 
@@ -171,9 +181,12 @@ def load_auth(params: Mapping[str, Any], environ: Mapping[str, str]) -> Auth:
             f"install it there: {sys.executable} -m pip install 'kubernetes>=24.2.0'"
         )
     options = auth_options(params, environ)
+    _refuse_unsendable(options)
     configuration = _client.Configuration()
     source = _load(configuration, options, environ)
     _override(configuration, options)
+    if not all(_can_be_sent(str(token)) for token in configuration.api_key.values()):
+        raise InputError(f"the token of {source} {_UNSENDABLE}")
     return Auth(
         configuration,
         options["no_proxy"],
@@ -182,6 +195,22 @@ def load_auth(params: Mapping[str, Any], environ: Mapping[str, str]) -> Auth:
         tuple(options["impersonate_groups"] or ()),
         source,
     )
+
+
+def _refuse_unsendable(options: Mapping[str, Any]) -> None:
+    """Raises InputError that names the option, and never says what was in it."""
+    texts = {option: options[option] for option in _HEADERS}
+    texts["proxy_headers.user_agent"] = (options["proxy_headers"] or {}).get("user_agent")
+    for option, value in texts.items():
+        if not all(_can_be_sent(str(text)) for text in (value if isinstance(value, list) else [value or ""])):
+            raise InputError(f"{option} {_UNSENDABLE}")
+    for option in ("username", "password"):
+        if any(ord(character) > _LATIN_1 for character in str(options[option] or "")):
+            raise InputError(f"{option} has a character that basic authentication cannot carry: expected Latin-1")
+
+
+def _can_be_sent(text: str) -> bool:
+    return text.isascii() and (text.isprintable() or not text)
 
 
 def _load(configuration: Any, options: Mapping[str, Any], environ: Mapping[str, str]) -> str:
@@ -201,7 +230,7 @@ def _load(configuration: Any, options: Mapping[str, Any], environ: Mapping[str, 
             f"no usable cluster configuration: {exc}. "
             "Set kubeconfig, or host with api_key, or the K8S_AUTH_* variables."
         ) from exc
-    except UnauthorizedError:
+    except (InputError, UnauthorizedError):
         raise
     except Exception as exc:  # the library raises whatever its YAML, TLS and exec helpers raise
         raise InputError(f"the kubeconfig cannot be used: {type(exc).__name__}: {exc}") from exc
@@ -209,15 +238,11 @@ def _load(configuration: Any, options: Mapping[str, Any], environ: Mapping[str, 
 
 def _load_config(configuration: Any, options: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     kubeconfig, context = options["kubeconfig"], options["context"]
-    persist = bool(options["persist_config"])
     if isinstance(kubeconfig, Mapping):
-        plain = json.loads(
-            json.dumps(kubeconfig, default=str)
-        )  # Ansible's own kinds of text and mapping become plain ones
-        _config.load_kube_config_from_dict(
-            plain, context=context, client_configuration=configuration, persist_config=False
-        )
-        return "the kubeconfig given as a mapping"
+        # Ansible's own kinds of text and mapping become plain ones
+        plain = json.loads(json.dumps(kubeconfig, default=str))
+        loader = _kube_config._get_kube_config_loader(config_dict=plain, active_context=context, persist_config=False)
+        return _set(configuration, loader, options, "the kubeconfig given as a mapping")
     if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
         _config.load_incluster_config(client_configuration=configuration)
         return "the pod's service account"
@@ -225,28 +250,70 @@ def _load_config(configuration: Any, options: Mapping[str, Any], environ: Mappin
     path = os.pathsep.join(os.path.expanduser(part) for part in path.split(os.pathsep) if part)
     if not any(os.path.exists(part) for part in path.split(os.pathsep)):
         raise _config.ConfigException(f"the kubeconfig {path} does not exist")
-    if persist or os.pathsep in path or _fast_loader is None:
-        _config.load_kube_config(
-            config_file=path, context=context, client_configuration=configuration, persist_config=persist
-        )
-    else:
-        _load_one_file(configuration, path, context)
-    return f"the kubeconfig {path}"
+    loader = _loader_of(path, context, bool(options["persist_config"]))
+    return _set(configuration, loader, options, f"the kubeconfig {path}")
 
 
-def _load_one_file(configuration: Any, path: str, context: str | None) -> None:
-    """What the library does for one file that it need not write back, with libyaml's parser.
+def _loader_of(path: str, context: str | None, persist: bool) -> Any:
+    """The library's loader; for one file that it need not write back, with libyaml's parser.
 
     Its own parser is the pure-Python one: about 10 ms of every task.
     """
+    if persist or os.pathsep in path or _fast_loader is None:
+        return _kube_config._get_kube_config_loader(filename=path, active_context=context, persist_config=persist)
     with open(path, encoding="utf-8") as stream:
         content = _yaml.load(stream, Loader=_fast_loader)
     if not isinstance(content, dict):
         raise _config.ConfigException(f"{path} holds no kubeconfig: a mapping was expected")
     node = _kube_config.ConfigNode(path, content, path)
-    _kube_config.KubeConfigLoader(config_dict=node, active_context=context, config_base_path=None).load_and_set(
-        configuration
-    )
+    return _kube_config.KubeConfigLoader(config_dict=node, active_context=context, config_base_path=None)
+
+
+def _set(configuration: Any, loader: Any, options: Mapping[str, Any], source: str) -> str:
+    """Take over what the loader finds. Raises InputError where the exec plugin that should give credentials gave none.
+
+    The library writes that to the log and goes on as nobody, whom the API server then refuses by RBAC.
+    """
+    user = getattr(loader, "_user", None)
+    plugin = user["exec"] if user and "exec" in user else None
+    if plugin is None:
+        loader.load_and_set(configuration)
+        return source
+    with _log_records() as told:
+        loader.load_and_set(configuration)
+    named = any(options[option] for option in ("api_key", "client_cert", "username"))
+    if not (configuration.api_key or configuration.cert_file or named):
+        command, name = str(plugin.safe_get("command")), loader.current_context["context"].get("user")
+        found = shutil.which(command) or os.path.dirname(command)
+        why = (
+            f"failed: {'; '.join(told) or 'it gave no credentials'}"
+            if found
+            else "was not found: install it, or see PATH"
+        )
+        raise InputError(f"{source}: the exec credential plugin {command!r} of user {name!r} {why}")
+    return source
+
+
+class _Records(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.told.append(" ".join(record.getMessage().split())[:300])
+
+
+@contextlib.contextmanager
+def _log_records() -> Iterator[list[str]]:
+    """What the library says of a plugin is logged on the root logger alone."""
+    handler = _Records()
+    logging.getLogger().addHandler(handler)
+    try:
+        yield handler.told
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def _override(configuration: Any, options: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Callable
 from urllib.parse import urlencode
 
 from ..berth_core.app.compare import differences
-from ..berth_core.errors import ApiError, ConflictError, NotFoundError
+from ..berth_core.errors import ApiError, ConflictError, InputError, NotFoundError
 from ..berth_core.model.api_errors import Request, api_error, warnings
 from ..berth_core.model.api_requests import (
     FAILED,
@@ -35,7 +35,7 @@ from ..berth_core.model.api_requests import (
 from ..berth_core.model.api_requests import headers as common_headers
 from ..berth_core.model.resources import Resource
 from .auth import Auth
-from .transport import authority, connection_pool, unreachable
+from .transport import authority, connection_pool, no_kubernetes, unreachable
 from .transport import outcome_of as not_answered
 
 try:
@@ -102,7 +102,9 @@ class ApiClient:
         """The items and the list's resourceVersion, from which a watch can go on."""
         query = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
         answer = self._send("list", resource, None, namespace, query=query)
-        items = answer.get("items") or []
+        if "items" not in answer:
+            raise self._no_kubernetes(f"it answers a list of {resource.plural} with something else")
+        items = answer["items"] or []
         for item in items:  # a list's items carry neither; everything downstream wants whole objects
             item.setdefault("apiVersion", resource.api_version)
             item.setdefault("kind", resource.kind)
@@ -313,9 +315,45 @@ class ApiClient:
             self._warn(warning)
         if response.status >= 300:
             self._retry_after = response.headers.get("retry-after", "")
+            self._refuse_strangers(response)
             raise api_error(response.status, response.data, request)
-        answer = json.loads(response.data) if response.data else {}
-        return answer if isinstance(answer, dict) else {}
+        answer = _json(response.data) if response.data else {}
+        if answer is None:
+            raise self._no_kubernetes("it answers with something that is no JSON object")
+        return answer
+
+    def _refuse_strangers(self, response: Any) -> None:
+        """Raises InputError for a redirect, and for a 404 that no API server gives.
+
+        What an API server does not serve it answers as any server written in Go does: there /version tells.
+        """
+        if response.status < 400:
+            raise self._no_kubernetes(f"it answers {response.status}, to go to {response.headers.get('location', '')}")
+        if response.status != 404 or _json(response.data) is not None:
+            return
+        if response.data.strip() != b"404 page not found" or not self._has_a_version():
+            raise self._no_kubernetes("it answers 404 as an API server does not")
+
+    def _has_a_version(self) -> bool:
+        """Also where we may not read it: an API server refuses in JSON. Who does not answer this time is not judged."""
+        headers = self._headers(common_headers("get", body=False))
+        try:
+            about = self._pool.request("GET", self._url("/version", None), headers=headers, retries=False)
+        except urllib3.exceptions.HTTPError:
+            return True
+        return about.status != 404 and _json(about.data) is not None
+
+    def _no_kubernetes(self, why: str) -> InputError:
+        return no_kubernetes(self._host, self._auth.source, why)
+
+
+def _json(data: bytes) -> dict[str, Any] | None:
+    """The JSON object; None for what is none."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _events(response: Any) -> Iterable[dict[str, Any]]:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from ..berth_core.errors import ApiError, InputError, UnavailableError
 from ..berth_core.model.api_requests import HOPELESS, LOST, UNSENT
+from ..berth_core.model.names import shown
 from .auth import Auth, forget_temporary_files
 
 try:
@@ -32,17 +33,37 @@ _UNSENT = ("NewConnectionError", "ConnectTimeoutError", "ConnectionRefusedError"
 def connection_pool(auth: Auth, host: str, timeout: float) -> Any:
     """A urllib3 pool for the host. Raises InputError for what can be known to be wrong without connecting."""
     configuration = auth.configuration
-    if urlsplit(host).scheme not in ("http", "https"):
-        raise InputError(f"host {host!r} is not a URL: expected https://NAME:PORT")
+    if not _is_url(host):
+        raise InputError(f"host {shown(host)} is not a URL: expected https://NAME:PORT")
     options: dict[str, Any] = {"maxsize": 4, "timeout": urllib3.Timeout(connect=min(timeout, 10.0), read=timeout)}
     if host.startswith("https"):
         options.update(_tls(configuration, auth.source))
     if configuration.proxy and not _bypasses(host, auth.no_proxy or configuration.no_proxy):
         proxy_headers = {key: value for key, value in auth.proxy_headers.items() if key == "proxy-authorization"}
-        return urllib3.ProxyManager(
-            configuration.proxy, proxy_headers=proxy_headers or configuration.proxy_headers, **options
-        )
+        try:
+            return urllib3.ProxyManager(
+                configuration.proxy, proxy_headers=proxy_headers or configuration.proxy_headers, **options
+            )
+        except (urllib3.exceptions.HTTPError, ValueError) as exc:
+            raise InputError(f"proxy is no URL of a proxy: expected http://NAME:PORT ({exc})") from exc
     return urllib3.PoolManager(**options)
+
+
+def _is_url(host: str) -> bool:
+    """Whether urllib3 can be given it. ``urlsplit`` reads the port, and refuses one that is none, when it is asked."""
+    try:
+        parts = urlsplit(host)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and host.isprintable()
+    except ValueError:
+        return False
+
+
+def no_kubernetes(host: str, source: str, why: str) -> InputError:
+    """For who answers, and not as an API server does."""
+    return InputError(
+        f"{host} (from {source}) answers, but is no Kubernetes API server: {why}; see that host, or the server of the "
+        "kubeconfig, names the API server, with its port and path"
+    )
 
 
 def _tls(configuration: Any, source: str) -> dict[str, Any]:
