@@ -37,7 +37,7 @@ def test_one_of_all_that_are_alike_is_tried_however_far_the_run_goes():
     assert trial.needs_pod(make_plan(wanted, seen, states.BOUND))
     assert kinds(trial.workload(wanted, seen)) == [("StatefulSet", "db"), ("Service", "db")]
     assert kinds(trial.storage(wanted, seen)) == [
-        ("PersistentVolume", "db-trial-trial"),
+        ("PersistentVolume", "db-trial-trial-tr"),
         ("PersistentVolumeClaim", "data-db-0"),
     ]
 
