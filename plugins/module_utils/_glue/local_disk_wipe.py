@@ -67,8 +67,7 @@ def _check(where: str, wipe: Mapping[str, Any]) -> None:
     identity = read_identity(wipe["identity"], where)
     if not identity.is_strong():
         raise IdentityError(
-            f"{where}: identity is {identity.describe()}: expected at least one of wwn, serial, by_path; "
-            "nothing was wiped"
+            f"{where}: identity is {identity.describe()}: name at least one of wwn, serial, by_path; nothing was wiped"
         )
 
 
