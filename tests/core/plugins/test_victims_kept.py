@@ -86,8 +86,11 @@ class World:
         listed = self.nominated.setdefault(where, [])
         if listed and number % 2:
             listed.pop()
-        else:
-            listed.append(wanted(priority, "1", f"w-{number}").pod)
+            return
+        pod = wanted(priority, "1", f"w-{number}").pod
+        for others in self.nominated.values():  # a pod is nominated to one node
+            others[:] = [one for one in others if one.uid != pod.uid]
+        listed.append(pod)
 
     def cordon(self, _number, where, there):
         self.snapshot.upsert_node(node(where, "4", unschedulable=there))
