@@ -31,6 +31,8 @@ SELECTOR = "type%3Dkwok"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _NODES = "/api/v1/nodes"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+DELETION_POLICY = "berth-dev-kwok"
 # Enough to keep the API server busy; more threads only wait for each other here.
 _WORKERS = 8
 # kwok does 4 of each at once by default, which is what a thousand nodes then wait for.
@@ -163,19 +165,39 @@ def role_binding() -> dict[str, Any]:
     }
 
 
-def _that_ends_by_uid(stage: dict[str, Any]) -> dict[str, Any]:
-    """The stage, and of the one that deletes pods: a patch that names the uid first.
+def deletion_policy() -> dict[str, Any]:
+    """kwok deletes only pods that are being deleted.
 
-    kwok deletes by name, and hears of a pod that is going more than once: the second time it would end the next pod of
-    that name. The patch is refused for another pod, and nothing is deleted then. It changes something each time, for
-    kwok sends no patch that does not.
+    It deletes by name, and hears of a pod that is going more than once: the second time it would end the next pod of
+    that name. Only the API server can compare and delete in one step.
     """
-    if stage["metadata"]["name"] != "pod-delete":
-        return stage
-    template = "uid: {{ .metadata.uid | Quote }}\nannotations:\n  kwok.x-k8s.io/ended: {{ Now | Quote }}\n"
-    steps = [{"patch": {"root": "metadata", "type": "merge", "template": template}}, {"delete": True}]
-    spec = {key: value for key, value in stage["spec"].items() if key != "next"}
-    return {**stage, "spec": {**spec, "steps": steps}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["DELETE"]}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": DELETION_POLICY},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [{"name": "by-kwok", "expression": "request.userInfo.username == 'kwok'"}],
+            "validations": [
+                {
+                    "expression": "has(oldObject.metadata.deletionTimestamp)",
+                    "message": "kwok ends a pod that is being deleted, and no later one of its name",
+                }
+            ],
+        },
+    }
+
+
+def deletion_policy_binding() -> dict[str, Any]:
+    """The policy is in force everywhere."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": DELETION_POLICY},
+        "spec": {"policyName": DELETION_POLICY, "validationActions": ["Deny"]},
+    }
 
 
 def ensure_running(plane: Home, bin_dir: Path) -> bool:
@@ -184,11 +206,13 @@ def ensure_running(plane: Home, bin_dir: Path) -> bool:
     if not config.exists():
         argv = [str(bin_dir / "kwok-stages")]
         stages = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-        documents = [CONFIGURATION, *(_that_ends_by_uid(one) for one in yaml.safe_load_all(stages))]
+        documents = [CONFIGURATION, *yaml.safe_load_all(stages)]
         write_atomically(config, yaml.safe_dump_all(documents))
     with plane.api() as api:
         api.create(f"{_RBAC}/clusterroles", role())
         api.create(f"{_RBAC}/clusterrolebindings", role_binding())
+        api.create(f"{_ADMISSION}/validatingadmissionpolicies", deletion_policy())
+        api.create(f"{_ADMISSION}/validatingadmissionpolicybindings", deletion_policy_binding())
     if not plane.folder.alive("kwok"):
         _delete_leases(plane, names(plane))
     return plane.ensure("kwok")
