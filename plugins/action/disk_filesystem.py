@@ -16,6 +16,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ..module_utils._glue.arguments import check_shapes
 from ..module_utils._glue.auth import AUTH_ARGUMENT_SPEC
 from ..module_utils._glue.disk_fence import fenced
 from ..module_utils.berth_core.app.disk_record import check_local_disk
@@ -41,6 +42,7 @@ class ActionModule(ActionBase):
             # What is no mapping at all, the module's own check of its arguments names.
             if arguments.get("state", "prepared") == "prepared" and isinstance(arguments.get("disk"), dict):
                 check_local_disk(arguments["disk"], "disk")
+                check_shapes(AUTH_ARGUMENT_SPEC, access)
                 client = connect(access.get, self._loader, os.getcwd(), os.environ, display.warning)
                 arguments["disk"] = fenced(client, arguments["disk"], datetime.now(timezone.utc))
         except BerthError as exc:

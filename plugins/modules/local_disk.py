@@ -15,6 +15,8 @@ description:
   - Creates, changes and deletes LocalDisk objects, one per physical disk, and records what the host reports of them.
   - One task declares any number of disks. All are decided on before the first is written, and nothing is written when
     any of them is refused.
+  - Two disks of one node in a task that share a WWN, a serial number or a path are refused, unless another key of both
+    tells them apart.
   - The lock of a disk (who holds it) is never touched. A LocalDisk that is held is never deleted.
   - The module talks to the API server alone; the disk itself is never read or written.
 options:
@@ -22,7 +24,7 @@ options:
     description:
       - Whether the LocalDisk is there, and for whom.
       - V(absent) is refused while a berth holds the disk, and while the disk keeps the data of a replica.
-      - V(reserved) is V(present) with O(reserved=true).
+      - V(reserved) is V(present) with O(reserved=true); O(reserved=false) beside it is refused.
       - V(released) takes the reservation back, and gives up the lock of a berth that is gone. The data stays that
         replica's, and only it gets the disk again, unless O(force_retained=true). Refused while the berth is there.
     type: str

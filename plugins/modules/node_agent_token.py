@@ -35,7 +35,9 @@ options:
     type: str
     default: berth-system
   life:
-    description: How many seconds a new token lives. An agent that is started with C(--renew-token) renews it by itself.
+    description:
+      - How many seconds a new token lives, at least 600.
+      - An agent that is started with C(--renew-token) renews it by itself.
     type: int
     default: 604800
 attributes:

@@ -54,10 +54,12 @@ options:
     choices: [StatefulSet, Pod]
     default: StatefulSet
   template:
-    description: The pod template, a mapping with C(metadata) (labels and annotations are used) and C(spec).
+    description:
+      - The pod template, a mapping with C(metadata) (labels and annotations are used) and C(spec).
+      - A Pod or a StatefulSet stands for the template that it has. An object of another kind is refused.
     type: dict
   src:
-    description: YAML file with the pod template, or with a StatefulSet that has one. Looked for in C(files/),
+    description: YAML file with what O(template) takes. Looked for in C(files/),
       decrypted by vault.
     type: path
   service:

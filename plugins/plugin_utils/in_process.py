@@ -21,6 +21,7 @@ from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ..module_utils._glue.arguments import check_shapes
 from ..module_utils._glue.auth import KUBERNETES_ERROR, kubeconfig_secrets
 from ..module_utils._glue.base import Context, Operation, execute
 from ..module_utils.berth_core.errors import BerthError
@@ -45,6 +46,7 @@ class InProcessAction(ActionBase):
         found: dict[str, Any] = {}
         try:
             found = self._controller_files(in_the_clear(self._task.args))
+            check_shapes(self.operation.argument_spec(), found)
             arguments = self.operation.prepare(found) if self.operation.prepare else found
             if self._in_process():
                 return {**result, **self._run_here(arguments)}

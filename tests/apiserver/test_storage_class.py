@@ -109,6 +109,6 @@ def test_what_never_changes_is_refused(module: Module, world: World, option: str
 def test_a_name_that_cannot_be(module: Module, world: World) -> None:
     before = world()
     result = module(name="Not_A_Name")
-    assert (result["failed"], result["changed"], result["status"]) == (True, False, 422)
-    assert "StorageClass Not_A_Name" in result["msg"]
+    assert (result["failed"], result["changed"], result["requests"]) == (True, False, {})
+    assert "name is 'Not_A_Name': expected a DNS-1123 subdomain" in result["msg"]
     assert world() == before

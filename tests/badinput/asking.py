@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.arguments import check_shapes
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, Operation, execute
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError
 
@@ -44,6 +45,7 @@ def answer(name: str, options: Mapping[str, Any], client: Any, check: bool = Fal
     """The result of the module ``name``; a refusal of its arguments looks like one of its own."""
     operation = OPERATIONS[name]
     try:
+        check_shapes(operation.argument_spec(), options)
         arguments = operation.prepare(dict(options)) if operation.prepare else dict(options)
     except BerthError as exc:
         return {"failed": True, "msg": exc.message}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.badinput import cases
 from tests.badinput.asking import refusal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,7 +107,7 @@ CASES = [
         ("disk_replace", DISK_REPLACE),
     )
     for index, (options, words) in enumerate(table)
-]
+] + [pytest.param(*case, id=f"{case[0]}-{index}-beside-disks") for index, case in enumerate(cases.CASES)]
 
 
 @pytest.mark.parametrize(("module", "options", "words"), CASES)

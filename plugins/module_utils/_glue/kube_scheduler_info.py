@@ -13,6 +13,7 @@ from typing import Any
 
 from ..berth_core.app.kube_schedulers import LABELS, NAMESPACE, scheduler_of, unready
 from ..berth_core.errors import TimeoutExpired
+from ..berth_core.model.names import check_names
 from ..berth_core.model.resources import POD
 from .base import Context, Operation
 from .objects import poll
@@ -20,6 +21,7 @@ from .objects import poll
 
 def run(context: Context) -> dict[str, Any]:
     params = context.params
+    check_names(params["node_names"], "node_names")
     found: dict[str, dict[str, Any]] = {}
     missing: list[str] = []
 

@@ -16,7 +16,7 @@ from ..berth_core.app.disk_record import check_record
 from ..berth_core.app.drift import find_drift
 from ..berth_core.app.phase import PHASES
 from ..berth_core.errors import StateError
-from ..berth_core.model.names import check_subdomain
+from ..berth_core.model.names import check_names, check_subdomain
 from .base import Context, Operation
 from .disk_options import DISK
 from .local_disk import readable
@@ -45,13 +45,10 @@ def run(context: Context) -> dict[str, Any]:
 
 def _declared(params: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """The declared disks with their names. Raises InputError, before anybody is asked, for what names no object."""
-    for option, values in (
-        ("names", params["names"] or ()),
-        ("node_name", (params["node_name"],) if params["node_name"] else ()),
-        ("storage_class", (params["storage_class"],) if params["storage_class"] else ()),
-    ):
-        for value in values:
-            check_subdomain(value, option)
+    check_names(params["names"], "names")
+    for option in ("node_name", "storage_class"):
+        if params[option]:
+            check_subdomain(params[option], option)
     if params["declared"] is None:
         return None
     named = check_declared(params["declared"], "declared")

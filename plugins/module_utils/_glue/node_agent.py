@@ -18,11 +18,13 @@ from ..berth_core.app.compare import differences, prune
 from ..berth_core.app.node_agents import LEASE_PREFIX, NAMESPACE, agent_of, held_disks, not_rolled_out
 from ..berth_core.errors import InputError, LockError, NotFoundError, StateError, TimeoutExpired
 from ..berth_core.model import resources
+from ..berth_core.model.names import check_image, check_subdomain
 from ..berth_core.model.resources import CONFIG_MAP, DAEMON_SET, LEASE, LOCAL_DISK, Resource
 from ..berth_core.model.resources import SECURITY_CONTEXT_CONSTRAINTS as SCC
-from .base import Context, Operation
+from ..berth_core.model.taint import parse_tolerations
+from .base import Context, Operation, check_seconds
 from .crds import bring
-from .objects import diff_entry, poll
+from .objects import diff_entry, label_map, poll, text_map
 
 _KINDS = {
     (each.api_version, each.kind): each for each in vars(resources).values() if isinstance(each, resources.Resource)
@@ -42,11 +44,27 @@ def run(context: Context) -> dict[str, Any]:
     manifests = context.params["manifests"]
     if not manifests:
         raise InputError("node_agent: there are no manifests; run it as a task (its action plugin brings them)")
+    _check(context.params)
     wanted = [(_kind(body), body) for body in manifests]
     if context.params["state"] == "absent":
         return _absent(context, wanted)
     rights = [(kind, body) for kind, body in wanted if kind not in (DAEMON_SET, SCC)]
     return _present(context, rights + _daemonset(context, wanted))
+
+
+def _check(params: Mapping[str, Any]) -> None:
+    """Raises InputError that names the option."""
+    if params["node_name"]:
+        check_subdomain(params["node_name"], "node_name")
+    asked = params["daemonset"]
+    if not asked:
+        return
+    check_image(asked["image"], "daemonset.image")
+    check_seconds(asked["wait_timeout"], "daemonset.wait_timeout")
+    label_map("daemonset.node_selector", asked["node_selector"])
+    parse_tolerations({"tolerations": asked["tolerations"]}, "daemonset.tolerations")
+    for node in text_map("daemonset.configurations", asked["configurations"]):
+        check_subdomain(node, "daemonset.configurations: the name of a node")
 
 
 def _kind(body: Mapping[str, Any]) -> Resource:

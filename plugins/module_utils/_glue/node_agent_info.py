@@ -14,6 +14,7 @@ from typing import Any
 
 from ..berth_core.app.node_agents import LEASE_PREFIX, NAMESPACE, absent_agent, agent_of, held_disks, unready
 from ..berth_core.errors import NotFoundError, TimeoutExpired
+from ..berth_core.model.names import check_names
 from ..berth_core.model.resources import LEASE, LOCAL_DISK
 from .base import Context, Operation
 from .objects import poll
@@ -21,6 +22,7 @@ from .objects import poll
 
 def run(context: Context) -> dict[str, Any]:
     params = context.params
+    check_names(params["node_names"], "node_names")
     found: list[dict[str, Any]] = []
     missing: list[str] = []
 

@@ -14,14 +14,23 @@ import time
 from typing import Any
 
 from ..berth_core.app.node_agents import ACCOUNT, NAMESPACE, token_is_good
-from ..berth_core.errors import NotFoundError, StateError
+from ..berth_core.errors import InputError, NotFoundError, StateError
+from ..berth_core.model.names import check_label, check_subdomain
 from ..berth_core.model.resources import NODE, SERVICE_ACCOUNT
 from .base import Context, Operation
+
+#: Seconds; the API server takes no more.
+_LONGEST = 1 << 32
 
 
 def run(context: Context) -> dict[str, Any]:
     params, node = context.params, context.params["node_name"]
     name, namespace = params["service_account"], params["namespace"]
+    check_subdomain(node, "node_name")
+    check_subdomain(name, "service_account")
+    check_label(namespace, "namespace")
+    if not 600 <= params["life"] <= _LONGEST:
+        raise InputError(f"life is {params['life']}: expected 600 (10 minutes) to {_LONGEST} seconds")
     account = context.client.find(SERVICE_ACCOUNT, name, namespace)
     current = str(params["current"] or "").strip()
     if account is None and context.check_mode:

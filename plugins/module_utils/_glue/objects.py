@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, TypeVar
 
 from ..berth_core.errors import InputError
+from ..berth_core.model.labels import check_labels
 from ..berth_core.model.resources import Resource
 
 _T = TypeVar("_T")
@@ -41,6 +42,13 @@ def text_map(option: str, value: Mapping[Any, Any] | None) -> dict[str, str]:
                 f"{option}: {key!r} has the value {item!r} ({_kind(item)}); expected text, put it in quotes"
             )
     return {str(key): str(item) for key, item in (value or {}).items()}
+
+
+def label_map(option: str, value: Mapping[Any, Any] | None) -> dict[str, str]:
+    """Labels, or a node selector: `text_map`, and each key and value one that a label can have (InputError)."""
+    made = text_map(option, value)
+    check_labels(made, option)
+    return made
 
 
 def _kind(value: Any) -> str:

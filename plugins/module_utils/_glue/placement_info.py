@@ -21,6 +21,8 @@ from ..berth_core.config.configuration import SchedulerConfiguration
 from ..berth_core.errors import InputError
 from ..berth_core.framework.profile import Profile
 from ..berth_core.model import resources as kinds
+from ..berth_core.model.names import check_label, check_subdomain
+from ..berth_core.model.pod import PodInfo
 from ..berth_core.model.volume import ClaimInfo
 from ..berth_core.plugins.table import DEFAULT_PROFILE
 from .app.observe import load_world
@@ -36,6 +38,9 @@ def run(context: Context) -> dict[str, Any]:
     params = context.params
     if not 1 <= params["replicas"] <= _MOST:
         raise InputError(f"replicas is {params['replicas']}: expected 1 to {_MOST}")
+    check_label(params["namespace"], "namespace")
+    if params["pod_name"]:
+        check_subdomain(params["pod_name"], "pod_name")
     profile = _profile(params["configuration"], params["scheduler_name"])
     given = load_template(params["template"], params["src"])
     pod = params["pod"] if given is None else given
@@ -69,9 +74,10 @@ def _refuse_app_options(params: Mapping[str, Any]) -> None:
 def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]]:
     params = context.params
     if pod is not None:
-        if not isinstance(pod, Mapping) or not isinstance(pod.get("metadata"), Mapping) or not pod.get("spec"):
+        if not isinstance(pod, Mapping) or not all(isinstance(pod.get(part), Mapping) for part in ("metadata", "spec")):
             raise InputError("pod: expected a manifest with metadata and spec")
         pod = {**pod, "metadata": {"namespace": params["namespace"], **pod["metadata"]}}
+        PodInfo.from_manifest(pod)  # raises InputError
     extra = [_claim(index, one, params["namespace"]) for index, one in enumerate(params["claims"] or ())]
     client = context.client
     lists = {kind.kind: client.list(kind, fields=LIVING if kind is kinds.POD else None) for kind in what_if.KINDS}

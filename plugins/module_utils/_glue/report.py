@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..berth_core.app.cluster_drift import KINDS, cluster_drift, living
+from ..berth_core.app.disk_change import check_declared
 from ..berth_core.app.history import history
 from ..berth_core.app.html_report import made_at, render
 from ..berth_core.app.overview import overview
@@ -24,11 +25,15 @@ from .overview import read_lists
 
 _MOST = 100_000_000
 """Bytes of a file that is there: nothing that large is a page of ours."""
+_EVENTS = 100_000
 
 
 def run(context: Context) -> dict[str, Any]:
     params = context.params
     dest, mode = _dest(params["dest"]), _mode(params["mode"])
+    check_declared(params["declared"] or (), "declared")
+    if not 0 <= params["history"] <= _EVENTS:
+        raise InputError(f"history is {params['history']}: expected 0 to {_EVENTS} entries")
     lists = read_lists(context.client, kinds=KINDS)
     found, findings = overview(living(lists)), cluster_drift(lists, params["declared"])
     happened = history(lists, params["history"])

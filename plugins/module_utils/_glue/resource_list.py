@@ -12,13 +12,16 @@ from ..berth_core.app.overview import LIVING
 from ..berth_core.app.resource_list import resource_list
 from ..berth_core.cluster.snapshot import Snapshot
 from ..berth_core.errors import NotFoundError
+from ..berth_core.model.names import check_names
 from ..berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
 from .base import Context, Operation
 from .query import evaluate
 
 
 def run(context: Context) -> dict[str, Any]:
-    client, params = context.client, context.params
+    params = context.params
+    check_names(params["nodes"], "nodes")
+    client = context.client
     selectors = ",".join(params["label_selectors"] or ())
     nodes = client.list(NODE, labels=selectors or None)
     names = {node["metadata"]["name"] for node in nodes}

@@ -13,6 +13,7 @@ is read, and every refusal made, before the first write.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..berth_core.app import scheduler_install as install
@@ -21,10 +22,13 @@ from ..berth_core.app.extender_install import SHIPPED as EXTENDER
 from ..berth_core.app.shipped import SHIPPED_NAMESPACE
 from ..berth_core.errors import InputError
 from ..berth_core.model import resources as kinds
+from ..berth_core.model.names import check_image, check_label, check_subdomain
+from ..berth_core.model.taint import parse_tolerations
 from . import extender, installing, scheduler_service
 from .base import Context, Operation
 from .crds import bring
 from .installing import Object
+from .objects import label_map
 
 #: mode -> folder of deploy/, and the name of its objects there.
 _MODES = {
@@ -32,6 +36,8 @@ _MODES = {
     "service": ("scheduler", install.SHIPPED),
     "extender": ("extender", EXTENDER),
 }
+#: More would be a mistake: of a scheduler's pods one works.
+_REPLICAS = 100
 #: What the names of its profiles stand on.
 _NOTED = (kinds.DEPLOYMENT, kinds.ROLE)
 #: option -> the modes that it says something of; of what is not here, all.
@@ -61,6 +67,7 @@ def run(context: Context) -> dict[str, Any]:
         raise InputError("scheduler: there are no manifests; run it as a task (its action plugin brings them)")
     shipped = installing.in_order(shipped)
     absent = context.params["state"] == "absent"
+    _check(context.params)
     _refuse_what_is_of_another_mode(context)
     if context.params["mode"] == "extender":
         return extender.absent(context, shipped) if absent else extender.present(context, shipped)
@@ -68,6 +75,18 @@ def run(context: Context) -> dict[str, Any]:
         return _absent(context, shipped)
     service = context.params["mode"] == "service"
     return scheduler_service.present(context, shipped) if service else _present(context, shipped)
+
+
+def _check(params: Mapping[str, Any]) -> None:
+    """Raises InputError that names the option."""
+    check_label(params["namespace"], "namespace")
+    check_subdomain(params["priority_class"], "priority_class")
+    if params["image"]:
+        check_image(params["image"], "image")
+    if params["replicas"] > _REPLICAS:
+        raise InputError(f"replicas is {params['replicas']}: expected 1 to {_REPLICAS}, of which one works")
+    label_map("node_selector", params["node_selector"])
+    parse_tolerations({"tolerations": params["tolerations"]}, "tolerations")
 
 
 def _refuse_what_is_of_another_mode(context: Context) -> None:

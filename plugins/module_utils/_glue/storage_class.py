@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..berth_core.app.compare import differences, prune
-from ..berth_core.errors import StateError
+from ..berth_core.errors import InputError, StateError
+from ..berth_core.model.labels import is_label_key
+from ..berth_core.model.names import check_subdomain, shown
 from ..berth_core.model.resources import STORAGE_CLASS
 from .base import Context, Operation
-from .objects import diff_entry, text_map
+from .objects import diff_entry, label_map, text_map
 
 DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 #: field of the object -> option; the API server never changes these
@@ -30,6 +32,7 @@ _SERVER_DEFAULTS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
 
 
 def run(context: Context) -> dict[str, Any]:
+    check_subdomain(context.params["name"], "name")
     desired = wanted(context.params)
     live = {item["metadata"]["name"]: item for item in context.client.list(STORAGE_CLASS)}
     if context.params["state"] == "absent":
@@ -41,10 +44,14 @@ def run(context: Context) -> dict[str, Any]:
 
 def wanted(params: Mapping[str, Any]) -> dict[str, Any]:
     """The object that the options describe; what they leave out, it leaves out."""
+    if not is_label_key(params["provisioner"]):
+        raise InputError(
+            f"provisioner is {shown(params['provisioner'])}: expected the name of one, as kubernetes.io/no-provisioner"
+        )
     annotations = text_map("annotations", params["annotations"])
     if params["default"] is not None:
         annotations[DEFAULT_ANNOTATION] = "true" if params["default"] else "false"
-    maps = {"labels": text_map("labels", params["labels"]), "annotations": annotations}
+    maps = {"labels": label_map("labels", params["labels"]), "annotations": annotations}
     metadata = {"name": params["name"], **{key: value for key, value in maps.items() if value}}
     body = {
         "metadata": metadata,

@@ -34,7 +34,7 @@ def test_a_good_request():
 
 
 def test_the_users_template_is_not_changed():
-    options = changed(topology_spread_constraints=[{"maxSkew": 1}])
+    options = changed(topology_spread_constraints=[{"maxSkew": 1, "topologyKey": "zone"}])
     before = copy.deepcopy(options)
     parse_app(options)
     assert options == before

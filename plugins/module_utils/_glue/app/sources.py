@@ -17,7 +17,7 @@ except ImportError:  # the kubernetes library brings it; refused below with a wo
 
 
 def load_template(template: Mapping[str, Any] | None, src: str | None) -> Any:
-    """The pod template (or a StatefulSet that has one) as a value. Raises InputError."""
+    """The pod template (or a Pod, or a StatefulSet that has one) as a value. Raises InputError."""
     if src is None:
         return template
     if yaml is None:
@@ -30,7 +30,9 @@ def load_template(template: Mapping[str, Any] | None, src: str | None) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError) as exc:
         raise InputError(f"src {src} is not YAML: {exc}") from exc
     if len(documents) != 1:
-        raise InputError(f"src {src} has {len(documents)} documents: expected one, a pod template or a StatefulSet")
+        raise InputError(
+            f"src {src} has {len(documents)} documents: expected one, a pod template, a Pod or a StatefulSet"
+        )
     if not isinstance(documents[0], Mapping):
-        raise InputError(f"src {src} has no mapping: expected a pod template or a StatefulSet")
+        raise InputError(f"src {src} has no mapping: expected a pod template, a Pod or a StatefulSet")
     return documents[0]

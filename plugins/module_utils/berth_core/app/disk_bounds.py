@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError, QuantityError
-from ..model.labels import is_label_key, is_label_value
+from ..model.labels import check_labels
 from ..model.names import check_subdomain, shown
 from ..model.quantity import MAX_INT64, parse_quantity
 from .identity import Identity, names_same
@@ -62,7 +62,11 @@ def check_place(wanted: Mapping[str, Any], where: str) -> None:
     for option in ("node_name", "storage_class"):
         if wanted.get(option) not in (None, ""):
             check_subdomain(wanted[option], f"{where}: {option}")
-    options = wanted.get("mount_options") or ()
+    options, labels = wanted.get("mount_options") or (), wanted.get("labels") or {}
+    if not isinstance(options, (list, tuple)):
+        raise InputError(f"{where}: mount_options is {shown(options)}: expected a list")
+    if not isinstance(labels, Mapping):
+        raise InputError(f"{where}: labels is {shown(labels)}: expected a mapping")
     if len(options) > MOUNT_OPTIONS:
         raise InputError(f"{where}: mount_options has {len(options)} entries: expected at most {MOUNT_OPTIONS}")
     for option in options:
@@ -71,7 +75,7 @@ def check_place(wanted: Mapping[str, Any], where: str) -> None:
                 f"{where}: mount option {shown(option)} has signs that no mount option has, or more than 128: "
                 "expected one word for each entry, as noatime"
             )
-    _check_labels(wanted.get("labels") or {}, f"{where}: labels")
+    _check_labels(labels, f"{where}: labels")
 
 
 def is_mount_option(text: str) -> bool:
@@ -81,12 +85,9 @@ def is_mount_option(text: str) -> bool:
 
 def _check_labels(labels: Mapping[Any, Any], where: str) -> None:
     for key, value in labels.items():
-        if not is_label_key(str(key)):
-            raise InputError(f"{where}: {shown(key)} is not a label's key: expected a name as rack or example.com/rack")
-        if value is None or isinstance(value, (dict, list)) or not is_label_value(str(value)):
-            raise InputError(
-                f"{where}: {key} is {shown(value)}: expected a label's value, at most 63 letters, digits, '-', '_', '.'"
-            )
+        if value is None or isinstance(value, (dict, list)):
+            raise InputError(f"{where}: {key} is {shown(value)}: expected text")
+    check_labels({str(key): str(value) for key, value in labels.items()}, where)
 
 
 def check_different(disks: Sequence[tuple[str, str, Identity]]) -> None:

@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
+from ..model.names import shown
+from ..model.pod import PodInfo
 
 
 def pod_template(source: Any, workload: str) -> dict[str, Any]:
-    """The pod template itself, also from an object of kind ``workload`` that has one. Raises InputError."""
+    """The pod template itself, also a Pod, or from an object of kind ``workload`` that has one. Raises InputError."""
     template = source
-    if isinstance(template, Mapping) and template.get("kind") == workload:
+    kind = template.get("kind") if isinstance(template, Mapping) else None
+    if kind not in (None, "Pod", workload):
+        raise InputError(f"template is a {shown(kind)}: expected a pod template (without kind), a Pod or a {workload}")
+    if isinstance(template, Mapping) and kind == workload:
         template = _mapping(template.get("spec"), "template.spec").get("template")
     if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
         raise InputError("template has no spec: expected a pod template, a mapping with metadata (optional) and spec")
@@ -23,6 +28,15 @@ def pod_template(source: Any, workload: str) -> dict[str, Any]:
         _mapping(metadata.get(key), f"template.metadata.{key}")
     _spec(template["spec"])
     return template
+
+
+def check_readable(template: Mapping[str, Any], app: str, namespace: str) -> None:
+    """Refuse a template whose pods nobody could place, as scheduling cannot read a field. Raises InputError."""
+    pod = {"metadata": {**template["metadata"], "name": app, "namespace": namespace}, "spec": template["spec"]}
+    try:
+        PodInfo.from_manifest(pod)
+    except InputError as exc:
+        raise InputError(f"template: {exc.message}", **exc.details) from exc
 
 
 def _spec(spec: Mapping[str, Any]) -> None:

@@ -12,23 +12,23 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError, QuantityError
-from ..model.quantity import bytes_
+from ..model.labels import LabelSelector
+from ..model.names import check_subdomain, is_label, is_subdomain, shown
+from ..model.quantity import MAX_INT64, bytes_
 from .fsid import DEFAULT_MOUNT_ROOT, mount_point
-from .template_shape import pod_template
+from .service_wanted import service_of
+from .template_shape import check_readable, pod_template
 
 APP_LABEL = "berth.dev/app"
 ORDINAL_LABEL = "berth.dev/ordinal"
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 STATEFUL_SET = "StatefulSet"
 POD = "Pod"
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 #: A StatefulSet's pods carry the label controller-revision-hash: the set's name, a dash, ten characters; a label has
 #: 63.
 _STATEFUL_SET_NAME = 52
@@ -120,14 +120,16 @@ def shared_claim_name(claim: str, app: str) -> str:
 def check_app_name(name: str, namespace: str, workload: str = STATEFUL_SET, replicas: int = 1) -> None:
     """Raises InputError for a name that some object of the app could not carry."""
     limit = _STATEFUL_SET_NAME if workload == STATEFUL_SET else 63 - len(f"-{max(replicas - 1, 0)}")
-    if not _LABEL.fullmatch(name) or len(name) > limit:
+    if not is_label(name) or len(name) > limit:
         raise InputError(
             f"name {name!r} ({len(name)} characters) cannot be used: expected a DNS-1123 label of at most {limit} "
             f"characters "
             f"(lower case letters, digits, '-'), because {_why_limit(workload)}"
         )
-    if not _LABEL.fullmatch(namespace):
-        raise InputError(f"namespace {namespace!r} cannot be used: expected a DNS-1123 label of at most 63 characters")
+    if not is_label(namespace):
+        raise InputError(
+            f"namespace {shown(namespace)} cannot be used: expected a DNS-1123 label of at most 63 characters"
+        )
 
 
 def _why_limit(workload: str) -> str:
@@ -157,8 +159,9 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
     mount_point("check", mount_root)
     template = _template(options, name, disks)
     _hand_over(template["spec"], name, devices)
+    check_readable(template, name, namespace)
     service = (
-        _service(options.get("service"), name, namespace)
+        service_of(options.get("service"), name, namespace, {APP_LABEL: name}, {MANAGED_LABEL: "berth"})
         if options.get("service") is not None or workload == STATEFUL_SET
         else None
     )
@@ -168,7 +171,7 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
 
 def _disk(index: int, disk: Mapping[str, Any], app: str) -> DiskWanted:
     where = f"disks[{index}]"
-    name = _claim(where, disk.get("name"))
+    name = _claim(where, str(disk.get("name")))
     if len(f"{name}-{app}") > 240:
         raise InputError(f"{where}.name {name!r} is too long for the claim {name}-{app}-N")
     try:
@@ -177,15 +180,20 @@ def _disk(index: int, disk: Mapping[str, Any], app: str) -> DiskWanted:
         raise InputError(f"{where}.size ({name}): {exc}; expected a quantity such as 10Gi") from exc
     if size <= 0:
         raise InputError(f"{where}.size ({name}) is {disk['size']}: expected more than 0")
+    if size >= MAX_INT64:
+        raise InputError(f"{where}.size ({name}) is {shown(disk['size'])}: expected a size that a disk can have")
     if disk.get("fs_type") and disk["volume_mode"] == "Block":
         raise InputError(
             f"{where} ({name}): fs_type {disk['fs_type']} has no meaning with volume_mode Block; leave it out"
         )
     pins = tuple(disk.get("disk_names") or ())
     for pin in pins:
-        if not _SUBDOMAIN.fullmatch(pin):
-            raise InputError(f"{where}.disk_names ({name}): {pin!r} is not the name of a LocalDisk")
+        if not is_subdomain(pin):
+            raise InputError(f"{where}.disk_names ({name}): {shown(pin)} is not the name of a LocalDisk")
     _unique(f"{where}.disk_names ({name})", list(pins))
+    if disk.get("storage_class"):
+        check_subdomain(disk["storage_class"], f"{where}.storage_class ({name})")
+    LabelSelector.parse(disk.get("selector"), f"{where}.selector ({name})")
     return DiskWanted(
         name, size, disk.get("storage_class"), disk["volume_mode"], disk.get("fs_type"), disk.get("selector"), pins
     )
@@ -193,7 +201,7 @@ def _disk(index: int, disk: Mapping[str, Any], app: str) -> DiskWanted:
 
 def _device(index: int, device: Mapping[str, Any]) -> DeviceWanted:
     where = f"devices[{index}]"
-    name = _claim(where, device.get("name"))
+    name = _claim(where, str(device.get("name")))
     share, count = device.get("share"), device.get("count")
     if share is not None and count is not None:
         raise InputError(f"{where} ({name}): count and share exclude each other: whole devices, or a part of one")
@@ -201,12 +209,13 @@ def _device(index: int, device: Mapping[str, Any]) -> DeviceWanted:
         raise InputError(f"{where}.share ({name}) is {share}: expected 1 to 1000 thousandths of a device")
     if count is not None and not 1 <= count <= 64:
         raise InputError(f"{where}.count ({name}) is {count}: expected 1 to 64")
+    check_subdomain(device["device_class"], f"{where}.device_class ({name})")
     return DeviceWanted(name, device["device_class"], 1 if count is None else count, share)
 
 
-def _claim(where: str, name: Any) -> str:
-    if not isinstance(name, str) or not _LABEL.fullmatch(name):
-        raise InputError(f"{where}.name {name!r} cannot name a volume: expected a DNS-1123 label")
+def _claim(where: str, name: str) -> str:
+    if not is_label(name):
+        raise InputError(f"{where}.name {shown(name)} cannot name a volume: expected a DNS-1123 label")
     return name
 
 
@@ -276,32 +285,3 @@ def _volumes_do_not_collide(spec: Mapping[str, Any], disks: tuple[DiskWanted, ..
             raise InputError(
                 f"disks: no container of the template uses {disk.name!r}: expected it in {key} of one of them"
             )
-
-
-def _service(service: Mapping[str, Any] | None, app: str, namespace: str) -> dict[str, Any]:
-    """A headless Service unless told otherwise: what a StatefulSet needs for the names of its pods."""
-    given = service or {}
-    spec: dict[str, Any] = {"clusterIP": given.get("cluster_ip") or "None", "selector": {APP_LABEL: app}}
-    if spec["clusterIP"] == "auto":
-        del spec["clusterIP"]
-    if given.get("publish_not_ready_addresses"):
-        spec["publishNotReadyAddresses"] = True
-    ports = [_port(index, port) for index, port in enumerate(given.get("ports") or ())]
-    if ports:
-        spec["ports"] = ports
-    elif "clusterIP" not in spec:
-        raise InputError("service.ports is empty: a service with a cluster IP needs at least one port")
-    labels = {APP_LABEL: app, MANAGED_LABEL: "berth"}
-    metadata = {"name": _claim("service", given.get("name") or app), "namespace": namespace, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
-
-
-def _port(index: int, port: Mapping[str, Any]) -> dict[str, Any]:
-    number, target = port["port"], port.get("target_port")
-    if not 1 <= number <= 65535:
-        raise InputError(f"service.ports[{index}].port is {number}: expected 1 to 65535")
-    made: dict[str, Any] = {"port": number, "protocol": port.get("protocol") or "TCP"}
-    if port.get("name"):
-        made["name"] = port["name"]
-    made["targetPort"] = int(target) if target is not None and str(target).isdigit() else target or number
-    return made

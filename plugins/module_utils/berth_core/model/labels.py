@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import SelectorError
+from ..errors import InputError, SelectorError
 from .fields import Object, mapping, objects, string, string_map, strings
-from .names import is_subdomain
+from .names import is_subdomain, shown
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
 EMPTY_TERM = "empty term"
@@ -38,6 +38,20 @@ def is_label_key(key: str) -> bool:
 def is_label_value(value: str) -> bool:
     """Tell whether the text may be a label's value: empty, or at most 63 characters of the name's alphabet."""
     return value == "" or bool(_NAME.match(value))
+
+
+def check_labels(labels: Mapping[str, str], option: str) -> None:
+    """Raise InputError that names the option unless keys and values are those of labels."""
+    for key, value in labels.items():
+        if not is_label_key(key):
+            raise InputError(
+                f"{option}: {shown(key)} is not a label's key: expected a name as rack or example.com/rack"
+            )
+        if not is_label_value(value):
+            raise InputError(
+                f"{option}: {key} is {shown(value)}: expected a label's value: at most 63 letters, digits, '-', '_', "
+                "'.', a letter or digit at both ends"
+            )
 
 
 def parse_int64(text: str) -> int | None:

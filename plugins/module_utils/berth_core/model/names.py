@@ -9,6 +9,7 @@ Called by whoever reads options. What a refusal says of a value is said here, to
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ..errors import InputError
 
@@ -45,6 +46,18 @@ def check_label(text: object, option: str) -> None:
             f"{option} is {shown(text)}: expected a DNS-1123 label "
             f"(lower case letters, digits and '-', at most {LABEL_LENGTH})"
         )
+
+
+def check_names(names: Iterable[object] | None, option: str) -> None:
+    """Raise InputError that names the option and the entry unless each is a DNS-1123 subdomain."""
+    for index, name in enumerate(names or ()):
+        check_subdomain(name, f"{option}[{index}]")
+
+
+def check_image(text: str, option: str) -> None:
+    """Raise InputError unless it can be the name of a container image: what a registry makes of it is not known."""
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise InputError(f"{option} is {shown(text)}: expected the name of an image, as registry.example/berth:1.0")
 
 
 def shown(value: object) -> str:

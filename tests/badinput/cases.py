@@ -1,0 +1,107 @@
+"""Cases of test_modules.py beside those of disks: (module, options, what the message must name)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Case = tuple[str, dict[str, Any], tuple[str, ...]]
+
+CONTAINER = {"name": "db", "image": "db:1", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
+TEMPLATE = {"spec": {"containers": [CONTAINER]}}
+ONE = {"name": "data", "size": "1Gi"}
+APP = {"name": "db", "template": TEMPLATE, "disks": [ONE]}
+SHAPES = "a pod template (without kind), a Pod or a StatefulSet"
+PAGE = {"dest": "/tmp/berth-no-such-page.html"}
+
+
+def app(*words: str, **changes: Any) -> Case:
+    return "stateful_app", {**APP, **changes}, words
+
+
+def spec(*words: str, **changes: Any) -> Case:
+    return app("template", *words, template={"spec": {"containers": [CONTAINER], **changes}})
+
+
+def disk(*words: str, **changes: Any) -> Case:
+    return app("disks[0]", "(data)", *words, disks=[{**ONE, **changes}])
+
+
+def device(*words: str, **changes: Any) -> Case:
+    return app("devices[0]", "(gpu)", *words, devices=[{"name": "gpu", "device_class": "gpu.example.com", **changes}])
+
+
+def port(*words: str, **changes: Any) -> Case:
+    return app("service.ports[0]", *words, service={"ports": [{"port": 80, **changes}]})
+
+
+def daemonset(*words: str, **changes: Any) -> Case:
+    return "node_agent", {"daemonset": {"image": "agent:1", **changes}}, words
+
+
+CASES: tuple[Case, ...] = (
+    app("template", "'Deployment'", SHAPES, template={"kind": "Deployment", **TEMPLATE}),
+    app("template", "'DaemonSet'", SHAPES, template={"kind": "DaemonSet", "spec": {"template": TEMPLATE}}),
+    app("template", "'PodTemplate'", SHAPES, template={"kind": "PodTemplate", "template": TEMPLATE}),
+    app("template", "'List'", SHAPES, template={"kind": "List", "items": []}),
+    app("replicas", "-1", "0 to 10000", replicas=-1),
+    app("replicas", "1000000", "0 to 10000", replicas=10**6),
+    app("replicas", "inf", "a whole number", replicas=float("inf")),
+    app("name", "'My App'", "DNS-1123", name="My App"),
+    app("namespace", "'a b'", "DNS-1123", namespace="a b"),
+    app("wait_timeout", "-5", "0 or more seconds", wait_timeout=-5),
+    app("service.name", "'A b'", "DNS-1123", service={"name": "A b"}),
+    app("service.cluster_ip", "'10.0.0'", "None, auto or an address", service={"cluster_ip": "10.0.0"}),
+    app("mount root", "'rel'", "absolute", mount_root="rel"),
+    app("workload", "StatefulSet, Pod", "Deployment", workload="Deployment"),
+    app(
+        *("template", "topologySpreadConstraints[0]", "maxSkew of at least 1"),
+        topology_spread_constraints=[{"maxSkew": 0, "topologyKey": "zone"}],
+    ),
+    disk("storage_class", "'Fast Disks'", "DNS-1123", storage_class="Fast Disks"),
+    disk("size", "'1e400'", size="1e400"),
+    disk("size", "more than 0", size="0"),
+    disk("size", "not a quantity", size=""),
+    disk("disk_names", "'a..b'", disk_names=["a..b"]),
+    disk("selector", "matchLabels", selector={"matchLabels": ["a"]}),
+    device("device_class", "'Some GPU'", "DNS-1123", device_class="Some GPU"),
+    device("count", "-1", "1 to 64", count=-1),
+    device("share", "1001", "1 to 1000", share=1001),
+    spec("cpu", "'many'", containers=[{**CONTAINER, "resources": {"limits": {"cpu": "many"}}}]),
+    spec("tolerations", "'all'", "a list of objects", tolerations="all"),
+    spec("nodeSelector.a", "'1'", "a string", nodeSelector={"a": 1}),
+    port("port", "0", "1 to 65535", port=0),
+    port("target_port", "'99999'", "1 to 65535", target_port="99999"),
+    ("stateful_app_info", {"name": "My App"}, ("name", "'My App'", "DNS-1123")),
+    ("storage_class", {"name": "Fast Disks"}, ("name", "'Fast Disks'", "DNS-1123")),
+    ("storage_class", {"name": "fast", "provisioner": "a b"}, ("provisioner", "'a b'")),
+    ("storage_class", {"name": "fast", "labels": {"a": "b c"}}, ("labels", "a is 'b c'")),
+    ("storage_class", {"name": "fast", "labels": {"a": 1}}, ("labels", "'a'", "1", "put it in quotes")),
+    ("node_agent", {"node_name": "node 1", "state": "absent"}, ("node_name", "'node 1'", "DNS-1123")),
+    daemonset("daemonset.image", "'a b'", image="a b"),
+    daemonset("daemonset.wait_timeout", "-1", "0 or more", wait_timeout=-1),
+    daemonset("daemonset.node_selector", "'a'", "1", node_selector={"a": 1}),
+    daemonset("key", "a string", "'1'", tolerations=[{"key": 1}]),
+    daemonset("daemonset.configurations", "'node 1'", "DNS-1123", configurations={"node 1": ""}),
+    ("node_agent_info", {"node_names": ["h1", "node 1"]}, ("node_names[1]", "'node 1'", "DNS-1123")),
+    ("node_agent_info", {"wait": True, "wait_timeout": -1}, ("wait_timeout", "-1")),
+    ("kube_scheduler_info", {"node_names": ["node 1"]}, ("node_names[0]", "'node 1'", "DNS-1123")),
+    ("node_agent_token", {"node_name": "node 1"}, ("node_name", "'node 1'", "DNS-1123")),
+    ("node_agent_token", {"node_name": "h1", "namespace": "a.b"}, ("namespace", "'a.b'", "DNS-1123")),
+    ("node_agent_token", {"node_name": "h1", "life": 10}, ("life", "10", "600")),
+    ("resource_list_info", {"nodes": ["node 1"]}, ("nodes[0]", "'node 1'", "DNS-1123")),
+    ("placement_info", {"pod_name": "My Pod"}, ("pod_name", "'My Pod'", "DNS-1123")),
+    ("placement_info", {"pod": {"metadata": {"name": "p"}, "spec": "x"}}, ("pod", "metadata and spec")),
+    ("placement_info", {**APP, "replicas": 0}, ("replicas", "0", "1 to 1000")),
+    ("scheduler", {"image": "a b"}, ("image", "'a b'")),
+    ("scheduler", {"image": "a", "namespace": "A"}, ("namespace", "'A'", "DNS-1123")),
+    ("scheduler", {"image": "a", "replicas": -1}, ("replicas", "-1", "1 or more")),
+    ("scheduler", {"image": "a", "replicas": 10**9}, ("replicas", "1000000000", "1 to 100")),
+    ("scheduler", {"image": "a", "page_port": -1}, ("page_port", "-1", "1 to 65535")),
+    ("report", {"dest": "/tmp"}, ("dest /tmp is a folder",)),
+    ("report", {**PAGE, "declared": [{"name": "A"}]}, ("declared[0]", "name", "'A'")),
+    ("report", {**PAGE, "declared": [{"name": "a", "labels": 1}]}, ("declared[0]", "labels", "'1'", "a mapping")),
+    ("report", {**PAGE, "declared": [{"name": "a", "mount_options": "b"}]}, ("mount_options", "'b'", "a list")),
+    ("report", {**PAGE, "history": -1}, ("history", "-1", "0 to")),
+    ("report", {**PAGE, "mode": "rw"}, ("mode", "'rw'", "octal")),
+    ("local_disk", {"identity": -1}, ("identity", "'-1'", "expected a mapping")),
+)
