@@ -170,16 +170,29 @@ class Elsewhere:
     written = 0
     requests: Mapping[str, int] = {}
 
-    def list(self, *_resource: object, **_selectors: object) -> list[dict[str, Any]]:
-        return []
+    def list(self, resource: object, fields: str | None = None, **_selectors: object) -> list[dict[str, Any]]:
+        return [] if fields else [self.find(resource, "d0")]
 
     def find(self, _resource: object, name: str) -> dict[str, Any]:
         spec = {"nodeName": "h2", "identity": {"serial": "S", "size": 1}}
         return {"metadata": {"name": name, "uid": "u", "resourceVersion": "1"}, "spec": spec}
 
 
-def test_a_disk_of_another_node_is_said_to_be_there() -> None:
-    result = answer("local_disk", {"name": "d0", "node_name": "h1", "reserved": True}, Elsewhere())
+IDENTITY = {"serial": "S1", "size": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "d0", "node_name": "h1", "reserved": True},
+        {
+            "node_name": "h1",
+            "disks": [{"identity": {"serial": "S2", "size": "1"}}, {"name": "d0", "identity": IDENTITY}],
+        },
+    ],
+)
+def test_a_disk_of_another_node_is_said_to_be_there_before_anything_is_written(options: dict[str, Any]) -> None:
+    result = answer("local_disk", options, Elsewhere())
     assert result["failed"]
     assert "LocalDisk d0: it is a disk of node h2, and a disk does not change its node (asked for: h1)" in result["msg"]
     assert "no identity" not in result["msg"]

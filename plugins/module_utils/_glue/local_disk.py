@@ -15,25 +15,19 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from ..berth_core.app.disk_acts import cordoned_disk, released_disk
-from ..berth_core.app.disk_bounds import check_different
 from ..berth_core.app.disk_change import (
     changed_disk,
     check_delete,
-    check_settings,
     merge_refusals,
     new_disk,
-    read_identity,
-    wanted_name,
 )
-from ..berth_core.app.disk_record import check_record
 from ..berth_core.app.disk_status import beside_others, disk_status
-from ..berth_core.app.identity import Identity
-from ..berth_core.errors import BerthError, ConflictError, InputError, NotFoundError
+from ..berth_core.errors import BerthError, ConflictError, NotFoundError
 from ..berth_core.model.resources import BERTH, LOCAL_DISK
 from .base import Context, Operation
 from .client import ApiClient
 from .disk_options import DISK, SETTINGS, WIPE
-from .local_disk_list import list_disks
+from .local_disk_items import read_elsewhere, read_items, read_live, refuse_contradiction
 from .local_disk_wipe import run_wipe
 
 #: How often a lost compare-and-swap is decided again; each time somebody else has got on.
@@ -66,8 +60,10 @@ def run(context: Context) -> dict[str, Any]:
     if context.params["wipe"]:
         return run_wipe(context)
     items = read_items(context.params)
-    _refuse_contradiction(context.params["state"], items)
-    live = _read(context, items)
+    refuse_contradiction(context.params["state"], items)
+    live = read_live(context, items)
+    if context.params["state"] in ("present", "reserved"):
+        live.update(read_elsewhere(context, items, live))
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     state, force = context.params["state"], bool(context.params["force_retained"])
 
@@ -77,8 +73,6 @@ def run(context: Context) -> dict[str, Any]:
         if state == "released":
             return _decide_released(context.client, name, there, force)
         wanted = {**item, "reserved": True} if state == "reserved" else item
-        if there is None:
-            there = _elsewhere(context, name, wanted)
         return _decide_present(name, wanted, there, now, context.params["cordon"])
 
     steps = _decide_all(items, live, decide)
@@ -88,63 +82,6 @@ def run(context: Context) -> dict[str, Any]:
             step = _write(context.client, step, lambda there, n=name, i=item: decide(n, i, there))  # type: ignore[misc]
         done.append(step)
     return _result(done)
-
-
-def read_items(params: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The wanted disks by name, from either form of the options. Raises InputError."""
-    disks = params.get("disks")
-    rows = [params] if disks is None else disks
-    items: dict[str, Mapping[str, Any]] = {}
-    for index, row in enumerate(rows):
-        item = {option: row.get(option) for option in DISK}
-        item["node_name"] = item["node_name"] or params.get("node_name")
-        where = "local_disk" if disks is None else f"disks[{index}]"
-        name = wanted_name(item, where)
-        if name in items:
-            raise InputError(f"{where}: LocalDisk {name} is declared twice; give each disk its own name")
-        check_settings(item, f"LocalDisk {name}")
-        if item["observed"]:
-            check_record(item["observed"], f"LocalDisk {name}: observed")
-        items[name] = item
-    check_different([(name, str(item["node_name"] or ""), _identity(name, item)) for name, item in items.items()])
-    return items
-
-
-def _identity(name: str, item: Mapping[str, Any]) -> Identity:
-    return read_identity(item["identity"] or {}, f"LocalDisk {name}")
-
-
-def _refuse_contradiction(state: str, items: Mapping[str, Mapping[str, Any]]) -> None:
-    """``state`` says whether the disk is reserved, or ``reserved`` does."""
-    against = {"reserved": False, "released": True}.get(state)
-    for name, item in items.items():
-        if against is not None and item["reserved"] is against:
-            raise InputError(
-                f"LocalDisk {name}: reserved is {str(against).lower()}, and state is {state}: "
-                "expected one of them alone; leave reserved out"
-            )
-
-
-def _elsewhere(context: Context, name: str, item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The LocalDisk of that name on another node than the one that was read; looked for only where none can be made."""
-    identity = _identity(name, item)
-    if not item["node_name"] or (identity.is_strong() and identity.size):
-        return None
-    return context.client.find(LOCAL_DISK, name)
-
-
-def _read(context: Context, items: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """One LIST, as narrow as the items allow."""
-    if not items:
-        return {}
-    nodes = {item["node_name"] for item in items.values()}
-    node = nodes.pop() if len(nodes) == 1 else None
-    if node:
-        fields = f"spec.nodeName={node}"
-    else:
-        fields = f"metadata.name={next(iter(items))}" if len(items) == 1 else ""
-    found = list_disks(context, fields=fields or None)
-    return {disk["metadata"]["name"]: disk for disk in found}
 
 
 def _decide_all(
