@@ -12,6 +12,7 @@ import yaml
 from tests.badinput import cases
 from tests.badinput.asking import refusal
 
+COLLECTION = "ansible_collections.berth.stateful.plugins"
 ROOT = Path(__file__).resolve().parents[2]
 LONG = "x" * 300
 
@@ -120,7 +121,7 @@ def test_bad_input_is_refused_by_name_before_anybody_is_asked(
 
 
 def test_the_bounds_are_those_of_the_schema() -> None:
-    bounds = importlib.import_module("berth_core.app.disk_bounds")
+    bounds = importlib.import_module(f"{COLLECTION}.module_utils.berth_core.app.disk_bounds")
     definition = yaml.safe_load((ROOT / "deploy/crds/localdisks.berth.dev.yaml").read_text(encoding="utf-8"))
     spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     keys = {"wwn": "wwn", "serial": "serial", "model": "model", "by_path": "byPath"}
@@ -164,7 +165,7 @@ LOCK = {"namespace": "n", "name": "db-0", "uid": "u", "app": "db", "ordinal": 0,
 def test_disk_filesystem_refuses_what_is_no_localdisk(
     options: dict[str, Any], words: tuple[str, ...], state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = importlib.import_module("ansible_collections.berth.stateful.plugins.modules.disk_filesystem")
+    module = importlib.import_module(f"{COLLECTION}.modules.disk_filesystem")
     monkeypatch.setattr(module, "Machine", lambda: pytest.fail("the host was looked at"))
     defaults = {"state": state, "mount_root": "/mnt/disks", "agent_state_directory": "/var/lib/agent"}
     with pytest.raises(module.BerthError) as refused:
