@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from berth_core.errors import BerthError, InputError, StateError
 from berth_host.machine import Machine
 
 from . import VERSION
+from .command_line import CONFIG, check_options, parser
 from .config import Configuration, device_class_check
 from .config_check import check_text
 
@@ -27,70 +27,6 @@ if TYPE_CHECKING:
     from .single import HostLock
 
 LOG = logging.getLogger("berth_agent")
-CONFIG = "/etc/berth/agent.yaml"
-STATE = "/var/lib/berth/agent"
-_EXAMPLES = """\
-examples:
-  berth-agent check-config /etc/berth/agent.yaml
-  berth-agent run --kubeconfig /etc/berth/agent.kubeconfig
-  berth-agent once --node-name h1              publish what is there now, do nothing else
-
-SIGHUP reads the configuration and surveys the host at once; both happen by themselves too.
-"""
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="berth-agent",
-        description="Publishes a node's disks and devices as custom resources; does to disks what locks allow.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=VERSION)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    check = commands.add_parser("check-config", help="say what is wrong with a configuration file, with lines")
-    check.add_argument("file", metavar="FILE", type=Path)
-    for name, text in (("run", "run until stopped"), ("once", "publish what is there now, and end")):
-        _add_run_options(commands.add_parser(name, help=text))
-    return parser
-
-
-def _add_run_options(run: argparse.ArgumentParser) -> None:
-    run.add_argument(
-        "--config",
-        action="append",
-        metavar="FILE",
-        type=Path,
-        help=f"the configuration; given several times, the first file that exists (default: {CONFIG})",
-    )
-    run.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, else the pod's service account")
-    run.add_argument(
-        "--node-name", default=os.environ.get("NODE_NAME", ""), help="default: $NODE_NAME, else the file's"
-    )
-    run.add_argument("--namespace", default="berth-system", help="of the agent's Lease (default: %(default)s)")
-    run.add_argument("--state-directory", default=STATE, metavar="DIR", help="default: %(default)s")
-    run.add_argument(
-        "--host-root",
-        default="",
-        metavar="DIR",
-        help="in a container: where the host's whole tree is mounted, for what the host has mounted where",
-    )
-    run.add_argument(
-        "--tree",
-        default="/",
-        metavar="DIR",
-        help="look at the recorded /sys, /run/udev and /proc of another machine; nothing is done to its disks",
-    )
-    run.add_argument(
-        "--renew-token",
-        metavar="FILE",
-        help="keep the service account's token in FILE (the kubeconfig's tokenFile) fresh, bound to this node",
-    )
-    run.add_argument(
-        "--ready-file", metavar="FILE", help="make FILE once everything that was seen is published (a pod's probe)"
-    )
-    run.add_argument("--log-format", choices=("logfmt", "json"), default="logfmt")
-    run.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
 
 
 def check_config(path: Path) -> int:
@@ -118,11 +54,11 @@ async def run(options: argparse.Namespace) -> None:
     from .agent import COMPONENT, Agent, utc_now
     from .single import HostLock as Lock
 
+    access = config.load(options.kubeconfig)
     configuration = Configuration(options.config or [Path(CONFIG)], options.node_name, options.state_directory, utc_now)
     configuration.start()
     lock = Lock(options.state_directory)
     await _take(lock, options.command == "once")
-    access = config.load(options.kubeconfig)
     agent_name = f"{COMPONENT}/{VERSION}"
     async with (
         KubeClient(access, user_agent=agent_name, field_manager=COMPONENT) as client,
@@ -141,9 +77,17 @@ async def run(options: argparse.Namespace) -> None:
 
 async def _take(lock: HostLock, once: bool) -> None:
     """One agent works on a host; ``once`` waits for nobody, because the one that runs publishes everything anyway."""
-    if not once:
-        await lock.wait()
-    elif not lock.take():
+    try:
+        if not once:
+            await lock.wait()
+            return
+        taken = lock.take()
+    except OSError as exc:
+        raise InputError(
+            f"--state-directory {lock.path.parent} cannot be used: {exc.strerror or exc}; expected a directory in which"
+            " the agent may make files, on a filesystem with room for one"
+        ) from exc
+    if not taken:
         raise StateError(f"an agent (pid {lock.owner()}) works on this host already: it publishes what is there")
 
 
@@ -170,13 +114,14 @@ async def _wait_for(stop: asyncio.Event) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     if options.command == "check-config":
         return check_config(options.file)
     from berth_kube import logs
 
     logs.setup(options.log_format, options.log_level.upper())
     try:
+        check_options(options)
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(run(options))
     except InputError as exc:

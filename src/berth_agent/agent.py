@@ -29,6 +29,7 @@ from .kubelet import KubeletClient
 from .memory import give_back
 from .metrics import AgentMetrics
 from .neighbours import Neighbours
+from .node_there import tell_of_missing_node
 from .notify import Notifier
 from .observer import Observer
 from .parts import Ground
@@ -162,6 +163,7 @@ class Agent:
             "events": self.recorder.run,
             "server": self._serve,
             "watchdog": self._watchdog,
+            "node": lambda: tell_of_missing_node(self.tools.client, self.node),
         }
 
     def _leading(self) -> Mapping[str, Job]:

@@ -75,6 +75,12 @@ class Configuration:
                 f"{self.path()}: {'; '.join(problems)}. There is no last good configuration to go on with",
                 problems=list(problems),
             ) from None
+        except (OSError, UnicodeDecodeError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
+            raise InputError(
+                f"{self.path()}: {'; '.join(problems)}. And the last good one, {kept}, cannot be read: {why}",
+                problems=list(problems),
+            ) from exc
         checked = self._check(text)
         if checked.settings is None:
             told = "; ".join(map(str, checked.problems))
@@ -84,11 +90,11 @@ class Configuration:
             )
         self.settings = checked.settings
         self.in_force = InForce(checked.digest, self.clock(), self.in_force.problem, problems)
-        LOG.warning("goes on with the last good configuration %s", checked.digest)
+        LOG.error("%s; goes on with the last good configuration %s", self.in_force.problem, checked.digest)
 
     def path(self) -> Path:
         """The file that is read: the first that exists, else the first."""
-        return next((path for path in self.paths if path.exists()), self.paths[0])
+        return next((path for path in self.paths if os.path.exists(path)), self.paths[0])
 
     def poll(self) -> bool:
         """Reload if the file is another one than the one last read, and has been so since the last poll.
@@ -148,8 +154,8 @@ class Configuration:
 
     def _refuse(self, digest: str, problems: list[str]) -> bool:
         told = f"{self.path()}{f' ({digest})' if digest else ''} is refused: {'; '.join(problems)}"
-        if told != self.in_force.problem:
-            LOG.error("%s; %s stays in force", told, self.in_force.digest or "nothing")
+        if told != self.in_force.problem and self.in_force.digest:  # before, `start` tells of it
+            LOG.error("%s; %s stays in force", told, self.in_force.digest)
         self.in_force = self.in_force._replace(problem=told, problems=tuple(problems))
         return False
 

@@ -16,9 +16,12 @@ import jmespath
 import jmespath.exceptions
 
 from berth_core.app.disk_change import SETTINGS, check_settings, read_identity
+from berth_core.app.identity import Identity, names_same
 from berth_core.errors import InputError
+from berth_core.model.names import SUBDOMAIN_WORDS, is_subdomain
+from berth_kube.option_values import is_host
 
-from .settings import BOUNDS, CHOICES, FROM_COMMAND_LINE, PATHS, Settings
+from .settings import BOUNDS, CHOICES, FROM_COMMAND_LINE, HOSTS, PATHS, Settings
 from .yaml_lines import Problem, read_yaml
 
 _IDENTITY = ("wwn", "serial", "model", "size", "by_path")
@@ -112,6 +115,10 @@ def _scalar(section: str, key: str, wanted: Any, given: Any) -> Iterator[str]:
     choices = CHOICES.get((section, key))
     if choices and value not in choices:
         yield f"is {given!r}: expected one of {', '.join(choices)}"
+    if (section, key) in HOSTS and value and not is_host(value):
+        yield f"is {given!r}: expected an IP address, or a name that resolves to one"
+    if (section, key) == ("", "node") and value and not is_subdomain(value):
+        yield f"is {given!r}, which no Node can be named: expected {SUBDOMAIN_WORDS}"
     if (section, key) in PATHS and value and (not value.startswith("/") or ".." in value.split("/")):
         yield f"is {given!r}: expected an absolute path without '..'"
 
@@ -137,10 +144,34 @@ def _disks(value: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _disk("disks", index, entry, ("name", *_IDENTITY))
         if isinstance(entry, Mapping) and not any(entry.get(key) for key in _STRONG):
             yield ("disks", index), f"disks[{index}] names no disk: expected at least one of {', '.join(_STRONG)}"
+    yield from _twice(value)
     for index, entry in _entries(value, "disk_selectors"):
         yield from _disk("disk_selectors", index, entry, ("query",))
         if isinstance(entry, Mapping):
             yield from _query(index, entry.get("query"))
+
+
+def _twice(value: Mapping[str, Any]) -> Iterator[Finding]:
+    """Entries that name a disk, or give a LocalDisk's name, that an entry before them has."""
+    before: list[tuple[int, Identity]] = []
+    names: dict[str, int] = {}
+    for index, entry in _entries(value, "disks"):
+        if not isinstance(entry, Mapping):
+            continue
+        name = entry.get("name")
+        if isinstance(name, str) and name and names.setdefault(name, index) != index:
+            path, first = ("disks", index, "name"), names[name]
+            yield path, f"disks[{index}]: name is {name!r}, as of disks[{first}]: expected another name for each disk"
+        try:
+            identity = read_identity({each: str(entry[each]) for each in _IDENTITY if entry.get(each)}, "")
+        except InputError:
+            continue
+        same = next((other for other, known in before if names_same(identity, known)), None)
+        if same is None:
+            before.append((index, identity))
+        else:
+            told = f"disks[{index}] ({identity.describe()}) names the disk of disks[{same}]"
+            yield ("disks", index), f"{told}: expected one entry for each disk; remove one, or add its wwn to both"
 
 
 def _disk(key: str, index: int, entry: Any, own: tuple[str, ...]) -> Iterator[Finding]:
@@ -172,6 +203,8 @@ def _disk_option(option: str, given: Any) -> Iterator[str]:
     elif option == "size":
         if isinstance(given, bool) or not isinstance(given, (str, int)):
             yield f"is {given!r}: expected a quantity, as 480Gi"
+    elif option == "name" and isinstance(given, str) and given and not is_subdomain(given):
+        yield f"is {given!r}, which no LocalDisk can be named: expected {SUBDOMAIN_WORDS}"
     elif not isinstance(given, str):
         yield f"is {given!r}, which YAML does not read as a text: write it in quotes"
     elif option in _DISK_CHOICES and given not in _DISK_CHOICES[option]:

@@ -134,6 +134,8 @@ BOUNDS: Mapping[tuple[str, str], tuple[float, float]] = {
     ("usage", "retention"): (60, 10 * 366 * 86400),
 }
 CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {("usage", "store"): ("sqlite", "prometheus", "none")}
+#: Fields that hold an address, or nothing.
+HOSTS = frozenset((("metrics", "address"), ("kubelet", "address")))
 #: Fields that hold an absolute path (or nothing, where the default is nothing).
 PATHS = frozenset(
     (

@@ -17,10 +17,13 @@ from typing import NamedTuple
 from berth_core.errors import BerthError, InputError, QuantityError
 from berth_kube import config
 from berth_kube.client import KubeClient
+from berth_kube.option_values import check_namespace, check_object_name, number_within
 
 from . import commands, tables
 
 NAME = "kubectl-berth"
+#: Least and most of --timeout.
+SECONDS = (0.1, 3600.0)
 FINE, FOUND, USAGE, REFUSED = 0, 1, 2, 3
 
 
@@ -44,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status."""
     options = _parser().parse_args(argv)
     try:
+        _check(options)
         answer = asyncio.run(_run(options))
     except (InputError, QuantityError) as exc:
         return _failed(exc, USAGE)
@@ -65,6 +69,19 @@ async def _run(options: argparse.Namespace) -> commands.Answer:
         return await COMMANDS[options.command].run(client, options)
 
 
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what cannot be meant, before anybody is asked. Raises InputError that names the option."""
+    options.timeout = number_within("--timeout", options.timeout, *SECONDS, whole=False)
+    if getattr(options, "namespace", None) is not None:
+        check_namespace("--namespace", options.namespace)
+    if getattr(options, "app", None) is not None:
+        check_object_name("--app", options.app, "app")
+    if getattr(options, "name", None) is not None:
+        check_object_name("POD|APP", options.name, "pod or app")
+    if getattr(options, "declared", None) is not None:
+        options.declared = commands.read_declared(options.declared)
+
+
 def _failed(exc: BerthError, status: int) -> int:
     sys.stderr.write(f"{NAME}: {tables.clean(exc.message)}\n")
     return status
@@ -83,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--kubeconfig", help="the kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)")
         one.add_argument("--context", help="its context")
         one.add_argument("--insecure", action="store_true", help="obey a kubeconfig that gives up verified TLS")
-        one.add_argument("--timeout", type=float, default=30.0, help="seconds for one request (default: 30)")
+        one.add_argument("--timeout", default="30", help="seconds for one request (default: 30; 0.1 to 3600)")
         if name in ("show", "explain"):
             one.add_argument("-n", "--namespace", help="the namespace (default: the context's)")
         if name == "show":

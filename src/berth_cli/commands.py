@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from berth_core.app import cluster_drift, overview, what_if
+from berth_core.app.disk_change import check_declared
 from berth_core.app.wanted import APP_LABEL
-from berth_core.errors import InputError
+from berth_core.errors import BerthError, InputError
 from berth_core.model import resources as kinds
 from berth_core.plugins.table import DEFAULT_PROFILE
 from berth_kube.client import KubeClient
@@ -77,20 +78,26 @@ def _percent(room: Mapping[str, int]) -> int:
 
 async def drift(client: KubeClient, options: argparse.Namespace) -> Answer:
     """What is not as it was declared. Good where nothing is found."""
-    declared = _declared(options.declared) if options.declared else None
     lists = await read(client, cluster_drift.KINDS)
-    findings = cluster_drift.cluster_drift(lists, declared)
+    findings = cluster_drift.cluster_drift(lists, options.declared)
     return Answer({"findings": findings}, not findings)
 
 
-def _declared(path: str) -> list[dict[str, Any]]:
+def read_declared(path: str) -> list[dict[str, Any]]:
+    """The file of --declared. Raises InputError that names it and what is wrong."""
     try:
         with open(path, encoding="utf-8") as stream:
             content = yaml.safe_load(stream)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-        raise InputError(f"--declared {path} cannot be read: {' '.join(str(exc).split())}") from exc
-    if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
+    except OSError as exc:
+        raise InputError(f"--declared {path} cannot be read: {exc.strerror}; expected a file") from exc
+    except (ValueError, yaml.YAMLError, RecursionError) as exc:
+        raise InputError(f"--declared {path} cannot be read: {' '.join(str(exc).split())}; expected YAML") from exc
+    if not isinstance(content, list):
         raise InputError(f"--declared {path}: expected a list of disks, as local_disk_plan returns it (declared)")
+    try:
+        check_declared(content, "disks")
+    except BerthError as exc:
+        raise InputError(f"--declared {path}: {exc.message}; expected what local_disk_plan returns") from exc
     return content
 
 

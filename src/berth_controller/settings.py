@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
+from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from berth_core.errors import InputError
 from berth_kube import options
 
@@ -38,6 +38,16 @@ class Settings:
     log_level: str = "info"
 
 
+#: Least and most; durations in seconds.
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "workers": (1, 64),
+    "resync": (1, 86400),
+    "orphan_interval": (1, 86400),
+    "orphan_report_after": (0, 30 * 86400),
+    "orphan_repair_after": (0, 30 * 86400),
+}
+
+
 _HELP = {
     "kubeconfig": "kubeconfig file (default: the pod's service account, else KUBECONFIG or ~/.kube/config)",
     "namespace": "namespace of the Lease and of the CSIStorageCapacity objects",
@@ -65,7 +75,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
         description="Binds PersistentVolumeClaims of the provisioner local.berth.dev to local disks.",
         epilog=f"Each flag can be given as an environment variable: --leader-elect as {PREFIX}LEADER_ELECT=true.",
     )
-    options.add_flags(parser, Settings, _HELP)
+    options.add_flags(parser, Settings, _HELP, BOUNDS)
     values: dict[str, Any] = options.read(
         parser.parse_args(argv), os.environ if environ is None else environ, Settings, PREFIX
     )
@@ -73,15 +83,12 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
 
 
 def _checked(settings: Settings) -> Settings:
-    mount_point("disk", settings.mount_root)
+    options.check_mount_root(settings)
     options.check_served(settings)
-    wrong = ""
-    if not 1 <= settings.workers <= 64:
-        wrong = f"--workers is {settings.workers}: expected 1 to 64"
-    elif min(settings.resync, settings.orphan_interval) < 1:
-        wrong = "--resync and --orphan-interval: expected at least 1 second"
-    elif 0 < settings.orphan_repair_after < settings.orphan_report_after:
-        wrong = "--orphan-repair-after: expected 0, or at least --orphan-report-after: what is repaired was reported"
-    if wrong:
-        raise InputError(wrong)
+    options.check_bounds(settings, BOUNDS)
+    if 0 < settings.orphan_repair_after < settings.orphan_report_after:
+        raise InputError(
+            f"--orphan-repair-after is {settings.orphan_repair_after:g}: expected 0, or at least --orphan-report-after"
+            f" ({settings.orphan_report_after:g}): what is repaired was reported"
+        )
     return settings

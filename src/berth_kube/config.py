@@ -17,6 +17,7 @@ from berth_core.errors import InputError
 
 from .credentials import PLUGIN_API, Credentials, Plugin, Static, TokenFile
 from .exchange import Endpoint
+from .option_values import check_namespace, is_host, short
 from .tls import Pair, Pem, Tls
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -92,8 +93,9 @@ def from_kubeconfig(path: str, context: str | None = None, *, allow_insecure: bo
         with open(path, encoding="utf-8") as file:
             content = yaml.safe_load(file)
     except (OSError, UnicodeDecodeError) as exc:
-        raise InputError(f"the kubeconfig {path} cannot be read: {exc}", path=path) from exc
-    except yaml.YAMLError as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
+        raise InputError(f"the kubeconfig {path} cannot be read: {why}; expected a kubeconfig file", path=path) from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise InputError(f"the kubeconfig {path} is not YAML: {' '.join(str(exc).split())}", path=path) from exc
     if not isinstance(content, dict):
         raise InputError(f"the kubeconfig {path} is not a mapping", path=path)
@@ -113,37 +115,49 @@ def from_mapping(
     _refuse_unknown(cluster, UNKNOWN_CLUSTER, source)
     _refuse_unknown(user, UNKNOWN_USER, source)
     insecure = bool(cluster.get("insecure-skip-tls-verify"))
-    where = endpoint(str(cluster.get("server") or ""), source, cluster.get("tls-server-name"))
+    server_name = cluster.get("tls-server-name")
+    if server_name and not (isinstance(server_name, str) and is_host(server_name)):
+        raise InputError(f"tls-server-name of {source} is {short(server_name)}: expected the name of a host")
+    where = endpoint(str(cluster.get("server") or ""), source, server_name)
     if (insecure or not where.tls) and not allow_insecure:
         what = "insecure-skip-tls-verify" if insecure else "a server without TLS"
         raise InputError(f"{source} asks for {what}, which is refused unless it is explicitly allowed")
     trust = _pem(cluster, "certificate-authority", folder, source)
     tls = Tls(source, trust, _pair(user, folder, source), insecure) if where.tls else None
-    return Config(
-        where, tls, _credentials(user, cluster, folder, source), source, str(use.get("namespace") or "default")
-    )
+    if tls is not None:
+        tls.context()  # what cannot be used is refused now, not with the first request
+    namespace = str(use.get("namespace") or "default")
+    check_namespace(f"namespace of {source}", namespace)
+    return Config(where, tls, _credentials(user, cluster, folder, source), source, namespace)
 
 
 def endpoint(server: str, source: str, server_name: str | None = None) -> Endpoint:
     """An address ``https://HOST[:PORT][/PREFIX]``. Raises InputError."""
-    parts = urlsplit(server)
     try:
+        parts = urlsplit(server)
         port = parts.port
-    except ValueError:
-        port = -1
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.username:
+    except ValueError:  # half an IPv6 address; a port that is none
+        parts, port = urlsplit(""), -1
+    host = parts.hostname or ""
+    if parts.scheme not in ("http", "https") or not is_host(host) or port == -1 or parts.username:
         raise InputError(f"the server {server!r} of {source} is not an address: expected https://HOST:PORT")
     tls = parts.scheme == "https"
-    return Endpoint(parts.hostname, port or (443 if tls else 80), parts.path.rstrip("/"), tls, server_name or None)
+    return Endpoint(host, port or (443 if tls else 80), parts.path.rstrip("/"), tls, server_name or None)
 
 
 def _entry(content: Mapping[str, Any], kind: str, name: str, source: str) -> dict[str, Any]:
     entries = content.get(f"{kind}s")
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and entry.get("name") == name:
+    named = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    for entry in named:
+        if entry.get("name") == name:
             found = entry.get(kind)
-            return found if isinstance(found, dict) else {}
-    raise InputError(f"{source} has no {kind} {name!r}")
+            if found is not None and not isinstance(found, dict):
+                raise InputError(f"{kind} {name!r} of {source} is no mapping")
+            return found or {}
+    expected = (
+        f"expected one of {', '.join(str(one.get('name')) for one in named)}" if named else "it names none at all"
+    )
+    raise InputError(f"{source} has no {kind} {name!r}: {expected}")
 
 
 def _refuse_unknown(entry: Mapping[str, Any], unknown: tuple[str, ...], source: str) -> None:
@@ -179,7 +193,10 @@ def _pair(user: Mapping[str, Any], folder: str, source: str) -> Pair | None:
 
 
 def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any], folder: str, source: str) -> Credentials:
-    headers = {"impersonate-user": str(user["as"])} if user.get("as") else {}
+    for key in ("as", "token"):  # both become a header
+        if user.get(key) and not (isinstance(user[key], str) and user[key].isascii() and user[key].isprintable()):
+            raise InputError(f"{key} of a user of {source}: expected a text of printable ASCII characters")
+    headers = {"impersonate-user": user["as"]} if user.get("as") else {}
     if user.get("exec"):
         return _plugin(user["exec"], cluster, headers, folder, source)
     if user.get("tokenFile"):

@@ -111,9 +111,13 @@ class Port:
                 made = socket.create_server((str(address[0]), self.port), family=family)
                 self._listening.append(made)
                 made.setblocking(False)
-        except OSError as exc:
+        except (OSError, UnicodeError) as exc:  # the latter: no name for a resolver
             self._close()
-            raise InputError(f"cannot listen on {self._host}:{self.port}: {exc.strerror or exc}") from exc
+            why = exc.strerror if isinstance(exc, OSError) else ""
+            raise InputError(
+                f"cannot listen on {self._host}:{self.port}: {why or exc}; expected an address of this host and a port"
+                " that is free"
+            ) from exc
         self.port = self._listening[0].getsockname()[1]
         self._accepting = [loop.create_task(self._accept(each)) for each in self._listening]
 

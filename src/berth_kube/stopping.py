@@ -35,11 +35,15 @@ async def until_stopped(work: Coroutine[Any, Any, None], log: logging.Logger) ->
 
 
 async def together(server: Server | None, *works: Coroutine[Any, Any, None]) -> None:
-    """Run them side by side, with the port open, until the first ends; then none runs. Raises what ended it."""
-    tasks = [asyncio.ensure_future(one) for one in works]
+    """Run them side by side, with the port open, until the first ends; then none runs. Raises what ended it.
+
+    Where the port cannot be had, none begins.
+    """
+    tasks: list[asyncio.Task[None]] = []
     try:
         if server is not None:
             await server.start()
+        tasks = [asyncio.ensure_future(one) for one in works]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():
@@ -48,5 +52,7 @@ async def together(server: Server | None, *works: Coroutine[Any, Any, None]) -> 
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for one in works:
+            one.close()  # what has not begun; of what has ended it changes nothing
         if server is not None:
             await server.stop()

@@ -32,6 +32,7 @@ from berth_kube.token import renew_token
 from .bundles import CONNECTIONS
 from .cluster import Cluster
 from .configuration import NAME, Configurations
+from .consulted.extender import check_files
 from .consulted.pool import Pool
 from .fast import client_options, loop_factory
 from .metrics import Metrics
@@ -88,7 +89,7 @@ def _other_commands(commands: Any) -> dict[str, Callable[[argparse.Namespace], i
 
 async def run(settings: Settings) -> int:
     """Until a signal, or until we may not lead any more."""
-    files = Configurations(settings)
+    files = Configurations(settings, lambda found: check_files(found.extenders))
     return await until_stopped(_serve(settings, files, files.load()), _log)
 
 

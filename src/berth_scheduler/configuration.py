@@ -17,6 +17,7 @@ import yaml
 from berth_core.config.configuration import KIND, SchedulerConfiguration
 from berth_core.config.plugin_args import API_VERSION
 from berth_core.errors import InputError
+from berth_kube import option_values
 
 from .outside import Extends, known_plugins
 from .settings import Settings
@@ -39,8 +40,9 @@ _DEFAULT: Mapping[str, Any] = {
 class Configurations:
     """The file of one process, and the plugins that it may name. Raises InputError where a plugin cannot be loaded."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, check: Callable[[SchedulerConfiguration], None] | None = None) -> None:
+        """``check``: raises InputError for what is wrong on this host alone, as files that are missing."""
+        self._settings, self._check = settings, check or (lambda _found: None)
         self._path = Path(settings.config) if settings.config else None
         self.table, self._extends = _plugins()
         self._text: bytes | None = None
@@ -86,8 +88,8 @@ class Configurations:
     def _decode(self, text: bytes) -> Mapping[str, Any]:
         try:
             found = yaml.safe_load(text)
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as exc:
-            raise InputError(f"configuration {self._path} is not YAML: {exc}") from exc
+        except (yaml.YAMLError, ValueError, RecursionError) as exc:
+            raise InputError(f"configuration {self._path} is not YAML: {' '.join(str(exc).split())}") from exc
         if not isinstance(found, dict):
             raise InputError(f"configuration {self._path}: expected a {KIND}, got {type(found).__name__}")
         return found
@@ -95,11 +97,16 @@ class Configurations:
     def _parse(self, source: Mapping[str, Any]) -> SchedulerConfiguration:
         found = SchedulerConfiguration.parse(source, self.table, self._extends)
         found.check(self.table)
+        self._check(found)
         return replace(found, leader_election=self._election(found, source.get("leaderElection") or {}))
 
     def _election(self, found: SchedulerConfiguration, given: Mapping[str, Any]) -> Any:
         """kube-scheduler's own Lease is never ours unless the file names it: both may run beside each other."""
         lease = found.leader_election
+        if given.get("resourceName"):
+            option_values.check_object_name("leaderElection.resourceName", lease.resource_name, "Lease")
+        if given.get("resourceNamespace"):
+            option_values.check_namespace("leaderElection.resourceNamespace", lease.resource_namespace)
         return replace(
             lease,
             leader_elect=lease.leader_elect and self._settings.leader_elect,

@@ -61,8 +61,8 @@ def read_objects(path: Path) -> Iterator[Obj]:
             documents = list(yaml.load_all(file, Loader=_LOADER))  # a safe loader, the fast one
     except OSError as exc:
         raise InputError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as exc:
-        raise InputError(f"{path} is neither YAML nor JSON: {exc}") from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise InputError(f"{path} is neither YAML nor JSON: {' '.join(str(exc).split())}") from exc
     for index, document in enumerate(documents):
         if document is not None:
             yield from _objects(document, f"{path}: document {index + 1}")

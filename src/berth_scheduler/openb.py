@@ -215,8 +215,6 @@ def _check(snapshot: Snapshot, given: int) -> None:
 
 def replay_command(arguments: argparse.Namespace, profile: Profile | None) -> int:
     """Replay and print. ``profile`` None: the recipe's own filters and DevicePacking."""
-    if not 1 <= arguments.arrived <= MOST_ARRIVED:
-        raise InputError(f"--arrived: expected 1 to {MOST_ARRIVED}, got {arguments.arrived}")
     trace = read_trace(*arguments.openb)
     order = arrivals(trace, arguments.seed, arguments.arrived)
     found = replay(trace, order, profile or packing_profile(trace))

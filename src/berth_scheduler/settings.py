@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
-from berth_kube import options
+from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
+from berth_kube import option_values, options
 
 #: Each flag of `run` has an environment variable: BERTH_SCHEDULER_ and the flag's name in capitals.
 PREFIX = "BERTH_SCHEDULER_"
@@ -71,6 +71,8 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None
 
 
 def _checked(settings: Settings) -> Settings:
-    mount_point("disk", settings.mount_root)
+    options.check_mount_root(settings)
     options.check_served(settings)
+    if settings.renew_token:
+        option_values.check_file("--renew-token", settings.renew_token, "the file of the account's token")
     return settings

@@ -25,10 +25,11 @@ from berth_core.framework.dry_run import post_filter
 from berth_core.framework.profile import Profile
 from berth_core.model.placement import Placement
 from berth_core.model.pod import PodInfo
+from berth_kube.option_values import number, number_within
 
 from .configuration import Configurations
 from .files import FileCluster, Obj, checked
-from .openb import replay_command
+from .openb import MOST_ARRIVED, replay_command
 from .settings import Settings
 
 MOST_TIMES = 100_000
@@ -55,18 +56,19 @@ def add_simulate(commands: Any) -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="YAML or JSON, as kubectl get -o yaml")
     parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file (default: as run's)")
     parser.add_argument("--profile", default="", help="schedulerName of the profile for all pods (default: the first)")
-    parser.add_argument("--times", type=int, default=1, help="place the waiting pods so many times (default: 1)")
+    parser.add_argument("--times", default="1", help="place the waiting pods so many times (default: 1; 1 to 100000)")
     parser.add_argument("--output", choices=("text", "json"), default="text")
     trace = parser.add_argument_group("the openb trace", "its lists of nodes and pods (CSV, also .gz) instead of files")
     trace.add_argument("--openb", nargs=2, type=Path, metavar=("NODES", "PODS"))
-    trace.add_argument("--seed", type=int, default=42, help="of the order of arrival (default: 42)")
-    trace.add_argument("--arrived", type=int, default=130, help="per cent of the GPUs to ask for (default: 130)")
+    trace.add_argument("--seed", default="42", help="of the order of arrival (default: 42)")
+    trace.add_argument("--arrived", default="130", help="per cent of the GPUs to ask for (default: 130; 1 to 1000)")
 
 
 def simulate_command(arguments: argparse.Namespace) -> int:
     """Run it and print the answer."""
-    if not 1 <= arguments.times <= MOST_TIMES:
-        raise InputError(f"--times: expected 1 to {MOST_TIMES}, got {arguments.times}")
+    times = int(number_within("--times", arguments.times, 1, MOST_TIMES, whole=True))
+    arguments.seed = int(number("--seed", arguments.seed, whole=True))
+    arguments.arrived = int(number_within("--arrived", arguments.arrived, 1, MOST_ARRIVED, whole=True))
     if bool(arguments.files) == bool(arguments.openb):
         raise InputError("expected files of a cluster, or --openb with the lists of a trace")
     files = Configurations(Settings(config=arguments.config))
@@ -76,7 +78,7 @@ def simulate_command(arguments: argparse.Namespace) -> int:
     if arguments.openb:
         return replay_command(arguments, profile)
     cluster = checked(arguments.files)
-    results = list(simulate(cluster, profile, arguments.times))
+    results = list(simulate(cluster, profile, times))
     left = room(cluster)
     if arguments.output == "json":
         json.dump(report(results, left), sys.stdout, indent=2)

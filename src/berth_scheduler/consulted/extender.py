@@ -40,13 +40,21 @@ def judges(extenders: Sequence[HttpExtender], pod: PodInfo) -> list[HttpExtender
     return [one for one in extenders if one.judges and one.concerns(pod)]
 
 
+def check_files(extenders: Sequence[Extender]) -> None:
+    """Refuse a certificate or an authority that cannot be used on this host. Raises InputError that names the file."""
+    for index, one in enumerate(extenders):
+        at = address_of(one, f"extenders[{index}]")
+        if at.https:
+            _tls(at, f"extenders[{index}].tlsConfig ({one.url_prefix})").context()
+
+
 class HttpExtender:
     """Made inside a running loop, and closed there."""
 
     def __init__(self, config: Extender) -> None:
         self.config = config
         at = address_of(config, str(self))
-        self._tls = Tls(str(self), _pem(at.trust), at.pair and (_pem(at.pair[0]), _pem(at.pair[1])), at.insecure)
+        self._tls = _tls(at, str(self))
         endpoint = Endpoint(at.host, at.port, at.prefix, at.https, at.server_name or None)
         self._wire = Wire(endpoint, self._tls.context if at.https else lambda: None, CONNECTIONS)
         self._loop = asyncio.get_running_loop()
@@ -118,6 +126,10 @@ class HttpExtender:
             _log.warning("pod %s: %s; it is bound without", one.key, exc.message)
             return SKIPPED
         return SUCCESS
+
+
+def _tls(at: extender_address.Address, source: str) -> Tls:
+    return Tls(source, _pem(at.trust), at.pair and (_pem(at.pair[0]), _pem(at.pair[1])), at.insecure)
 
 
 def _pem(given: extender_address.Pem | None) -> Any:

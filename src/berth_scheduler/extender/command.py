@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
+from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from berth_core.errors import BerthError, InputError
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, PV, PVC, STORAGE_CLASS
-from berth_kube import config, logs, options
+from berth_kube import config, logs, option_values, options
 from berth_kube.client import KubeClient
 from berth_kube.lease import identity
 from berth_kube.metrics import Metrics as RequestMetrics
@@ -69,6 +69,10 @@ class Settings:
     log_level: str = "info"
 
 
+#: Least and most, in seconds.
+BOUNDS: Mapping[str, tuple[float, float]] = {"hold_seconds": (0.1, 3600), "bind_seconds": (0.1, 3600)}
+
+
 _HELP = {
     "kubeconfig": "kubeconfig file (default: the pod's service account, or ~/.kube/config)",
     "mount_root": "directory below which agents mount disks (the agents' mount_root)",
@@ -94,7 +98,7 @@ def add_extend(commands: Any) -> None:
         description="Filters and scores nodes by local disks and devices for the stock kube-scheduler, and binds.",
         epilog=f"Each flag can be given as an environment variable: --client-ca as {PREFIX}CLIENT_CA=file.",
     )
-    options.add_flags(parser, Settings, _HELP)
+    options.add_flags(parser, Settings, _HELP, BOUNDS)
 
 
 def extend_command(arguments: argparse.Namespace) -> int:
@@ -109,17 +113,18 @@ def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None
     """Settings of a parsed command line. Raises InputError that names the flag and the variable."""
     values: dict[str, Any] = options.read(arguments, os.environ if environ is None else environ, Settings, PREFIX)
     settings = Settings(**values)
-    mount_point("disk", settings.mount_root)
+    options.check_mount_root(settings)
     options.check_served(settings)
+    options.check_bounds(settings, BOUNDS)
     if settings.client_ca and not settings.tls_certificate:
         raise InputError("--client-ca needs --tls-certificate and --tls-key: certificates are asked for by TLS")
+    if settings.client_ca:
+        option_values.check_file("--client-ca", settings.client_ca, "a PEM file of authorities")
     if not settings.client_ca and not _local(settings.address):
         raise InputError(
             f"--address {settings.address or '(all)'}: whoever reaches it could bind pods; give --client-ca (with"
             " --tls-certificate and --tls-key), the authority of kube-scheduler's certificate, or listen on 127.0.0.1"
         )
-    if settings.hold_seconds <= 0 or settings.bind_seconds <= 0:
-        raise InputError("--hold-seconds and --bind-seconds: expected more than 0")
     return settings
 
 

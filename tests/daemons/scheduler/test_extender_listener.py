@@ -419,12 +419,16 @@ def settings(*given: str) -> command.Settings:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.5", "node-1.example.com", ""])
-def test_an_address_for_others_needs_authorities_of_clients(address: str) -> None:
+def test_an_address_for_others_needs_authorities_of_clients(address: str, tmp_path: Path) -> None:
+    certificate, key, authorities = (str(tmp_path / name) for name in ("crt", "key", "ca"))
+    for file in (certificate, key, authorities):
+        Path(file).touch()
+    tls = "--tls-certificate", certificate, "--tls-key", key
     with pytest.raises(InputError, match=r"--address .*: whoever reaches it could bind pods.*--client-ca.*127.0.0.1"):
         settings("--address", address)
     with pytest.raises(InputError, match="--client-ca"):
-        settings("--address", address, "--tls-certificate", "c", "--tls-key", "k")
-    asked = settings("--address", address, "--tls-certificate", "c", "--tls-key", "k", "--client-ca", "a")
+        settings("--address", address, *tls)
+    asked = settings("--address", address, *tls, "--client-ca", authorities)
     assert asked.address == address
 
 

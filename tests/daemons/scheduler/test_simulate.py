@@ -190,7 +190,7 @@ def test_gates_and_profiles(tmp_path: Path) -> None:
         ("kind: PodList\nitems: [3]", (), "items[0]: expected an object"),
         ("kind: Pod\nmetadata: {name: p}\nspec: {priority: high}", (), "pod default/p: spec.priority must be an int"),
         ("kind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: many}}", (), "many"),
-        ("{}", ("--times", "0"), "--times: expected 1 to 100000, got 0"),
+        ("{}", ("--times", "0"), "--times is '0': expected 1 to 100000"),
     ],
 )
 def test_what_cannot_be_read(tmp_path: Path, documents: str, flags: tuple[str, ...], said: str) -> None:

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 
 from ..errors import InputError
 
-LABEL_LENGTH = 63
-SUBDOMAIN_LENGTH = 253
+#: What a refusal says that it expected.
+LABEL_WORDS = "a DNS-1123 label (lower case letters, digits and '-', at most 63)"
+SUBDOMAIN_WORDS = "a DNS-1123 subdomain (lower case letters, digits, '-' and '.', at most 253)"
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _SHOWN = 60
@@ -33,19 +34,13 @@ def is_subdomain(text: object) -> bool:
 def check_subdomain(text: object, option: str) -> None:
     """Raise InputError that names the option unless the value is a DNS-1123 subdomain."""
     if not is_subdomain(text):
-        raise InputError(
-            f"{option} is {shown(text)}: expected a DNS-1123 subdomain "
-            f"(lower case letters, digits, '-' and '.', at most {SUBDOMAIN_LENGTH})"
-        )
+        raise InputError(f"{option} is {shown(text)}: expected {SUBDOMAIN_WORDS}")
 
 
 def check_label(text: object, option: str) -> None:
     """Raise InputError that names the option unless the value is a DNS-1123 label."""
     if not is_label(text):
-        raise InputError(
-            f"{option} is {shown(text)}: expected a DNS-1123 label "
-            f"(lower case letters, digits and '-', at most {LABEL_LENGTH})"
-        )
+        raise InputError(f"{option} is {shown(text)}: expected {LABEL_WORDS}")
 
 
 def check_names(names: Iterable[object] | None, option: str) -> None:
