@@ -16,12 +16,14 @@ import jmespath
 import jmespath.exceptions
 
 from berth_core.app.disk_change import SETTINGS, check_settings, read_identity
+from berth_core.app.fsid import mount_point
 from berth_core.app.identity import Identity, names_same
 from berth_core.errors import InputError
 from berth_core.model.names import SUBDOMAIN_WORDS, is_subdomain
+from berth_kube.config import endpoint
 from berth_kube.option_values import is_host
 
-from .settings import BOUNDS, CHOICES, FROM_COMMAND_LINE, HOSTS, PATHS, Settings
+from .settings import BOUNDS, CHOICES, FROM_COMMAND_LINE, HOSTS, PATHS, URLS, Settings
 from .yaml_lines import Problem, read_yaml
 
 _IDENTITY = ("wwn", "serial", "model", "size", "by_path")
@@ -32,7 +34,7 @@ _DISK_CHOICES = {
     "reclaim_policy": ("Retain", "Delete"),
     "wipe_method": ("signatures", "discard", "zero", "random"),
 }
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 _SIZE_LIMIT = 1 << 20
 _TYPES: dict[type, str] = {
@@ -115,12 +117,31 @@ def _scalar(section: str, key: str, wanted: Any, given: Any) -> Iterator[str]:
     choices = CHOICES.get((section, key))
     if choices and value not in choices:
         yield f"is {given!r}: expected one of {', '.join(choices)}"
+    if isinstance(value, str):
+        yield from _text(section, key, value)
+
+
+def _text(section: str, key: str, value: str) -> Iterator[str]:
+    """What is wrong with the name, address or path that a text is."""
     if (section, key) in HOSTS and value and not is_host(value):
-        yield f"is {given!r}: expected an IP address, or a name that resolves to one"
+        yield f"is {value!r}: expected an IP address, or a name that resolves to one"
     if (section, key) == ("", "node") and value and not is_subdomain(value):
-        yield f"is {given!r}, which no Node can be named: expected {SUBDOMAIN_WORDS}"
-    if (section, key) in PATHS and value and (not value.startswith("/") or ".." in value.split("/")):
-        yield f"is {given!r}: expected an absolute path without '..'"
+        yield f"is {value!r}, which no Node can be named: expected {SUBDOMAIN_WORDS}"
+    if (section, key) in URLS and value:
+        try:
+            endpoint(value, "usage")
+        except InputError:
+            yield f"is {value!r}: expected an address as https://HOST:PORT/PATH"
+    if (section, key) in PATHS and not _is_path(value, section, key):
+        yield f"is {value!r}: expected an absolute path without '..'"
+
+
+def _is_path(value: str, section: str, key: str) -> bool:
+    """Whether it is an absolute path; or nothing, where the default is nothing."""
+    if not value:
+        whole = Settings()
+        return not getattr(getattr(whole, section) if section else whole, key)
+    return value.startswith("/") and value.isprintable() and ".." not in value.split("/")
 
 
 def _convert(wanted: type, given: Any) -> Any:
@@ -234,6 +255,12 @@ def _classes(value: Mapping[str, Any], check_class: CheckClass) -> Iterator[Find
 def _together(value: Mapping[str, Any]) -> Iterator[Finding]:
     """What is wrong with two values that are right by themselves."""
     metrics, usage = _mapping(value.get("metrics")), _mapping(value.get("usage"))
+    root = value.get("mount_root")
+    if isinstance(root, str) and root.startswith("/"):
+        try:
+            mount_point("disk", root)
+        except InputError as exc:
+            yield ("mount_root",), f"mount_root: {exc.message}"
     if bool(metrics.get("tls_certificate")) != bool(metrics.get("tls_key")):
         yield ("metrics",), "metrics: tls_certificate and tls_key go together: only one is given"
     if usage.get("store") == "prometheus" and not usage.get("url"):

@@ -136,6 +136,8 @@ BOUNDS: Mapping[tuple[str, str], tuple[float, float]] = {
 CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {("usage", "store"): ("sqlite", "prometheus", "none")}
 #: Fields that hold an address, or nothing.
 HOSTS = frozenset((("metrics", "address"), ("kubelet", "address")))
+#: Fields that hold the address of an HTTP server, or nothing.
+URLS = frozenset((("usage", "url"), ("usage", "read_url")))
 #: Fields that hold an absolute path (or nothing, where the default is nothing).
 PATHS = frozenset(
     (

@@ -177,3 +177,22 @@ def test_every_plugin_is_told_where_it_stands():
     for name in TABLE.names:
         have = {point for method, point in methods.items() if hasattr(TABLE.make(name, ARGS.get(name)), method)}
         assert have <= set(EXTENDS[name]), name
+
+
+@pytest.mark.parametrize("key", ["parallelism", "podInitialBackoffSeconds", "podMaxBackoffSeconds"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, 0, 1e300, 10**30, "", "\u0663"])
+def test_a_number_that_kubernetes_cannot_hold_is_refused(key, value):
+    with pytest.raises(InputError, match=f"^{key}(: expected| must be an integer)"):
+        read(**{key: value})
+
+
+@pytest.mark.parametrize("text", ["1e300s", "nan", "inf", "9999999999999h", f"{'9' * 400}s", "", "\u0663s"])
+def test_a_duration_that_go_cannot_hold_is_refused(text):
+    with pytest.raises(InputError, match=r"^x\.y: expected a duration"):
+        seconds({"y": text}, "y", "x.y", 1.0)
+
+
+def test_an_extender_that_may_take_no_time_is_refused():
+    extender = {"urlPrefix": "http://x.example/", "filterVerb": "filter", "httpTimeout": "-5s"}
+    with pytest.raises(InputError, match=r"extenders\[0\]\.httpTimeout: expected more than 0s"):
+        read(profiles=[{"schedulerName": "a"}], extenders=[extender]).check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from berth_agent.config import Configuration
 from berth_agent.config_check import check_text
-from berth_agent.settings import Settings
+from berth_agent.settings import Intervals, Settings
 from berth_core.errors import InputError
 
 GOOD = """\
@@ -62,6 +63,19 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("usage:\n  store: prometheus\n", 1, "needs url"),
         ("metrics:\n  tls_key: /k\n", 1, "tls_certificate and tls_key go together"),
         ("mount_root: disks\n", 1, "expected an absolute path"),
+        ("mount_root: ''\n", 1, "mount_root is '': expected an absolute path"),
+        ("mount_root: /\n", 1, "mount_root: mount root '/' is not usable"),
+        ("usage:\n  path: ''\n", 2, "usage.path is '': expected an absolute path"),
+        ("usage:\n  url: 'https://a b/'\n", 2, "usage.url is 'https://a b/': expected an address as https://"),
+        ("kubelet:\n  address: '10.0.0'\n", 2, "kubelet.address is '10.0.0': expected an IP address"),
+        ("node: A B\n", 1, "node is 'A B', which no Node can be named"),
+        ("disks:\n  - {serial: a, name: A B}\n", 2, "name is 'A B', which no LocalDisk can be named"),
+        (
+            "disks:\n  - {serial: a}\n  - {serial: a, size: 1Gi}\n",
+            3,
+            "disks[1] (serial a, size 1073741824) names the disk of",
+        ),
+        ("disks:\n  - {wwn: a, name: d}\n  - {wwn: b, name: d}\n", 3, "name is 'd', as of disks[0]"),
         ("state_directory: /x\n", 1, "state_directory is not known"),
         ("disks: S1\n", 1, "disks is a text: expected a list"),
         ("disks:\n  - S1\n", 2, "disks[0] is a text: expected a mapping"),
@@ -86,6 +100,26 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int, words: str) -
     checked = check_text(text, no_classes)
     assert checked.settings is None
     assert any(problem.line == line and words in problem.what for problem in checked.problems), checked.problems
+
+
+@pytest.mark.parametrize(
+    "disks",
+    [
+        "[{serial: a, by_path: p1}, {serial: a, by_path: p2}]",  # told apart by their slots
+        "[{serial: a, wwn: w1}, {serial: a, wwn: w2}]",  # two namespaces of one NVMe disk
+        "[{serial: a}, {wwn: w1}]",
+    ],
+)
+def test_entries_that_may_be_two_disks_are_taken(disks: str) -> None:
+    assert check_text(f"disks: {disks}\n", no_classes).problems == []
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Intervals), ids=lambda field: field.name)
+@pytest.mark.parametrize("value", [".nan", ".inf", "-.inf", "-1", "1.0e+300", "'1e300'", "''", "'\u0663'", "9" * 400])
+def test_a_duration_that_cannot_be_meant_is_refused(field: dataclasses.Field[float], value: str) -> None:
+    (problem,) = check_text(f"intervals: {{{field.name}: {value}}}\n", no_classes).problems
+    assert problem.what.startswith(f"intervals.{field.name} is ")
+    assert "expected" in problem.what
 
 
 def test_every_problem_is_told_at_once() -> None:

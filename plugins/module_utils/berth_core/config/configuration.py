@@ -117,6 +117,8 @@ class SchedulerConfiguration:
             profile.build(table)
         for index, one in enumerate(self.extenders):
             address_of(one, f"extenders[{index}]")
+            if one.timeout <= 0:
+                raise wrong(f"extenders[{index}].httpTimeout", "more than 0s", f"{one.timeout:g}s")
 
     def extenders_in_order(self) -> tuple[Extender, ...]:
         """Return the extenders in the order in which they are asked: those that may be ignored last."""

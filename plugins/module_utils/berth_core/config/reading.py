@@ -15,6 +15,8 @@ from typing import Any
 from ..errors import InputError
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
+#: Go's durations are nanoseconds in 64 bits.
+_MOST_SECONDS = (1 << 63) / 1e9
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
@@ -49,4 +51,7 @@ def seconds(source: Mapping[str, Any], key: str, path: str, default: float) -> f
     parts = _DURATION.findall(rest)
     if rest != "0" and (not parts or "".join(number + unit for number, unit in parts) != rest):
         raise wrong(path, 'a duration such as "15s"', text)
-    return sign * sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    value = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if value > _MOST_SECONDS:
+        raise wrong(path, "a duration of at most 2562047h", text)
+    return sign * value

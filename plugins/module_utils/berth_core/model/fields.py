@@ -66,11 +66,11 @@ def string(parent: Object, key: str, path: str = "", default: str = "") -> str:
 
 
 def integer(parent: Object, key: str, path: str = "", default: int = 0) -> int:
-    """Return the integer at `key`; `default` where it is absent or null."""
+    """Return the integer at `key`; `default` where it is absent or null. Kubernetes has none of more than 64 bits."""
     value = parent.get(key)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int) or value.bit_length() > 63:
         raise _wrong(path or key, "an integer", value)
     return int(value)
 
