@@ -5,6 +5,7 @@ Each command runs in this process, with a kubeconfig whose server nobody is: wha
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import importlib
@@ -17,7 +18,12 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
+from berth_core.config.configuration import SchedulerConfiguration
+from berth_core.errors import InputError
 from berth_kube.option_values import is_host
+from berth_scheduler.configuration import Configurations
+from berth_scheduler.consulted.extender import check_files
+from berth_scheduler.settings import Settings
 
 MAINS = {
     "berth-agent": "berth_agent.__main__",
@@ -326,3 +332,26 @@ def test_a_file_that_cannot_be_read_is_named(
         refused(f"{option}|{path}", (path, "cannot be read"), capsys)
     with without_override():
         refused(f"{option}|{closed}", (str(closed), "cannot be read: Permission denied"), capsys)
+
+
+def test_a_changed_configuration_with_a_file_that_is_missing_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(SCHEDULER)
+    files = Configurations(Settings(config=str(file)), lambda found: check_files(found.extenders))
+    files.load()
+    file.write_text(SCHEDULER + EXTENDER)
+    monkeypatch.setattr("berth_scheduler.configuration.LOOK_SECONDS", 0.01)
+
+    async def first() -> SchedulerConfiguration | InputError:
+        found: asyncio.Future[SchedulerConfiguration | InputError] = asyncio.get_running_loop().create_future()
+        watching = asyncio.ensure_future(files.watch(found.set_result))
+        try:
+            return await asyncio.wait_for(found, 10)
+        finally:
+            watching.cancel()
+
+    refusal = asyncio.run(first())
+    assert isinstance(refusal, InputError)
+    assert "/nope of extenders[0].tlsConfig" in refusal.message
