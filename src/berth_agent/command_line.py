@@ -49,10 +49,14 @@ def _add_run_options(run: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, else the pod's service account")
     run.add_argument(
-        "--node-name", default=os.environ.get("NODE_NAME", ""), help="default: $NODE_NAME, else the file's"
+        "--node-name", default=os.environ.get("NODE_NAME", ""), help="the Node (default: $NODE_NAME, else the file's)"
     )
-    run.add_argument("--namespace", default="berth-system", help="of the agent's Lease (default: %(default)s)")
-    run.add_argument("--state-directory", default=STATE, metavar="DIR", help="default: %(default)s")
+    run.add_argument(
+        "--namespace", default="berth-system", help="of the agent's Lease, a DNS-1123 label (default: %(default)s)"
+    )
+    run.add_argument(
+        "--state-directory", default=STATE, metavar="DIR", help="made where it is missing (default: %(default)s)"
+    )
     run.add_argument(
         "--host-root",
         default="",
