@@ -97,7 +97,7 @@ def read_declared(path: str) -> list[dict[str, Any]]:
     try:
         check_declared(content, "disks")
     except BerthError as exc:
-        raise InputError(f"--declared {path}: {exc.message}; expected what local_disk_plan returns") from exc
+        raise InputError(f"--declared {path}: {exc.message}") from exc
     return content
 
 

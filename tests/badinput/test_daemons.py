@@ -238,9 +238,9 @@ SHORT = (
     ("kubectl-berth|drift|--declared|broken.yaml", "--declared broken.yaml cannot be read", "expected YAML"),
     ("kubectl-berth|drift|--declared|date.yaml", "--declared date.yaml cannot be read"),
     ("kubectl-berth|drift|--declared|cluster.yaml", "expected a list of disks"),
-    ("kubectl-berth|drift|--declared|list.yaml", "disks[0]: expected a mapping, got int"),
-    ("kubectl-berth|drift|--declared|nameless.yaml", "disks[0]: neither name nor node_name", "local_disk_plan"),
-    ("kubectl-berth|drift|--declared|typed.yaml", "disks[0]: node_name: expected a text, got list"),
+    ("kubectl-berth|drift|--declared|list.yaml", "disks[0] is '1': expected a disk"),
+    ("kubectl-berth|drift|--declared|nameless.yaml", "disks[0]: neither name nor node_name is given"),
+    ("kubectl-berth|drift|--declared|typed.yaml", "disks[0]: node_name is", "expected a DNS-1123 subdomain"),
     ("kubectl-berth|drift|--declared|identity.yaml", "disks[0]", "'much'"),
 )
 

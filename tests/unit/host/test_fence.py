@@ -75,11 +75,17 @@ def test_a_run_that_waited_for_the_device_makes_nothing_for_what_it_knew_before(
     before = loop.content()
     holder = os.open(loop.device, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
-    timer = threading.Timer(0.8, os.close, [holder])
-    timer.start()
+    timer, look = threading.Timer(0.8, os.close, [holder]), filesystems.locked
+
+    def late(name: str, device: str) -> Any:
+        timer.start()
+        return look(name, device)
+
+    monkeypatch.setattr(filesystems, "locked", late)
     with pytest.raises(StateError, match="may be another one since: nothing was made, try again"):
         prepare(loop, tmp_path / "disks", monkeypatch)
     assert loop.content() == before
+    monkeypatch.setattr(filesystems, "locked", look)
     assert "formatted" in prepare(loop, tmp_path / "disks", monkeypatch)[1]
 
 
