@@ -197,14 +197,14 @@ def test_a_lost_compare_and_swap_is_decided_again(
     """Somebody locks the disk between our LIST and our write: the lock stays, and the deletion is refused."""
     name = f"{node}-sdb"
     disk(**declared(node, observed=device()))
-    read = local_disk._read
+    read = local_disk.read_live
 
     def read_then_somebody_locks(*args: Any) -> Any:
         found = read(*args)
         lock(api, name, claimRef=held())
         return found
 
-    monkeypatch.setattr(local_disk, "_read", read_then_somebody_locks)
+    monkeypatch.setattr(local_disk, "read_live", read_then_somebody_locks)
     refused = disk(state="absent", name=name)
     assert "held by berth default/db-0" in refused["msg"]
     assert api.get(LOCAL_DISK, name)["spec"]["claimRef"] == held()
