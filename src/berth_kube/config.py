@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from berth_core.errors import InputError
+from berth_core.model.names import shown
 
 from .credentials import PLUGIN_API, Credentials, Plugin, Static, TokenFile
 from .exchange import Endpoint
-from .option_values import check_namespace, is_host, short
+from .option_values import check_namespace, is_host
 from .tls import Pair, Pem, Tls
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -117,7 +118,7 @@ def from_mapping(
     insecure = bool(cluster.get("insecure-skip-tls-verify"))
     server_name = cluster.get("tls-server-name")
     if server_name and not (isinstance(server_name, str) and is_host(server_name)):
-        raise InputError(f"tls-server-name of {source} is {short(server_name)}: expected the name of a host")
+        raise InputError(f"tls-server-name of {source} is {shown(server_name)}: expected the name of a host")
     where = endpoint(str(cluster.get("server") or ""), source, server_name)
     if (insecure or not where.tls) and not allow_insecure:
         what = "insecure-skip-tls-verify" if insecure else "a server without TLS"

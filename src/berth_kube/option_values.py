@@ -12,31 +12,24 @@ import re
 import socket
 
 from berth_core.errors import InputError
-from berth_core.model.names import LABEL_WORDS, SUBDOMAIN_WORDS, is_label, is_subdomain
+from berth_core.model.names import LABEL_WORDS, SUBDOMAIN_WORDS, is_label, is_subdomain, shown
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 #: Also with underscores, which resolvers take; the last part is no number, or it would be half an IPv4 address.
 _PART = r"[A-Za-z0-9_](?:[-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"(?=.{{1,253}}\Z)(?:{_PART}\.)*(?![0-9]+\.?\Z){_PART}\.?")
-_SHOWN = 60
-
-
-def short(value: object) -> str:
-    """A value as errors show it."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def number(option: str, text: str, *, whole: bool) -> float | int:
     """The number of a text, in plain digits; never one that is infinite or none at all."""
     if whole:
         if not _WHOLE.fullmatch(text):
-            raise InputError(f"{option} is {short(text)}: expected a whole number of at most 18 digits")
+            raise InputError(f"{option} is {shown(text)}: expected a whole number of at most 18 digits")
         return int(text)
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value):
-        raise InputError(f"{option} is {short(text)}: expected a number, as 10 or 0.5")
+        raise InputError(f"{option} is {shown(text)}: expected a number, as 10 or 0.5")
     return value
 
 
@@ -44,7 +37,7 @@ def number_within(option: str, text: str, least: float, most: float, *, whole: b
     """The number of a text, of which both bounds are allowed."""
     value = number(option, text, whole=whole)
     if not least <= value <= most:
-        raise InputError(f"{option} is {short(text)}: expected {least:.10g} to {most:.10g}")
+        raise InputError(f"{option} is {shown(text)}: expected {least:.10g} to {most:.10g}")
     return value
 
 
@@ -57,7 +50,7 @@ def check_address(option: str, value: str) -> None:
     """Where to listen; empty: on all addresses."""
     if value and not is_host(value):
         raise InputError(
-            f"{option} is {short(value)}: expected an IP address of this host, as 127.0.0.1, or a name that resolves to"
+            f"{option} is {shown(value)}: expected an IP address of this host, as 127.0.0.1, or a name that resolves to"
             " one"
         )
 
@@ -65,19 +58,19 @@ def check_address(option: str, value: str) -> None:
 def check_port(option: str, value: int) -> None:
     """A TCP port; 0 as the daemon says it."""
     if not 0 <= value <= 65535:
-        raise InputError(f"{option} is {short(value)}: expected 0 to 65535")
+        raise InputError(f"{option} is {value}: expected 0 to 65535")
 
 
 def check_namespace(option: str, value: str) -> None:
     """The name of a namespace."""
     if not is_label(value):
-        raise InputError(f"{option} is {short(value)}, which no namespace can be named: expected {LABEL_WORDS}")
+        raise InputError(f"{option} is {shown(value)}, which no namespace can be named: expected {LABEL_WORDS}")
 
 
 def check_object_name(option: str, value: str, kind: str) -> None:
     """The name of an object of that kind, as a Node or a Lease."""
     if not is_subdomain(value):
-        raise InputError(f"{option} is {short(value)}, which no {kind} can be named: expected {SUBDOMAIN_WORDS}")
+        raise InputError(f"{option} is {shown(value)}, which no {kind} can be named: expected {SUBDOMAIN_WORDS}")
 
 
 def check_file(option: str, path: str, what: str) -> None:
