@@ -266,15 +266,21 @@ def host_loses_power(ground: ChaosGround, chance: Chance) -> None:
 
 
 def swap_names(ground: ChaosGround, host: str, one: str, two: str) -> None:
-    """Two disks of a host without power change places: what was loop5 is loop6 afterwards."""
-    room = ground.rooms[host]
-    places = [ground.device(host, role) for role in (one, two)]
-    first, second = sorted((one, two), key=lambda role: int(ground.device(host, role).removeprefix("/dev/loop")))
-    for role in (one, two):
-        room.pull(ground.names[host, role])
-    for role in (second, first):  # the lowest free place is taken first
-        room.put_back(ground.names[host, role])
-    assert [ground.device(host, role) for role in (two, one)] == places
+    """Two disks of a host without power change their kernel names: what was loop5 is loop6 afterwards.
+
+    The lowest free name is taken first, and whoever else makes loop devices just then takes names, too: both are
+    plugged in again until neither has its own.
+    """
+    room, before = ground.rooms[host], {role: ground.device(host, role) for role in (one, two)}
+    for _ in range(20):
+        order = sorted((one, two), key=lambda role: int(ground.device(host, role).removeprefix("/dev/loop")))
+        for role in (one, two):
+            room.pull(ground.names[host, role])
+        for role in reversed(order):
+            room.put_back(ground.names[host, role])
+        if all(ground.device(host, role) != name for role, name in before.items()):
+            return
+    raise AssertionError(f"{one} and {two} of {host} have their names again after 20 times: {before}")
 
 
 def pod_is_deleted(ground: ChaosGround, chance: Chance) -> None:
