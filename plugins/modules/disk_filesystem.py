@@ -23,6 +23,9 @@ description:
     volume. The folder is writable for every user, since a pod without C(fsGroup) may run as any; the folder of all
     disks
     is open to root alone.
+  - A PersistentVolume names the folder by a link that the namespace of the lock has, and no other
+    (C(/var/lib/berth/disks/.namespaces/DISK/NAMESPACE)). It lies beside the mount points. A link of another namespace
+    is removed before the disk is mounted; anything else that lies there is refused.
   - For a C(Block) volume nothing is made; identity and use are checked.
   - Right before V(prepared) touches a disk, the LocalDisk is read again on the controller. It is refused where its lock
     is another one than that of O(disk), where the Berth that holds it is not Reserved yet or is being deleted, and
@@ -37,8 +40,8 @@ options:
   state:
     description:
       - V(prepared) makes and mounts the filesystem.
-      - V(unmounted) unmounts it and removes the line from C(/etc/fstab). It never changes what is on the disk, and is
-        refused while a pod uses it.
+      - V(unmounted) unmounts it and removes the line from C(/etc/fstab) and the link of the namespace. It never changes
+        what is on the disk, and is refused while a pod uses it.
     type: str
     choices: [prepared, unmounted]
     default: prepared
@@ -88,7 +91,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [formatted, mounted, fstab, data directory]
+  sample: [formatted, namespace link, mounted, fstab, data directory]
 device:
   description: The disk's device node now.
   returned: with O(state=prepared)
@@ -102,7 +105,7 @@ volume_path:
   description: The path for the PersistentVolume.
   returned: with O(state=prepared)
   type: str
-  sample: /var/lib/berth/disks/n1-9f86d08188/data
+  sample: /var/lib/berth/disks/.namespaces/n1-9f86d08188/databases
 """
 
 import contextlib

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.fsid import namespace_link
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ForbiddenError, InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.locks import BERTH_ANNOTATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
@@ -174,7 +175,7 @@ def volume(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
         "accessModes": ["ReadWriteOnce"],
         "persistentVolumeReclaimPolicy": "Retain",
         "storageClassName": "berth",
-        "local": {"path": f"/var/lib/berth/disks/{name}/data"},
+        "local": {"path": namespace_link(name, namespace)},
         "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
         "claimRef": {"namespace": namespace, "name": "data-db-0"},
         **spec,
@@ -184,7 +185,9 @@ def volume(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {key: value for key, value in whole.items() if value is not None}}
 
 
-def test_a_team_makes_the_volumes_of_its_own_berths_alone(two: Two, name: str) -> None:
+def test_a_team_makes_the_volumes_of_its_own_berths_alone(two: Two, disk: str) -> None:
+    name = disk
+
     def make(*args: Any, **spec: Any) -> Callable[[], Any]:
         return lambda: two.team.create(kinds.PV, volume(name, *args, **spec))
 
@@ -194,9 +197,12 @@ def test_a_team_makes_the_volumes_of_its_own_berths_alone(two: Two, name: str) -
     for path in (
         "/",
         "/etc",
-        "/var/lib/berth/disks/another/data",
-        f"/var/lib/berth/disks/{name}",
-        f"/home/{name}/data",
+        f"/var/lib/berth/disks/{name}/data",
+        namespace_link(name, two.theirs),
+        namespace_link("another", two.mine),
+        namespace_link(name, two.mine).rpartition("/")[0],
+        f"{namespace_link(name, two.mine)}/x",
+        namespace_link(name, two.mine, "/home"),
     ):
         refused(make(two.mine, local={"path": path}), "berth-volumes", none)
     refused(make(two.mine, local=None, nodeAffinity=None, hostPath={"path": "/"}), "berth-volumes", none)
@@ -211,7 +217,12 @@ def test_a_team_makes_the_volumes_of_its_own_berths_alone(two: Two, name: str) -
     refused(lambda: two.team.create(kinds.PV, misled), "berth-volumes", none)
     link = {"path": "/dev/disk/by-id/wwn-0x1"}
     refused(make(two.mine, local=link, volumeMode="Block"), "berth-volumes", "the right to block localdisks/volumes")
+    # Over a disk of the other team, with its own namespace in the path: on the node there is no such path
+    # (tests/daemons/agent/test_disks_life.py).
+    put(two.admin, name, claimRef=lock(two.theirs))
     made = make(two.mine)()
+    assert made["spec"]["local"]["path"] == f"/var/lib/berth/disks/.namespaces/{name}/{two.mine}"
+    put(two.admin, name, claimRef=None)
     two.team.delete(kinds.PV, made["metadata"]["name"])
     eventually(lambda: two.admin.find(kinds.PV, made["metadata"]["name"]) is None, what="the volume goes")
     other = two.admin.create(kinds.PV, volume(name, two.theirs))

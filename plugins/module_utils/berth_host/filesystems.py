@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from . import fstab, mkfs
+from . import fstab, mkfs, namespace_links
 from .begun import make_root, note_begun, note_ended, read_begun, sync_folder
 from .block_devices import Record, Survey
 from .core import (
@@ -76,8 +76,15 @@ def prepare(
     if not plan.point:
         return Outcome([], plan, {}, {})
     _check_point(machine, plan)
+    namespace_links.check(plan.point, plan.path)
     old, new = _tables(machine, plan, at_boot)
-    wanted = {"formatted": plan.format, "mounted": plan.mount, "fstab": new != old, "data directory": _lacks_data(plan)}
+    wanted = {
+        "formatted": plan.format,
+        "namespace link": not namespace_links.is_linked(plan.point, plan.path),
+        "mounted": plan.mount,
+        "fstab": new != old,
+        "data directory": _lacks_data(plan),
+    }
     done = [step for step, needed in wanted.items() if needed]
     before = {
         "filesystem": device["fsuuid"],
@@ -131,6 +138,9 @@ def _carry_out(
         if plan.mount:
             journal("Mounting", plan)
             _check_mountable(machine, plan, lock)
+        # Before the mount: data that was given over to this namespace is never there by the link of the one before.
+        namespace_links.link(plan.point, plan.path)
+        if plan.mount:
             _mount(machine, plan)
         if new != old:
             fstab.write(machine.path(fstab.FSTAB), new)

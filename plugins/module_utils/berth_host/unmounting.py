@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import fstab
+from . import fstab, namespace_links
 from .block_devices import Survey
 from .core import DataError, StateError, find_device, mount_point
 from .filesystems import Outcome, run
@@ -21,15 +21,21 @@ from .mounts import Mount, read_mounts, users_elsewhere
 
 
 def unmount(machine: Machine, disk: Mapping[str, Any], mount_root: str, dry: bool) -> Outcome:
-    """The disk is not mounted by us any more, and its line in fstab is gone. Raises StateError, DataError."""
-    name = disk["metadata"]["name"]
+    """The disk is not mounted by us any more, its line in fstab and its namespace's link to it are gone.
+
+    Raises StateError, DataError.
+    """
+    name, point = disk["metadata"]["name"], mount_point(disk["metadata"]["name"], mount_root)
     here = mounted_here(machine, name, mount_root)
     if here:
         _check(machine, disk, here)
     old = machine.read_whole(fstab.FSTAB)
     new = fstab.edit(old, name, None)
-    done = [step for step, needed in (("unmounted", bool(here)), ("fstab", new != old)) if needed]
+    linked = bool(namespace_links.links(point))
+    wanted = {"namespace link": linked, "unmounted": bool(here), "fstab": new != old}
+    done = [step for step, needed in wanted.items() if needed]
     if not dry:
+        namespace_links.unlink(point)
         if here:
             run(machine, ["umount", here.point], f"LocalDisk {name} cannot be unmounted from {here.point}")
         if new != old:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from berth_core.app.fs_plan import FilesystemPlan
-from berth_core.app.fsid import mount_point
+from berth_core.app.fsid import mount_point, namespace_link
 from berth_core.app.prepare import (
     CONDITION,
     FORMATTED,
@@ -33,7 +33,7 @@ from berth_core.app.prepare import (
 from berth_core.app.wipe import locked_since
 from berth_core.errors import BerthError, DataError, LockError, StateError
 from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE
-from berth_host import unmounting
+from berth_host import namespace_links, unmounting
 from berth_host.filesystems import Outcome, prepare
 
 from ..seams import Object, Tools
@@ -61,9 +61,9 @@ class Preparing:
         name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
         if device is None:
             return await self._detach(disk)
-        if self._is_ready(disk, device) and not broken:
-            return None
         try:
+            if self._is_ready(disk, device) and not broken:
+                return None
             fresh = await self._fence(name, ref["uid"])
             await self.tools.check_alone(fresh, device)
             if broken:
@@ -78,7 +78,8 @@ class Preparing:
             return _RETRY_SECONDS
         if outcome.done:
             LOG.info("LocalDisk %s: %s", name, ", ".join(outcome.done))
-            self.renewed(name)
+            if "mounted" in outcome.done:
+                self.renewed(name)
             self.tools.look_again()
         return None
 
@@ -98,15 +99,15 @@ class Preparing:
         """Take a disk that nobody holds off its mount point, when nobody uses it; seconds until it is tried again."""
         name, root = str(disk["metadata"]["name"]), self.tools.settings().mount_root
         journal = journal_of(disk)
-        mounted = unmounting.mounted_here(self.tools.machine, name, root) is not None
-        if not mounted and journal.get("step") not in (MOUNTING, MOUNTED, UNMOUNTING) and not _says_ready(disk):
-            return None
         point = mount_point(name, root)
+        left = unmounting.mounted_here(self.tools.machine, name, root) is not None or bool(namespace_links.links(point))
+        if not left and journal.get("step") not in (MOUNTING, MOUNTED, UNMOUNTING) and not _says_ready(disk):
+            return None
         try:
             fresh = await self.tools.client.get(LOCAL_DISK, name)
             if fresh["spec"].get("claimRef"):
                 return 0.0  # somebody holds it again: there is nothing to release
-            if mounted:
+            if left:
                 words = f"nobody holds the disk: unmounting {point}"
                 await self.record.write(
                     fresh, (CONDITION, "False", UNMOUNTING, words), journal=after_release(UNMOUNTING, journal, point)
@@ -117,7 +118,7 @@ class Preparing:
             await self.record.write(
                 fresh,
                 (CONDITION, "False", UNMOUNTED, "nobody holds the disk, and it is not mounted"),
-                journal=after_release(UNMOUNTED, journal, point) if mounted or journal else None,
+                journal=after_release(UNMOUNTED, journal, point) if left or journal else None,
             )
         except BerthError as exc:
             await self._say(disk, "InUse", exc.message)
@@ -127,11 +128,16 @@ class Preparing:
         return None
 
     def _is_ready(self, disk: Object, device: Device) -> bool:
-        """As far as the last look and the journal tell."""
-        name = str(disk["metadata"]["name"])
-        if not is_mounted_for(disk, disk["spec"]["claimRef"]["uid"]):
+        """As far as the last look, the journal and the host's own disk tell. Raises InputError.
+
+        What an agent of a release before has mounted lacks the link of its namespace.
+        """
+        name, ref, root = str(disk["metadata"]["name"]), disk["spec"]["claimRef"], self.tools.settings().mount_root
+        if not is_mounted_for(disk, ref["uid"]):
             return _is_raw(disk) and _says_ready(disk)
-        return mount_point(name, self.tools.settings().mount_root) in (device.get("mounts") or ())
+        point = mount_point(name, root)
+        linked = namespace_links.is_linked(point, namespace_link(name, str(ref["namespace"]), root))
+        return linked and point in (device.get("mounts") or ())
 
     async def _fence(self, name: str, uid: str) -> Object:
         """The LocalDisk as it is now, held by a living berth with that uid. Raises LockError, StateError."""

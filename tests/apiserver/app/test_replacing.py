@@ -58,7 +58,7 @@ def device_holders(world):
 
 
 def path(name):
-    return f"/var/lib/berth/disks/{name}/data"
+    return f"/var/lib/berth/disks/.namespaces/{name}/default"
 
 
 def paths(world):

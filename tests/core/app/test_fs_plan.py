@@ -18,7 +18,7 @@ POINT = "/var/lib/berth/disks/h1-d0"
 def test_a_blank_disk_of_a_first_holder_is_formatted_and_mounted():
     plan = plan_prepared(local_disk(claimRef=held(), fsType="xfs", mountOptions=["noatime"]), [device(), device("sdc")])
     assert (plan.device, plan.uuid, plan.fs_type, plan.format, plan.mount) == ("/dev/sdb", OURS, "xfs", True, True)
-    assert (plan.point, plan.path) == (POINT, f"{POINT}/data")
+    assert (plan.point, plan.path) == (POINT, "/var/lib/berth/disks/.namespaces/h1-d0/default")
     assert fstab_line(plan) == f"UUID={OURS} {POINT} xfs noatime,nofail,x-berth.localdisk=h1-d0 0 0"
 
 

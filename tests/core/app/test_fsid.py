@@ -42,27 +42,33 @@ def test_a_name_that_is_no_name_of_the_api_makes_no_path(name):
         mount_point(name)
 
 
-def test_a_filesystem_volume_is_the_data_folder_inside_the_mount():
-    assert volume_path(local_disk()) == "/var/lib/berth/disks/h1-d0/data"
-    assert volume_path(local_disk(), "/srv/disks/") == "/srv/disks/h1-d0/data"
+def test_a_filesystem_volume_is_the_disk_s_data_as_its_namespace_has_it():
+    assert volume_path(local_disk(), "team-a") == "/var/lib/berth/disks/.namespaces/h1-d0/team-a"
+    assert volume_path(local_disk(), "data", "/srv/disks/") == "/srv/disks/.namespaces/h1-d0/data"
+
+
+@pytest.mark.parametrize("namespace", ["", "..", "a/b", "a.b", "UPPER", "-a", "a" * 64])
+def test_a_namespace_that_is_none_makes_no_path(namespace):
+    with pytest.raises(InputError, match=r"namespace .* of LocalDisk h1-d0"):
+        volume_path(local_disk(), namespace)
 
 
 def test_a_block_volume_is_a_link_that_names_this_very_disk():
     disk = local_disk(volumeMode="Block")
     with pytest.raises(StateError, match="by-id"):
-        volume_path(disk)
+        volume_path(disk, "team-a")
     disk["status"] = {"observed": {"byId": "ata-Disk_S", "byPath": "pci-1"}}
-    assert volume_path(disk) == "/dev/disk/by-id/ata-Disk_S"
+    assert volume_path(disk, "team-a") == "/dev/disk/by-id/ata-Disk_S"
 
 
 def test_a_slot_names_a_block_volume_only_where_there_is_nothing_else():
     disk = local_disk(volumeMode="Block")
     disk["spec"]["identity"] = {"byPath": "pci-1", "size": 1}
-    assert volume_path(disk) == "/dev/disk/by-path/pci-1"
+    assert volume_path(disk, "team-a") == "/dev/disk/by-path/pci-1"
 
 
 def test_a_link_cannot_lead_elsewhere():
     disk = local_disk(volumeMode="Block")
     disk["status"] = {"observed": {"byId": "../../sda"}}
     with pytest.raises(InputError, match="not the name of a link"):
-        volume_path(disk)
+        volume_path(disk, "team-a")

@@ -90,7 +90,7 @@ def test_a_claim_is_bound_by_writes_that_look_like_those_of_an_app():
                     "claim": "data", "dataUID": uid, "namespaceUID": "ns-1"}  # fmt: skip
     assert volume["metadata"]["annotations"][BERTH_ANNOTATION] == uid
     assert volume["spec"]["claimRef"]["uid"] == "c-1"
-    assert volume["spec"]["local"]["path"] == "/var/lib/berth/disks/n1-d0/data"
+    assert volume["spec"]["local"]["path"] == "/var/lib/berth/disks/.namespaces/n1-d0/default"
 
 
 PG = ClaimPod("pg-1", "StatefulSet pg", ready=False, going=False)
@@ -309,6 +309,16 @@ def test_a_volume_that_is_deleted_under_its_claim_is_made_again_with_the_same_na
     del world.store[PV, name]
     assert world.run() == steps.DONE
     assert world.get(PV, name) is not None
+
+
+def test_a_volume_that_a_release_before_made_stays_with_its_path():
+    world = cluster()
+    assert world.run() == steps.DONE
+    volume = next(one for (kind, _name), one in world.store.items() if kind == PV)
+    volume["spec"]["local"]["path"] = "/var/lib/berth/disks/n1-d0/data"
+    before = list(world.log)
+    assert world.run() == steps.DONE
+    assert world.log == before
 
 
 def test_a_berth_that_is_asked_to_go_under_its_claim_stays():

@@ -26,6 +26,26 @@ def running():
     return world
 
 
+def paths(volumes):
+    return {one["spec"]["local"]["path"] for one in volumes}
+
+
+def test_a_volume_that_a_release_before_made_stays_with_its_path():
+    world = running()
+    root, volumes = "/var/lib/berth/disks", world.all(PV)
+    assert paths(volumes) == {f"{root}/.namespaces/d0/default", f"{root}/.namespaces/d1/default"}
+    for volume in volumes:
+        local = volume["spec"]["local"]
+        local["path"] = f"{root}/{local['path'].split('/')[-2]}/data"
+        world.store[PV, volume["metadata"]["name"]] = volume
+    before = len(world.log)
+    run(world, Process(world, "present"))
+    assert len(world.log) == before, "nothing is written"
+    assert paths(world.all(PV)) == {f"{root}/d0/data", f"{root}/d1/data"}
+    run(world, Process(world, "absent"), until=("",))
+    assert world.all(PV) == []
+
+
 @pytest.mark.promise
 def test_a_replica_of_a_namespace_made_anew_gets_no_disk_of_the_earlier_one():
     """Its choice is the worst one: the disks of its own names. Nothing of them is locked, and no byte is anybody's."""

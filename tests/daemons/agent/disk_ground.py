@@ -9,11 +9,13 @@ import json
 from typing import Any
 from uuid import uuid4
 
-from berth_core.app.fsid import filesystem_uuid
+from berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.dev.hosts_help import eventually
 from tests.support.agent import AgentOnHost, conditions_of
 
 NAMESPACE = "default"
+#: Another one that every cluster has.
+OTHER = "kube-public"
 ROOT = "/var/lib/berth/disks"
 SECONDS = 90.0
 
@@ -91,28 +93,27 @@ class Ground:
     def patch(self, name: str, **spec: Any) -> None:
         self.cluster.kubectl("patch", "ld", self.object_name(name), "--type", "merge", "-p", json.dumps({"spec": spec}))
 
-    def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
+    def berth(self, name: str, phase: str = "Reserved", namespace: str = NAMESPACE) -> dict[str, Any]:
         """A new Berth for the disk; the lock that names it."""
         which, disk = f"b-{uuid4().hex[:5]}", self.object_name(name)
         spec = {"app": "db", "ordinal": 0, "nodeName": self.host, "disks": [{"claim": "data", "name": disk, "size": 1}]}
-        meta = {"name": which, "namespace": NAMESPACE}
+        meta = {"name": which, "namespace": namespace}
         body = {"apiVersion": "berth.dev/v1alpha1", "kind": "Berth", "metadata": meta, "spec": spec}
         made = json.loads(self.cluster.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(body)))
         self.berths.append(which)
-        self.record(which, phase)
+        self.record(which, phase, namespace)
         uid = made["metadata"]["uid"]
         replica = {"app": "db", "ordinal": 0, "claim": "data"}
-        return {"namespace": NAMESPACE, "name": which, "uid": uid, **replica, "dataUID": uid}
+        return {"namespace": namespace, "name": which, "uid": uid, **replica, "dataUID": uid}
 
-    def record(self, berth: str, phase: str) -> None:
+    def record(self, berth: str, phase: str, namespace: str = NAMESPACE) -> None:
         patch = json.dumps({"status": {"phase": phase}})
-        self.cluster.kubectl(
-            "patch", "berths.berth.dev", berth, "--subresource", "status", "--type", "merge", "-p", patch
-        )
+        which = ("berths.berth.dev", berth, "--namespace", namespace)
+        self.cluster.kubectl("patch", *which, "--subresource", "status", "--type", "merge", "-p", patch)
 
-    def lock(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
+    def lock(self, name: str, phase: str = "Reserved", namespace: str = NAMESPACE) -> dict[str, Any]:
         """The disk is held by a new berth from now on."""
-        ref = self.berth(name, phase)
+        ref = self.berth(name, phase, namespace)
         self.patch(name, claimRef=ref)
         return ref
 
@@ -130,6 +131,16 @@ class Ground:
 
     def point(self, name: str) -> str:
         return f"{ROOT}/{self.object_name(name)}"
+
+    def link(self, name: str, namespace: str = NAMESPACE) -> str:
+        """The path of volumes for claims of that namespace."""
+        return namespace_link(self.object_name(name), namespace)
+
+    def linked(self, name: str) -> dict[str, str]:
+        """Which namespaces have a path to the disk, and where it leads."""
+        folder = self.link(name).rpartition("/")[0]
+        lines = self.agent.here(f"find {folder} -mindepth 1 -printf '%f %l\\n'", check=False).splitlines()
+        return {line.partition(" ")[0]: line.partition(" ")[2] for line in lines}
 
     def uuid(self, name: str, lock: dict[str, Any]) -> str:
         return filesystem_uuid(lock["dataUID"], self.object_name(name))
@@ -197,7 +208,8 @@ class Ground:
             self.agent.here(f"umount {ROOT}/{name} 2>/dev/null; rmdir {ROOT}/{name} 2>/dev/null", check=False)
             self.cluster.kubectl("delete", "ld", name)
         for which in self.berths:
-            self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found")
+            for namespace in (NAMESPACE, OTHER):
+                self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found", "-n", namespace)
         present = {each["name"]: each for each in self.cluster.hosts.disks(self.host)}
         for name in self.plugged:
             if present[name]["broken"]:

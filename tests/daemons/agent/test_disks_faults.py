@@ -106,7 +106,7 @@ def run_pod(ground: Ground, name: str, lock: dict[str, Any]) -> str:
     pv = {
         **spec,
         "persistentVolumeReclaimPolicy": "Retain",
-        "local": {"path": f"{ground.point(name)}/data"},
+        "local": {"path": ground.link(name)},
         "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
         "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim},
     }

@@ -159,7 +159,7 @@ class VmGround(Ground):
         volume = {
             "capacity": capacity,
             "accessModes": modes,
-            "local": {"path": f"{ROOT}/{disk}/data"},
+            "local": {"path": f"{ROOT}/{disk}/data"},  # as releases before made them: such volumes go on for ever
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}},
             "claimRef": {"namespace": NAMESPACE, "name": pod},
         }

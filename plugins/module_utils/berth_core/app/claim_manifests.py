@@ -61,7 +61,7 @@ def volume(
         "persistentVolumeReclaimPolicy": reclaim_policy(asked.reclaim_policy, disk),
         "storageClassName": claim.storage_class,
         "volumeMode": claim.volume_mode,
-        "local": {"path": volume_path(disk, mount_root)},
+        "local": {"path": volume_path(disk, claim.namespace, mount_root)},
         "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
         "claimRef": {
             "apiVersion": "v1",

@@ -80,7 +80,7 @@ def plan_prepared(
             (),
             False,
             False,
-            volume_path(seen, mount_root),
+            volume_path(seen, lock["namespace"], mount_root),
         )
     uuid = filesystem_uuid(lock["dataUID"], name)
     again, begun = is_unfinished(device, uuid), has_begun(device, uuid)
@@ -98,7 +98,7 @@ def plan_prepared(
         options=options,
         format=blank,
         mount=point not in device["mounts"],
-        path=volume_path(disk, mount_root),
+        path=volume_path(disk, lock["namespace"], mount_root),
         again=again,
         begun=begun,
         kernel=dict(device.get("kernel") or {}),

@@ -20,9 +20,13 @@ from ..errors import InputError, StateError
 DEFAULT_MOUNT_ROOT = "/var/lib/berth/disks"
 #: Inside the filesystem: absent while the disk is not mounted, an empty mount point is never taken for the volume.
 DATA_DIRECTORY = "data"
+#: Beside the mount points (no LocalDisk's name begins with a dot): under each disk's name, a link to its data directory
+#: by the name of the namespace that holds the disk.
+NAMESPACES_DIRECTORY = ".namespaces"
 #: Fixed for ever: it separates berth's filesystem UUIDs from all other name-based UUIDs.
 _NAMESPACE = bytes.fromhex("b7f0a9be7c1d4a5e9d3c52e5f1b0d15c")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def filesystem_uuid(data_uid: str, disk_name: str) -> str:
@@ -50,16 +54,28 @@ def mount_point(disk_name: str, mount_root: str = DEFAULT_MOUNT_ROOT) -> str:
     return posixpath.join(root, disk_name)
 
 
-def volume_path(disk: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) -> str:
-    """The ``local.path`` of the PersistentVolume over a LocalDisk (an object of the API).
+def namespace_link(disk_name: str, namespace: str, mount_root: str = DEFAULT_MOUNT_ROOT) -> str:
+    """Where a LocalDisk's data directory is on its node for the namespace that holds the disk, and for no other.
 
-    Filesystem: the data directory inside the mounted filesystem. Block: a link that names this very disk whatever the
-    kernel calls it today. Raises StateError when no such link has been seen.
+    A volume says by its path alone what it gives: so the path names the namespace, and admission compares the two.
+    """
+    if not _NAMESPACE_NAME.fullmatch(namespace):
+        raise InputError(f"namespace {namespace!r} of LocalDisk {disk_name} is none: expected a DNS-1123 label")
+    root, name = posixpath.split(mount_point(disk_name, mount_root))
+    return posixpath.join(root, NAMESPACES_DIRECTORY, name, namespace)
+
+
+def volume_path(disk: Mapping[str, Any], namespace: str, mount_root: str = DEFAULT_MOUNT_ROOT) -> str:
+    """The ``local.path`` of the PersistentVolume over a LocalDisk (an object of the API) for a claim of ``namespace``.
+
+    Filesystem: the namespace's link to the data directory inside the mounted filesystem (volumes of releases before
+    name that directory itself). Block: a link that names this very disk whatever the kernel calls it today. Raises
+    StateError when no such link has been seen.
     """
     name = disk["metadata"]["name"]
     spec = disk["spec"]
     if spec.get("volumeMode", "Filesystem") != "Block":
-        return posixpath.join(mount_point(name, mount_root), DATA_DIRECTORY)
+        return namespace_link(name, namespace, mount_root)
     link = _stable_link(spec["identity"], (disk.get("status") or {}).get("observed"))
     if link is None:
         raise StateError(

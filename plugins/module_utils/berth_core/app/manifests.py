@@ -96,7 +96,7 @@ def volume(
         "persistentVolumeReclaimPolicy": "Retain",
         "storageClassName": _class(wanted, disk),
         "volumeMode": wanted.volume_mode,
-        "local": {"path": volume_path(disk, app.mount_root)},
+        "local": {"path": volume_path(disk, app.namespace, app.mount_root)},
         "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
         "claimRef": {
             "apiVersion": "v1",
