@@ -76,11 +76,15 @@ class LocalNode:
         self.api.create(kinds.NODE, {"metadata": meta, "status": {"capacity": CAPACITY, "allocatable": CAPACITY}})
         (self.folder / "agent.pyz").write_bytes(zipapp())
         self.configure()
+        # without the disks of other tests: each look of an agent asks for all that it sees
+        shown = [f"ln -s ../devices/virtual/block/{Path(each).name} /sys/block/" for each in self.devices.values()]
         known = [f"echo E:ID_SERIAL_SHORT={self.serials[name]} > {self._record(name)}" for name in self.serials]
         inside = [
             "mount -t tmpfs none /run",
             "mkdir -p /run/udev/data",
             *known,
+            "mount -t tmpfs none /sys/block",
+            *shown,
             "touch /run/made",
             "exec sleep infinity",
         ]

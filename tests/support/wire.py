@@ -4,6 +4,8 @@ A program, started in a daemon's place (`dying`); in the environment
 
 DAEMON   the package whose `__main__` it runs
 DIE_AT   with COUNTED: a real SIGKILL as soon as the n-th write that counts was answered, also by a refusal; from 1
+LAST     with COUNTED: a real SIGKILL as soon as a write that counts was answered whose like is not in that file, which
+         has a line for each that was the last of some process. Alike are those that differ in numbers, times and uids
 COUNTED  a regular expression over `verb Kind[/subresource] name`, from the first letter to the last
 NOTES    a file that gets a line for each request but lists and watches: verb, kind, and what it was about
 """
@@ -11,11 +13,13 @@ NOTES    a file that gets a line for each request but lists and watches: verb, k
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from berth_kube.call import Call
@@ -61,6 +65,12 @@ def dying(daemon: str, at: int, counted: str) -> dict[str, Any]:
     return {"module": "tests.support.wire", "environment": environment}
 
 
+def dying_after_each(daemon: str, last: Path, counted: str) -> dict[str, Any]:
+    """The same, for processes that follow one another: each dies after a write that none has died after; see LAST."""
+    environment = {"DAEMON": daemon, "LAST": str(last), "COUNTED": counted}
+    return {"module": "tests.support.wire", "environment": environment}
+
+
 def die_after_write(at: int, counted: str) -> None:
     """See DIE_AT and COUNTED. Of a piece all are answered first."""
     pattern, written = re.compile(counted), 0
@@ -74,6 +84,24 @@ def die_after_write(at: int, counted: str) -> None:
             return await send()
         finally:
             if last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    around_all(do)
+
+
+def die_after_new_write(last: Path, counted: str) -> None:
+    """See LAST and COUNTED."""
+    pattern = re.compile(counted)
+
+    async def do(calls: Sequence[Call], send: Send) -> Any:
+        made = {content(call) for call in calls if call.writes and pattern.fullmatch(words(call))}
+        new = made.difference(last.read_text().splitlines() if last.exists() else ())
+        with open(last, "a") as lines:
+            lines.writelines(f"{each}\n" for each in sorted(new))
+        try:
+            return await send()
+        finally:
+            if new:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     around_all(do)
@@ -103,11 +131,19 @@ def words(call: Call) -> str:
     return f"{call.asked.verb} {kind(call)} {call.asked.name or ''}"
 
 
+def content(call: Call) -> str:
+    """What is written, without what is another number, time or uid in each life."""
+    body = json.dumps(json.loads(call.body), sort_keys=True) if call.body else ""
+    return re.sub(r"[0-9a-f:.-]*[0-9][0-9a-f:.-]*", "#", f"{words(call)} {body}")
+
+
 def main() -> int:
     """The daemon, to its end."""
     daemon = importlib.import_module(os.environ["DAEMON"] + ".__main__")
     if "DIE_AT" in os.environ:
         die_after_write(int(os.environ["DIE_AT"]), os.environ["COUNTED"])
+    if "LAST" in os.environ:
+        die_after_new_write(Path(os.environ["LAST"]), os.environ["COUNTED"])
     if "NOTES" in os.environ:
         note_down(os.environ["NOTES"])
     return int(daemon.main() or 0)
