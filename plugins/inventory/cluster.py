@@ -85,6 +85,7 @@ cache_timeout: 300
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError, AnsibleParserError
@@ -115,6 +116,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         """Ansible calls me once for each file. Raises AnsibleParserError."""
         super().parse(inventory, loader, path, cache)
+        if not isinstance(loader.load_from_file(path), Mapping):
+            raise AnsibleParserError(f"{path}: expected a mapping of options, as plugin: {self.NAME}")
         config = self._read_config_data(path)
         try:
             self._refuse_unknown(config)

@@ -64,6 +64,8 @@ from ansible.utils.unsafe_proxy import wrap_var
 
 from ..module_utils.berth_core.app.overview import berth_row
 from ..module_utils.berth_core.errors import BerthError
+from ..module_utils.berth_core.model.berth import CLAIM_APP
+from ..module_utils.berth_core.model.names import check_label, check_subdomain
 from ..module_utils.berth_core.model.resources import BERTH
 from ..plugin_utils.connecting import connect
 
@@ -75,6 +77,7 @@ class LookupModule(LookupBase):
         """Ansible calls me. Raises AnsibleLookupError."""
         self.set_options(var_options=variables, direct=kwargs)
         try:
+            self._refuse_strange(terms)
             client = connect(self.get_option, self._loader, os.getcwd(), os.environ, Display().warning)
             records = client.list(BERTH, self.get_option("namespace"))
         except BerthError as exc:
@@ -86,3 +89,13 @@ class LookupModule(LookupBase):
         wanted = [row for row in rows if (not apps or row["app"] in apps) and node in (None, row["node"])]
         found: list[dict[str, Any]] = wrap_var(sorted(wanted, key=lambda r: (r["namespace"], r["app"], r["ordinal"])))
         return found
+
+    def _refuse_strange(self, terms: list[Any]) -> None:
+        """Names that none has would find nothing, as if there were nothing. Raises InputError."""
+        for index, term in enumerate(terms):
+            if not str(term).startswith(CLAIM_APP):
+                check_label(term, f"_terms[{index}]")
+        if self.get_option("namespace") is not None:
+            check_label(self.get_option("namespace"), "namespace")
+        if self.get_option("node") is not None:
+            check_subdomain(self.get_option("node"), "node")

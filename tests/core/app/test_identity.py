@@ -46,6 +46,19 @@ def test_a_weak_identity_is_refused_with_the_candidates(identity):
     assert "SERIAL-sdc" in refused.value.message
 
 
+@pytest.mark.promise
+def test_a_key_of_blanks_is_no_key_for_a_disk_that_has_none():
+    """Each such disk would agree with it: the next one that is put in would be taken for it."""
+    nameless = device("sdb", serial="", wwn="")
+    for blank in (Identity(serial=" ", size=nameless["size"]), Identity(wwn="naa.", size=nameless["size"])):
+        with pytest.raises(IdentityError, match="too weak"):
+            match(blank, [nameless])
+        with pytest.raises(IdentityError, match="too weak"):
+            disk_name("h1", blank)
+        assert not names_same(blank, blank)
+    assert Identity(serial=" ", model="\t", wwn="0x1").to_spec() == {"wwn": "0x1"}
+
+
 def test_a_serial_that_two_disks_carry_is_refused_until_another_key_tells_them_apart():
     twins = [device("sdb", serial="S"), device("sdc", serial="S")]
     with pytest.raises(IdentityError, match="2 disks carry it") as refused:
@@ -81,7 +94,7 @@ def test_the_name_is_that_of_the_strongest_key_and_stays_when_more_becomes_known
         disk_name("h1", Identity(model="M", size=3))
 
 
-@given(st.text(max_size=300), st.text(min_size=1, max_size=40))
+@given(st.text(max_size=300), st.text(min_size=1, max_size=40).filter(str.strip))
 def test_a_name_is_always_a_dns_subdomain(node, serial):
     made = disk_name(node, Identity(serial=serial))
     assert len(made) <= 253

@@ -14,6 +14,7 @@ from typing import Any
 from ..cluster.snapshot import Snapshot
 from ..errors import InputError
 from ..model.labels import LabelSelector
+from ..model.names import shown
 from ..model.placement import DiskClaim
 from ..model.quantity import bytes_
 from ..plugins.disk_candidates import disk_verdicts
@@ -36,8 +37,13 @@ def matching_disks(
     """
     if volume_mode not in _MODES:
         raise InputError(f"volume_mode is {volume_mode!r}: expected {' or '.join(_MODES)}")
+    for option, text in (("storage_class", storage_class), ("fs_type", fs_type)):
+        if text is not None and not isinstance(text, str):
+            raise InputError(f"{option} is {shown(text)}: expected text")
+    if not isinstance(explain, bool):
+        raise InputError(f"explain is {shown(explain)}: expected true or false")
     wanted = LabelSelector.parse(selector) if selector else None
-    claim = DiskClaim("disk", bytes_(size), storage_class, volume_mode, fs_type, wanted)
+    claim = DiskClaim("disk", _size(size), storage_class, volume_mode, fs_type, wanted)
     snapshot = Snapshot.from_objects(nodes=(), pods=(), disks=disks, devices=(), berths=())
     snapshot.refuse_unreadable()
     verdicts = disk_verdicts(snapshot, None, claim)
@@ -48,3 +54,10 @@ def matching_disks(
         ]
     named = {str(disk["metadata"]["name"]): disk for disk in disks}
     return [dict(named[one.name]) for one in verdicts if one.fits]
+
+
+def _size(given: str | int) -> int:
+    size = bytes_(given, "size")
+    if size < 0:
+        raise InputError(f"size is {shown(given)}: expected a quantity of 0 or more")
+    return size

@@ -37,8 +37,11 @@ class Identity(NamedTuple):
     by_path: str = ""
 
     def is_strong(self) -> bool:
-        """Whether the keys can name one disk: model and size alone are shared by every disk of one purchase."""
-        return bool(self.wwn or self.serial or self.by_path)
+        """Whether the keys can name one disk: model and size alone are shared by every disk of one purchase.
+
+        A key of blanks, or of a prefix alone (``0x``), is one that every disk without that key agrees with: it is none.
+        """
+        return bool(self.strong_keys())
 
     def strong_keys(self) -> list[tuple[str, str]]:
         """The keys that can name one disk, each in the one spelling in which two are compared."""
@@ -53,7 +56,7 @@ class Identity(NamedTuple):
     def to_spec(self) -> dict[str, Any]:
         """``spec.identity`` of a LocalDisk."""
         named = {"wwn": self.wwn, "serial": self.serial, "model": self.model, "byPath": self.by_path, "size": self.size}
-        return {key: value for key, value in named.items() if value}
+        return {key: value for key, value in named.items() if value and str(value).strip()}
 
 
 def from_spec(spec: Mapping[str, Any]) -> Identity:
@@ -113,7 +116,7 @@ def agrees(part: Identity, whole: Identity) -> bool:
 
 def names_same(part: Identity, whole: Identity) -> bool:
     """Whether ``part`` names the disk of ``whole`` by at least one of its strong keys, and contradicts none."""
-    shared = (part.wwn and whole.wwn) or (part.serial and whole.serial) or (part.by_path and whole.by_path)
+    shared = dict(part.strong_keys()).keys() & dict(whole.strong_keys()).keys()
     return bool(shared) and agrees(part, whole)
 
 
@@ -156,15 +159,11 @@ def disk_name(node: str, identity: Identity) -> str:
 
     The digits are of the SHA-256 of the strongest key alone, so that a key that shows up later changes nothing.
     """
-    if identity.wwn:
-        key = f"wwn:{_wwn(identity.wwn)}"
-    elif identity.serial:
-        key = f"serial:{identity.serial.strip()}"
-    elif identity.by_path:
-        key = f"by-path:{identity.by_path}"
-    else:
+    keys = identity.strong_keys()
+    if not keys:
         raise IdentityError(f"{identity.describe()}: too weak to name a LocalDisk; give wwn, serial or by_path")
-    digits = hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]
+    kind, text = keys[0]
+    digits = hashlib.sha256(f"{kind.replace('_', '-')}:{text}".encode()).hexdigest()[:_DIGITS]
     stem = _NOT_IN_A_NAME.sub("-", node.lower())[: _NAME_LENGTH - _DIGITS - 1].strip("-.")
     return f"{stem or 'node'}-{digits}"
 

@@ -96,7 +96,8 @@ def without_file(pod: Mapping[str, Any]) -> Object:
 
 def _container(pod: Mapping[str, Any]) -> Object:
     if pod.get("kind") != "Pod" or not isinstance(pod.get("metadata"), dict) or not isinstance(pod.get("spec"), dict):
-        raise InputError(f"kube-scheduler's manifest: expected a Pod, got {pod.get('kind')}")
+        parts = "" if pod.get("kind") != "Pod" else " without metadata or spec"
+        raise InputError(f"kube-scheduler's manifest: expected a Pod, got {pod.get('kind')}{parts}")
     containers = pod["spec"].get("containers") or []
     found = [one for one in containers if isinstance(one, dict) and one.get("name") == _CONTAINER]
     if len(found) != 1 or not isinstance(found[0].get("command"), list):
