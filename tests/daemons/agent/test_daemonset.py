@@ -64,6 +64,7 @@ def test_every_node_is_published_and_a_lock_is_carried_out(dev_cluster: Any) -> 
         except AssertionError as exc:
             raise AssertionError(f"{exc}\n{ground.object('d')}\n{log(dev_cluster)}") from None
         assert out(dev_cluster, HOST, f"findmnt -no UUID {point}") == ground.uuid("d", lock)
+        assert out(dev_cluster, HOST, f"readlink -f {ground.link('d')}") == f"{point}/data"
         assert ground.agent.phases()[disk["serial"]] in ("Locked", "InUse")
         dev_cluster.kubectl(
             "patch", "ld", ground.object_name("d"), "--type=merge", "-p", '{"spec": {"claimRef": null}}'

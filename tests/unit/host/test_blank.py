@@ -75,8 +75,9 @@ def test_zeros_are_blank_and_are_formatted(loop: Loop, tmp_path: Path, monkeypat
     loop.write(SIZE // 2, b"what nobody looks at")
     assert read_signature(Machine(), loop.device).facts == {}
     _disk, done = prepare(loop, tmp_path / "disks", monkeypatch)
-    assert done == ["formatted", "mounted", "data directory"]
-    assert [each.name for each in (tmp_path / "disks").iterdir()] == ["h1-d0"], "and nothing is left of how it was made"
+    assert done == ["formatted", "namespace link", "mounted", "data directory"]
+    left = sorted(each.name for each in (tmp_path / "disks").iterdir())
+    assert left == [".namespaces", "h1-d0"], "and nothing is left of how it was made"
 
 
 @pytest.mark.parametrize("at", RAW)

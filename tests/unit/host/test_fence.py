@@ -63,7 +63,7 @@ def test_of_two_runs_with_different_locks_one_formats_and_the_other_is_refused(
     (refused,) = (each for each in answers if isinstance(each, BerthError))
     assert isinstance(refused, DataError)
     assert "carries ext4" in refused.message
-    assert ["formatted", "mounted", "data directory"] in answers
+    assert ["formatted", "namespace link", "mounted", "data directory"] in answers
     winner = "u1" if isinstance(answers[1], BerthError) else "u2"
     assert made == [filesystem_uuid(winner, "h1-d0")]
 
