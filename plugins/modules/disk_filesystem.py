@@ -115,7 +115,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._glue.auth import AUTH_ARGUMENT_SPEC
 from ..module_utils.berth_core.app.disk_record import check_local_disk
-from ..module_utils.berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point
+from ..module_utils.berth_core.app.fsid import DEFAULT_MOUNT_ROOT, mount_point, namespace_link
 from ..module_utils.berth_core.errors import BerthError, InputError
 from ..module_utils.berth_host.agent_lock import STATE_DIRECTORY, no_agent
 from ..module_utils.berth_host.filesystems import prepare
@@ -145,7 +145,10 @@ def main() -> None:
 
 def run(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     check_local_disk(params["disk"], "disk")
-    mount_point(params["disk"]["metadata"]["name"], params["mount_root"])
+    name, lock = params["disk"]["metadata"]["name"], params["disk"]["spec"].get("claimRef")
+    mount_point(name, params["mount_root"])
+    if lock:
+        namespace_link(name, lock["namespace"], params["mount_root"])
     if not params["agent_state_directory"].startswith("/"):
         raise InputError(
             f"agent_state_directory is {params['agent_state_directory']!r}: "

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import pytest
 
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.fsid import filesystem_uuid
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually, out, ssh
 from tests.support.hosts import run_plays
@@ -209,6 +209,7 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
     assert not changes(unheld.ok())  # nobody holds them: nothing is made
     names = ground.names("ab")
     points = {letter: f"/var/lib/berth/disks/{name}" for letter, name in names.items()}
+    links = [namespace_link(name, held()["namespace"]) for name in names.values()]
 
     for name in names.values():
         ground.patch(name, claimRef=held("u1", "u1"))
@@ -228,10 +229,8 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
 
     ground.cluster.hosts.power_off(HOST)
     ground.cluster.hosts.power_on(HOST)
-    for point in points.values():
-        eventually(
-            lambda at=point: ground.here(f"cat {at}/data/file") == "precious", 60, "the mount after the power cut"
-        )
+    for point in [*(f"{point}/data" for point in points.values()), *links]:
+        eventually(lambda at=point: ground.here(f"cat {at}/file") == "precious", 60, "the mount after the power cut")
     assert not any(changes(run.ok()) for run in ground.steps(("prepare", {})))
 
     for name in names.values():
@@ -239,6 +238,7 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
     unmounted = ground.steps(("unmount", {}), ("unmount", {}))
     assert [changes(run.ok()) for run in unmounted] == [True, False]
     assert "x-berth" not in ground.here("cat /etc/fstab")
+    assert ground.here(f"ls -d {' '.join(links)} 2>/dev/null || true") == ""
     assert set(ground.phases().values()) == {"Released"}
     for name in names.values():  # the replica returns: another berth, the same data
         ground.patch(name, retainedFor=None, claimRef=held("u2", "u1"))
