@@ -12,6 +12,7 @@ and is no link of ours is neither followed nor removed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -80,14 +81,15 @@ def _make_folders(point: str, folder: str) -> None:
     make_root(point)
     for each in (os.path.dirname(folder), folder):
         if not os.path.isdir(each):
-            os.mkdir(each, _MODE)
+            with contextlib.suppress(FileExistsError):  # work for another disk was faster
+                os.mkdir(each, _MODE)
             sync_folder(os.path.dirname(each))
 
 
 def _names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -76,6 +76,18 @@ def test_the_one_before_loses_it_before_the_next_gets_it(disk: Disk, monkeypatch
     assert links(disk.point) == [disk.path("team-b")]
 
 
+def test_disks_that_are_made_ready_at_once_share_the_folder(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir = os.mkdir
+
+    def later(*args: Any) -> None:
+        mkdir(*args)
+        mkdir(*args)
+
+    monkeypatch.setattr(namespace_links.os, "mkdir", later)
+    link(disk.point, disk.path("team-a"))
+    assert links(disk.point) == [disk.path("team-a")]
+
+
 @pytest.mark.parametrize("call", ["mkdir", "unlink", "symlink"])
 @pytest.mark.parametrize("before", ["nothing", "team-a"])
 def test_a_run_that_dies_anywhere_is_continued(
@@ -133,6 +145,12 @@ def test_a_link_in_the_folders_place_is_not_followed(disk: Disk, tmp_path: Path)
     with pytest.raises(StateError, match=r"\.namespaces is no folder"):
         link(disk.point, disk.path("team-a"))
     assert os.listdir(tmp_path / "elsewhere") == []
+    (disk.root / ".namespaces").unlink()
+    (disk.root / ".namespaces").write_text("x")
+    with pytest.raises(StateError, match=r"\.namespaces is no folder"):
+        check(disk.point, disk.path("team-a"))
+    assert not is_linked(disk.point, disk.path("team-a"))
+    assert links(disk.point) == []
 
 
 def test_nothing_is_left_of_it_when_nobody_holds_the_disk(disk: Disk) -> None:
