@@ -14,8 +14,6 @@ from tests.dev.hosts_help import eventually
 from tests.support.agent import AgentOnHost, conditions_of
 
 NAMESPACE = "default"
-#: Another one that every cluster has.
-OTHER = "kube-public"
 ROOT = "/var/lib/berth/disks"
 SECONDS = 90.0
 
@@ -93,27 +91,28 @@ class Ground:
     def patch(self, name: str, **spec: Any) -> None:
         self.cluster.kubectl("patch", "ld", self.object_name(name), "--type", "merge", "-p", json.dumps({"spec": spec}))
 
-    def berth(self, name: str, phase: str = "Reserved", namespace: str = NAMESPACE) -> dict[str, Any]:
+    def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """A new Berth for the disk; the lock that names it."""
         which, disk = f"b-{uuid4().hex[:5]}", self.object_name(name)
         spec = {"app": "db", "ordinal": 0, "nodeName": self.host, "disks": [{"claim": "data", "name": disk, "size": 1}]}
-        meta = {"name": which, "namespace": namespace}
+        meta = {"name": which, "namespace": NAMESPACE}
         body = {"apiVersion": "berth.dev/v1alpha1", "kind": "Berth", "metadata": meta, "spec": spec}
         made = json.loads(self.cluster.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(body)))
         self.berths.append(which)
-        self.record(which, phase, namespace)
+        self.record(which, phase)
         uid = made["metadata"]["uid"]
         replica = {"app": "db", "ordinal": 0, "claim": "data"}
-        return {"namespace": namespace, "name": which, "uid": uid, **replica, "dataUID": uid}
+        return {"namespace": NAMESPACE, "name": which, "uid": uid, **replica, "dataUID": uid}
 
-    def record(self, berth: str, phase: str, namespace: str = NAMESPACE) -> None:
+    def record(self, berth: str, phase: str) -> None:
         patch = json.dumps({"status": {"phase": phase}})
-        which = ("berths.berth.dev", berth, "--namespace", namespace)
-        self.cluster.kubectl("patch", *which, "--subresource", "status", "--type", "merge", "-p", patch)
+        self.cluster.kubectl(
+            "patch", "berths.berth.dev", berth, "--subresource", "status", "--type", "merge", "-p", patch
+        )
 
-    def lock(self, name: str, phase: str = "Reserved", namespace: str = NAMESPACE) -> dict[str, Any]:
+    def lock(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """The disk is held by a new berth from now on."""
-        ref = self.berth(name, phase, namespace)
+        ref = self.berth(name, phase)
         self.patch(name, claimRef=ref)
         return ref
 
@@ -208,8 +207,7 @@ class Ground:
             self.agent.here(f"umount {ROOT}/{name} 2>/dev/null; rmdir {ROOT}/{name} 2>/dev/null", check=False)
             self.cluster.kubectl("delete", "ld", name)
         for which in self.berths:
-            for namespace in (NAMESPACE, OTHER):
-                self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found", "-n", namespace)
+            self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found")
         present = {each["name"]: each for each in self.cluster.hosts.disks(self.host)}
         for name in self.plugged:
             if present[name]["broken"]:
