@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from berth_dev.errors import HostError
 from berth_dev.hosts import cgroups, commands, disks, model, power, ready, services, slots, ssh
-from berth_dev.hosts.inside import blockdev
+from berth_dev.hosts.inside import blockdev, systemd
 from berth_dev.hosts.model import Host, Slot
 from berth_dev.images import archive
 
@@ -66,7 +66,7 @@ def test_a_cluster_that_goes_while_another_looks(tmp_path: Path, monkeypatch: An
     monkeypatch.setattr(slots, "SHARED_SYSCTLS", {})
     register = tmp_path / "register"
     mine = slots.reserve(tmp_path / "mine", 2, register)
-    (register / "80.json").symlink_to(register / "gone")  # listed, and no file any more when it is read
+    (register / "1.json").symlink_to(register / "gone")  # listed, and no file any more when it is read
     assert slots.held(tmp_path / "mine", register) == mine
 
 
@@ -274,6 +274,26 @@ def test_data_is_copied_with_its_holes(tmp_path: Path) -> None:
     disks._copy_data(old, new)
     assert old.read_bytes() == new.read_bytes()
     assert os.stat(new).st_blocks * 512 < 1 << 20
+
+
+def test_the_units_of_a_host_with_systemd_start_in_the_order_of_its_services() -> None:
+    made = services.services(HOST)
+    names = [service["name"] for service in made]
+    kubelet = systemd.unit(made[names.index("kubelet")], names[: names.index("kubelet")], {"PATH": "/opt/k:/bin"})
+    assert {"After=udev.service containerd.service sshd.service", 'Environment="PATH=/opt/k:/bin"'} <= {
+        *kubelet.splitlines()
+    }
+    assert "ExecStart=/opt/k/kubelet --config=/etc/kubernetes/kubelet.yaml " in kubelet
+    assert "After=" not in systemd.unit(made[0], [], {})
+
+
+def test_a_host_with_systemd_starts_nothing_of_the_machines_packages_but_the_journal(tmp_path: Path) -> None:
+    wanted = {"sysinit.target": ("systemd-journald.service", "systemd-sysctl.service"), "timers.target": ("x.timer",)}
+    for target, names in wanted.items():
+        (tmp_path / f"{target}.wants").mkdir()
+        for name in names:
+            (tmp_path / f"{target}.wants" / name).touch()
+    assert systemd.unwanted(tmp_path) == ["console-getty.service", "systemd-sysctl.service", "x.timer"]
 
 
 def test_the_scripts_that_run_inside_parse() -> None:

@@ -168,6 +168,8 @@ def _add_host_commands(commands: Any) -> None:
         action = _command(actions, name, _power, text)
         action.set_defaults(action=name)
         action.add_argument("host")
+        if name == "on":
+            action.add_argument("--systemd", action="store_true", help="systemd is its process 1, until power is cut")
 
 
 # -- what each does ----------------------------------------------------------------------------------------------------
@@ -280,7 +282,7 @@ def _power(cluster: Cluster, arguments: argparse.Namespace) -> None:
     if arguments.action == "off":
         cluster.hosts.power_off(arguments.host)
     elif arguments.action == "on":
-        cluster.hosts.power_on(arguments.host)
+        cluster.hosts.power_on(arguments.host, arguments.systemd)
     else:
         found = [host for host in cluster.hosts.status() if host["name"] == arguments.host]
         if not found:

@@ -175,11 +175,14 @@ class HostSet:
         with self.cluster.lock():
             power.power_off(rack, machine)
 
-    def power_on(self, host: str) -> None:
-        """Give the host its power back: it starts as a machine would, with what is on its disks."""
+    def power_on(self, host: str, systemd: bool = False) -> None:
+        """Give the host its power back: it starts as a machine would, with what is on its disks.
+
+        `systemd` is its process 1 if so asked, until its power is cut: for what wants a service manager.
+        """
         rack, machine = self._rack(), self._host(host)
         with self.cluster.lock():
-            power.power_on(rack, machine)
+            power.power_on(rack, machine, systemd)
 
     def enter(self, host: str, *argv: str) -> str:
         """Run a program inside a host as root, without ssh. Returns what it prints."""

@@ -92,8 +92,8 @@ def blockdev(rack: Rack, host: Host, command: str, argument: str) -> None:
     enter(rack, host, "/usr/bin/python3", "-I", "/opt/berth/inside/blockdev.py", command, argument)
 
 
-def power_on(rack: Rack, host: Host) -> None:
-    """Start the host. It has power and its cable: nothing happens.
+def power_on(rack: Rack, host: Host, systemd: bool = False) -> None:
+    """Start the host, with our own process 1 or `systemd`. It has power and its cable: nothing happens.
 
     Power without a cable is a start that was cut short before the host could come up: it is done again.
     """
@@ -106,7 +106,7 @@ def power_on(rack: Rack, host: Host) -> None:
     cgroups.create(groups)
     cgroups.deny_devices(groups, host.loops)
     system = _attach_disks(rack, host)
-    _write_seed(rack, host, system)
+    _write_seed(rack, host, system, systemd)
     settings = _write_settings(rack, host, trees)
     launch = [str(INSIDE / "launch.sh"), str(settings), *(str(group) for group in groups)]
     pid = rack.cluster.spawn(host.process, ["/bin/sh", *launch], env={"PATH": SYSTEM_PATH}, cwd="/")
@@ -150,7 +150,7 @@ def _attach_disks(rack: Rack, host: Host) -> Disk:
     return system
 
 
-def _write_seed(rack: Rack, host: Host, system: Disk) -> None:
+def _write_seed(rack: Rack, host: Host, system: Disk, systemd: bool) -> None:
     """The files that the host's start copies onto its system disk: configuration, certificates, programs of ours."""
     seed = rack.folder(host) / "seed"
     shutil.rmtree(seed, ignore_errors=True)
@@ -159,10 +159,11 @@ def _write_seed(rack: Rack, host: Host, system: Disk) -> None:
     kubelet = rack.pki.kubeconfig(f"system:node:{host.name}", ["system:nodes"], rack.server_url)
     proxy = rack.pki.kubeconfig("system:kube-proxy", [], rack.server_url)
     texts = {
-        "opt/berth/host.json": json.dumps(services.init_settings(host, rack.hosts, disks), indent=1),
+        "opt/berth/host.json": json.dumps(services.init_settings(host, rack.hosts, disks, systemd), indent=1),
         "opt/berth/inside/init.py": (INSIDE / "init.py").read_text(),
         "opt/berth/inside/__init__.py": "",
         "opt/berth/inside/blockdev.py": (INSIDE / "blockdev.py").read_text(),
+        "opt/berth/inside/systemd.py": (INSIDE / "systemd.py").read_text(),
         "etc/hostname": f"{host.name}\n",
         "etc/machine-id": f"{_machine_id(rack, host)}\n",
         "etc/hosts": services.etc_hosts(rack.hosts),

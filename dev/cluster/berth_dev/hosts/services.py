@@ -144,8 +144,10 @@ def services(host: Host) -> list[dict[str, Any]]:
     return [{"name": name, "argv": argv, "log": f"/var/log/{name}.log"} for name, argv in argvs.items()]
 
 
-def init_settings(host: Host, hosts: Sequence[Host], disks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What init.py reads. `disks`: identities of everything plugged in, the system disk too."""
+def init_settings(
+    host: Host, hosts: Sequence[Host], disks: Sequence[dict[str, Any]], systemd: bool = False
+) -> dict[str, Any]:
+    """What init.py reads. `disks`: identities of everything plugged in, the system disk too. `systemd`: process 1."""
     spares = [{"loop": number, "properties": {}, "links": []} for number in host.spare_loops]
     return {
         "address": host.address,
@@ -153,6 +155,7 @@ def init_settings(host: Host, hosts: Sequence[Host], disks: Sequence[dict[str, A
         "routes": {other.pod_subnet: other.address for other in hosts if other.index != host.index},
         "disks": [*disks, *spares],
         "services": services(host),
+        "systemd": systemd,
     }
 
 

@@ -6,7 +6,8 @@
 Order is that of a real machine: the cable, the disks, what /etc/fstab mounts, sshd, containerd, images, kubelet,
 kube-proxy. Afterwards I collect dead processes and start a service again when it dies, one second later, unless
 the file /run/berth/stopped/<service> exists. I never stop by myself: a host ends by being killed (a power cut) or by
-TERM. Standard library only: the machine's own Python runs me.
+TERM. A host that was asked to have systemd gets it in my place once its disks and its network are there (systemd.py).
+Standard library only: the machine's own Python runs me.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import blockdev
+from . import blockdev, systemd
 
 SETTINGS = Path("/opt/berth/host.json")
 STOPPED = Path("/run/berth/stopped")
@@ -102,6 +103,12 @@ def import_images(folder: Path = Path("/opt/images"), notes: Path = Path("/var/l
             note.touch()
 
 
+def before_kubelet() -> None:
+    """It asks containerd for pods at once, and their images are to be there."""
+    wait_until("containerd", lambda: answers("/run/containerd/containerd.sock"))
+    import_images()
+
+
 def supervise(services: dict[str, dict[str, Any]], running: dict[int, str]) -> None:
     """For ever: collect the dead, start again what died."""
     due: dict[str, float] = {}
@@ -134,14 +141,16 @@ def main() -> None:
     STOPPED.mkdir(parents=True, exist_ok=True)
     disks(settings)
     network(settings)
+    if settings["systemd"]:
+        say("systemd takes over")
+        systemd.become(settings["services"], ENVIRONMENT)
     for name, service in services.items():
         say(f"starting {name}")
         if name == "kubelet":
-            wait_until("containerd", lambda: answers("/run/containerd/containerd.sock"))
-            import_images()
+            before_kubelet()
         running[start(service)] = name
     supervise(services, running)
 
 
 if __name__ == "__main__":
-    main()
+    before_kubelet() if sys.argv[1:] == ["images"] else main()

@@ -38,6 +38,9 @@ if [ -n "$first_start" ]; then
     echo '# <file system> <mount point> <type> <options> <dump> <pass>' > etc/fstab
     rm -f etc/resolv.conf etc/machine-id
     rm -rf etc/cni/net.d etc/containerd etc/kubernetes
+    # Nor are the machine's services this host's.
+    rm -rf etc/systemd/system etc/rc?.d
+    mkdir -p etc/systemd/system
 fi
 
 mount -t proc proc proc
