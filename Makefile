@@ -160,8 +160,8 @@ release-image: venv ## the image of deploy/Containerfile, built on Debian's pack
 vm-image: venv cluster
 	$(BIN)/berth-dev vm build
 
-vm: vm-image ## the virtual machine with NVMe and SCSI disks, and the agent in it (as root); ROLE=1: the role's upgrade there, too
-	BERTH_VM_ROLE=$(ROLE) $(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
+vm: vm-image ## the virtual machine with NVMe and SCSI disks, and the agent in it (as root)
+	$(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
 
 chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-LONGEST_FIRST = ("test_scheduler_service.py", "test_extender.py", "test_node_agent_daemonset.py", "test_scheduler.py")
+LONGEST_FIRST = (
+    "test_scheduler_service.py",
+    "test_extender.py",
+    "test_node_agent_daemonset.py",
+    "test_node_agent_systemd.py",
+    "test_scheduler.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -64,16 +64,21 @@ def install_commit(folder: Path, commit: str) -> Path:
 
     AssertionError with what to do where it cannot be: what was released before is never left out silently.
     """
-    tree = folder / "tree"
-    tree.mkdir()
+    return _install(folder, checkout(folder / "tree", commit))
+
+
+def checkout(tree: Path, commit: str) -> Path:
+    """The files of an earlier commit in a new folder ``tree``, as `git archive` has them."""
+    tree.mkdir(parents=True)
     if not _git("cat-file", "-e", f"{commit}^{{commit}}") and not _git(
         "fetch", "--quiet", "--depth=1", "origin", commit
     ):
         raise AssertionError(f"this clone has no commit {commit}: it is shallow; run git fetch --unshallow")
-    archive = folder / "tree.tar"
+    archive = tree.with_suffix(".tar")
     assert _git("archive", "--output", str(archive), commit)
     shutil.unpack_archive(archive, tree, filter="data")
-    return _install(folder, tree)
+    archive.unlink()
+    return tree
 
 
 def _git(*arguments: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,16 +9,13 @@ import pytest
 
 from tests.daemons.vm.ground import HELD, Kept, VmGround
 
-BY_ROLE = bool(os.environ.get("BERTH_VM_ROLE"))
-collect_ignore = [] if BY_ROLE else ["test_vm_role.py"]
-
 
 @pytest.fixture(scope="session")
 def ground(control_plane: Any, vm: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VmGround]:
-    """The agent runs (with ROLE=1 the role has put it there), and every disk is declared by its serial number."""
+    """The agent runs, and every disk is declared by its serial number."""
     made = VmGround(control_plane, vm, tmp_path_factory.mktemp("plays"))
     try:
-        made.begin(by_role=BY_ROLE)
+        made.begin()
         yield made
     finally:
         made.clean()

@@ -55,7 +55,7 @@ class VmGround(Ground):
         self.vm, self.agent = vm, VmAgent(cluster, vm, folder)
         self.made: list[tuple[str, str]] = []
 
-    def begin(self, by_role: bool) -> None:
+    def begin(self) -> None:
         """The Node, the custom resources, and the agent."""
         install_crds(self.cluster.kubeconfig)
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.host}}
@@ -63,7 +63,6 @@ class VmGround(Ground):
         for disk in self.vm.spec.disks:
             self._know(disk.name)
         self.agent.install(
-            by_role,
             berth_disks=[{"serial": self.plugged[name]["serial"], "fs_type": fs} for name, fs in FILESYSTEMS.items()],
             # Disks that tests plug in, and that nobody can tell from each other.
             berth_disk_selectors=[{"query": "[?model == 'VIRTUAL SSD' && size < `100000000`]"}],

@@ -1,7 +1,8 @@
 """The agent of the virtual machine as operators run it: the unit of the role node_agent, run by systemd.
 
 The role itself takes the emulated machine most of two minutes of computing, for it starts Python a dozen times there.
-So its files are made here from its own templates, and brought at once; the whole role does it in `make vm ROLE=1`.
+So its files are made here from its own templates, and brought at once; the whole role meets systemd in
+tests/integration/test_node_agent_systemd.py.
 """
 
 from __future__ import annotations
@@ -21,16 +22,10 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.client import
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_dev.qemu import Vm
 from tests.support.agent import NAMESPACE, ROOT, AgentOnHost, install_rights, kubeconfig, token, zipapp
-from tests.support.hosts import run_on
 from tests.support.kube import client_for
-from tests.support.playbook import Run, run_playbook
+from tests.support.playbook import run_playbook
 
 UNIT = "berth-agent.service"
-#: the role's tasks: they bring the program and its configuration, start it, and write down what was started
-COPIED = "The agent, tried before it replaces the last"
-CONFIGURED = "The configuration, checked on the host before it replaces the last good one"
-STARTED = "Running with what is installed, now and after a boot"
-REMEMBERED = "Remember what it was started with"
 PYTHON = "/usr/bin/python3"
 # Under software emulation, on a machine that does other things too.
 SECONDS = 600.0
@@ -48,54 +43,30 @@ exit "$found"
 """
 
 
-def changed(run: Run) -> list[str]:
-    """The tasks that have changed something."""
-    return [task.name.rpartition(" : ")[2] for task in run.tasks if task.result.get("changed")]
-
-
 class VmAgent(AgentOnHost):
     """The service of the machine's systemd. The machine is reached by ssh, and reaches the API server as 10.0.2.2."""
 
     def __init__(self, cluster: Any, vm: Vm, folder: Path) -> None:
         super().__init__(cluster, vm.spec.name, "vm")
-        self.vm, self.plays = vm, folder  # plays are written and recorded there
+        self.vm, self.plays = vm, folder  # what is made is written there
         self.program = folder / "berth-agent.pyz"
         #: a kubectl for each look would take the processor from the emulation
         self.api: ApiClient = client_for(cluster.kubeconfig, warn=lambda _text: None)
-        self.installed: Run | None = None  # the role's play
 
     def here(self, command: str, *, check: bool = True) -> str:
         return self.vm.run("sh", "-c", command, check=check).strip()
 
-    # -- the role ----------------------------------------------------------------------------------------------------
-
-    def play(self, *args: str, **values: Any) -> Run:
-        """The role as a play for this machine; what it recorded. ``values``: its variables."""
-        common = {
-            "node_agent_kubeconfig": str(self.cluster.kubeconfig),
-            "node_agent_api_server": self._server,
-            "node_agent_zipapp": str(self.program),
-            "node_agent_wait_timeout": int(SECONDS),
-        }
-        role = {"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.node_agent"}}
-        one = {"hosts": "all", "gather_facts": False, "vars": {**common, **self.values, **values}, "tasks": [role]}
-        # Each file that needs no copying of its own saves seconds on an emulated machine.
-        env = {"ANSIBLE_PIPELINING": "1", "ANSIBLE_TIMEOUT": "120"}
-        return run_on(self.vm.inventory(), [one], self.plays, *args, timeout=2 * SECONDS, env=env)
+    # -- what the role would bring ------------------------------------------------------------------------------------
 
     @property
     def _server(self) -> str:
         return str(self.cluster.api_url).replace("127.0.0.1", "10.0.2.2")
 
-    def install(self, by_role: bool, **values: Any) -> VmAgent:
-        """``values``: the role's variables, here and in every later play."""
+    def install(self, **values: Any) -> VmAgent:
+        """``values``: the role's variables."""
         self.values = values
         self.program.write_bytes(zipapp())
         files = {f"etc/systemd/system/{UNIT}.d/slow.conf": (SLOW.encode(), 0o644)}
-        if by_role:
-            self._bring(files)
-            self.installed = self.play().ok()
-            return self
         install_rights(self.cluster)
         self._bring({**files, **self._files()})
         self.vm.run("systemctl", "enable", "--quiet", "--now", UNIT, timeout=SECONDS)
