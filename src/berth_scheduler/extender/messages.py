@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+from berth_core.errors import InputError
+from berth_core.model.names import check_label, check_subdomain
 
 Obj = dict[str, Any]
 
@@ -47,12 +50,16 @@ class Preempting(NamedTuple):
 def decode(body: bytes) -> Obj:
     """Raises Refused for what is no JSON object."""
     try:
-        found = json.loads(body)
+        found = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as exc:
         raise Refused(400, f"the body is not JSON: {exc}") from exc
     if not isinstance(found, dict):
         raise Refused(400, f"the body is a JSON {type(found).__name__}: expected an object")
     return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def asked(document: Obj) -> Asked:
@@ -73,7 +80,14 @@ def bind_asked(document: Obj) -> BindAsked:
     for field, value in zip(("PodName", "PodNamespace", "PodUID", "Node"), values, strict=True):
         if not isinstance(value, str) or not value:
             raise Refused(400, f"{field}: expected a text, got {value!r}")
-    return BindAsked(*[str(value) for value in values])
+    question = BindAsked(*[str(value) for value in values])
+    try:
+        check_subdomain(question.name, "PodName")
+        check_label(question.namespace, "PodNamespace")
+        check_subdomain(question.node, "Node")
+    except InputError as exc:
+        raise Refused(400, exc.message) from exc
+    return question
 
 
 def preempting(document: Obj) -> Preempting:
@@ -89,11 +103,15 @@ def _victims(source: Any, path: str, short: bool) -> Obj:
     if not isinstance(source, dict):
         raise Refused(400, f"{path}: expected victims, got {source!r}")
     pods = _list(source.get("Pods") or [], f"{path}.Pods", dict)
-    uids = [one.get("UID") if short else (one.get("metadata") or {}).get("uid") for one in pods]
+    uids = [one.get("UID") if short else _uid(one.get("metadata")) for one in pods]
     violations = source.get("NumPDBViolations") or 0
-    if not all(isinstance(uid, str) for uid in uids) or not isinstance(violations, int):
+    if not all(isinstance(uid, str) for uid in uids) or type(violations) is not int:
         raise Refused(400, f"{path}: expected pods with uids, and a number NumPDBViolations")
     return {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
+
+
+def _uid(meta: Any) -> Any:
+    return meta.get("uid") if isinstance(meta, dict) else None
 
 
 def filtered(question: Asked, passing: Collection[str], failed: Mapping[str, str]) -> Obj:

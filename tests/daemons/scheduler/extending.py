@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -51,6 +53,14 @@ class Extender(ControllerProcess):
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as exc:
             return exc.code, json.load(exc)
+
+    def send(self, sent: bytes) -> tuple[int, Any]:
+        """Bytes as they are, on a connection of their own."""
+        with socket.create_connection(("127.0.0.1", self.port), 30) as link:
+            link.sendall(sent)
+            with http.client.HTTPResponse(link) as answer:
+                answer.begin()
+                return answer.status, json.load(answer)
 
 
 class Stock:

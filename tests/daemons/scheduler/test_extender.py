@@ -15,6 +15,7 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.config.stock import ExtenderAddress
+from tests.badinput.extender_requests import ROWS
 from tests.daemons.controller.world import GI, ROOT
 from tests.daemons.scheduler.world import until
 from tests.support.certificates import authority, pem
@@ -121,8 +122,30 @@ def test_what_cannot_be_answered(world: Any, extend: Callable[..., Any]) -> None
     status, answer = extender.ask("filter", {"Pod": broken, "NodeNames": [node]})
     assert (status, "much" in answer["Error"]) == (200, True)
     assert extender.ask("prioritize", {"Pod": broken, "NodeNames": [node]})[0] == 422
-    assert extender.ask("scores", {})[0] == 404
-    assert extender.ask("filter", {})[0] == 400
+    assert world.locks() == {}
+
+
+def test_requests_that_kube_scheduler_never_sends(world: Any, extend: Callable[..., Any]) -> None:
+    """Each is answered in one line that says why, nobody else notices, and none leaves a trace of a fault."""
+    nodes = ground(world, 1)
+    world.claim("data")
+    world.pod("db", "data")
+    extender = extend()
+    question = asking(world, "db", nodes)
+    settled(extender, question, nodes)
+    wrong = []
+    for row in ROWS:
+        status, answer = extender.send(row.sent)
+        told = answer.get("Error", "") if isinstance(answer, dict) else ""
+        if status != row.status or "\n" in told or not all(word in told for word in row.words):
+            wrong.append((row.name, status, str(answer)[:300]))
+        if row.status != 200:
+            assert list(answer) == ["Error"], row.name
+    assert not wrong
+    assert passes(extender, question) == nodes
+    text = extender.text()
+    assert "Traceback" not in text
+    assert " failed" not in text
     assert world.locks() == {}
 
 
