@@ -47,10 +47,11 @@ def test_from_the_lock_to_the_wipe(ground: Ground) -> None:
     again = {**ground.berth(mine), "dataUID": lock["dataUID"]}
     ground.patch(mine, retainedFor=None, claimRef=again)
     ground.wait_mounted(mine, again)
-    assert ground.agent.here(f"cat {ground.point(mine)}/data/file") == "precious"
+    a_path_for_its_namespace_alone(ground, mine)
 
     ground.release(mine, again)
     ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+    assert ground.linked(mine) == {}
     # Asked for as a user does, by the module: with another disk's identity it is refused, and nothing is asked for.
     keys = dict.fromkeys(("wwn", "serial", "model", "size", "by_path"))
     disk = ground.object(mine)
@@ -71,29 +72,17 @@ def test_from_the_lock_to_the_wipe(ground: Ground) -> None:
     assert ground.checksum(other) == before
 
 
-def test_only_the_namespace_that_holds_a_disk_has_a_path_to_its_data(ground: Ground) -> None:
+def a_path_for_its_namespace_alone(ground: Ground, name: str) -> None:
     """Also where an agent of a release before, which makes no such path, has mounted it, and one of another is left."""
-    mine = ground.plug("64Mi")
-    ground.declare()
-    ground.agent.start()
-    ground.wait_phase(mine, "Available")
-    lock, path = ground.lock(mine), ground.link(mine)
-    ground.wait_mounted(mine, lock)
-    data = f"../../{ground.object_name(mine)}/data"
-    assert ground.linked(mine) == {NAMESPACE: data}
-    ground.agent.here(f"echo precious > {path}/file")
+    path, data = ground.link(name), f"../../{ground.object_name(name)}/data"
     folder = path.rpartition("/")[0]
+    assert ground.linked(name) == {NAMESPACE: data}
     assert ground.agent.here(f"stat -c %a {ROOT}/.namespaces {folder}").split() == ["700", "700"]
-
     ground.agent.stop()
     ground.agent.here(f"rm {path}; ln -s {data} {folder}/another")
     ground.agent.start(log="second")
-    eventually(lambda: ground.linked(mine) == {NAMESPACE: data}, 60, "the path to a disk that was mounted before")
-    assert ground.agent.here(f"cat {ground.point(mine)}/data/file {path}/file").split() == ["precious"] * 2
-
-    ground.release(mine, lock)
-    ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
-    assert ground.linked(mine) == {}
+    eventually(lambda: ground.linked(name) == {NAMESPACE: data}, 60, "the path to a disk that was mounted before")
+    assert ground.agent.here(f"cat {ground.point(name)}/data/file {path}/file").split() == ["precious"] * 2
 
 
 def ask(ground: Ground, name: str, wipe: dict[str, Any]) -> dict[str, Any]:
