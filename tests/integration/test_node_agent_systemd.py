@@ -176,7 +176,12 @@ def removed_whatever_is_mounted(host: Host, data: str) -> None:
     assert len(changed(planned)) == 3, "the unit is stopped, files and Lease go"
     assert host.shown("ActiveState", "UnitFileState") == ["active", "enabled"]
 
+    # One that does not heed: systemd ends it by force, and calls that a failure.
+    heedless = f"/run/systemd/system/{UNIT}.d"
+    how = "[Service]\\nKillSignal=SIGWINCH\\nTimeoutStopSec=2\\n"
+    host.here(f"mkdir {heedless}; printf '{how}' > {heedless}/heedless.conf; systemctl daemon-reload")
     host.play(**absent, node_agent_force=True).ok()
+    host.here(f"rm -r {heedless}")
     assert host.shown("LoadState", "ActiveState", "UnitFileState") == ["not-found", "inactive", ""]
     assert host.here("systemctl list-units --all --no-legend 'berth-agent*'") == ""
     assert host.here(f"find /etc/systemd -name '{UNIT}*'") == "", "nor is it asked for at a boot"
