@@ -21,6 +21,7 @@ from berth_core.app.html_report import render
 from berth_core.app.orphans import BERTH_WITHOUT_APP
 from berth_core.app.overview import shown
 from berth_core.app.resource_list import resource_list
+from berth_core.cluster.snapshot import Place
 from berth_core.model.resources import BERTH, NODE
 from berth_kube.clocks import utc_now
 from berth_kube.serve import LIMITS, TEXT, Answer, Server
@@ -91,9 +92,10 @@ class Page(Server):
     async def _make(self) -> Answer:
         """What changes is taken in one step of the loop; the text is made beside it."""
         self.made += 1
-        found = resource_list(self._cluster.snapshot)
+        snapshot = self._cluster.snapshot
+        found, unreadable = resource_list(snapshot), dict(snapshot.unreadable)
         lists = {kind.kind: self._cluster.all(kind) for kind in KINDS}
-        text = await asyncio.to_thread(_text, found, lists, self._now().strftime("%Y-%m-%d %H:%M:%S UTC"))
+        text = await asyncio.to_thread(_text, found, lists, unreadable, self._now().strftime("%Y-%m-%d %H:%M:%S UTC"))
         if len(text) > MOST:
             said = (
                 f"the page would have {len(text)} bytes, more than the {MOST} that are served: use the module report\n"
@@ -102,7 +104,9 @@ class Page(Server):
         return Answer(200, "text/html; charset=utf-8", text, _SAFE)
 
 
-def _text(found: dict[str, Any], lists: dict[str, list[dict[str, Any]]], made: str) -> bytes:
-    findings = [one for one in cluster_drift(lists) if one["kind"] != _UNSURE]
+def _text(
+    found: dict[str, Any], lists: dict[str, list[dict[str, Any]]], unreadable: dict[Place, str], made: str
+) -> bytes:
+    findings = [one for one in cluster_drift(lists, unreadable=unreadable) if one["kind"] != _UNSURE]
     overview = shown(found, lists[NODE.kind], lists[BERTH.kind])
     return render(overview, findings, history(lists), "berth", made).encode()

@@ -21,6 +21,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually, out, ssh
+from tests.support import berths
 from tests.support.hosts import run_plays
 from tests.support.kube import install_crds
 from tests.support.playbook import Run, Task
@@ -38,6 +39,7 @@ class Ground:
         self.mark = uuid4().hex[:5]
         self.node = f"node-{self.mark}"
         self.disks: dict[str, dict[str, Any]] = {}
+        self.berths: list[str] = []
 
     def plug(self, letters: str, size: str = "320Mi") -> None:
         for letter in letters:
@@ -107,6 +109,14 @@ class Ground:
     def patch(self, name: str, **spec: Any) -> None:
         self.cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", json.dumps({"spec": spec}))
 
+    def lock(self, name: str, data_uid: str = "") -> dict[str, Any]:
+        """The disk is held by a new Berth, which may have come for data that is there."""
+        lock = berths.lock_of_new(self.cluster, self.node, name, data_uid=data_uid)
+        self.berths.append(lock["name"])
+        self.patch(name, claimRef=None)
+        self.patch(name, claimRef=lock)
+        return lock
+
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def clean(self) -> None:
@@ -116,6 +126,8 @@ class Ground:
             ssh(self.cluster, HOST, undo, check=False)
         if names:
             self.cluster.kubectl("delete", "ld", *names)
+        if self.berths:
+            self.cluster.kubectl("delete", "berths.berth.dev", *self.berths)
         mine = {f"{letter}{self.mark}" for letter in self.disks}
         for disk in self.cluster.hosts.disks(HOST):
             if disk["name"] in mine:
@@ -178,18 +190,18 @@ def test_from_the_inventory_to_localdisks_and_back(ground: Ground) -> None:
     assert {serial: each["metadata"]["resourceVersion"] for serial, each in ground.objects().items()} == versions
 
     raw = ground.names("b")["b"]
-    ground.patch(raw, claimRef=held())
+    ground.lock(raw)
     ground.play("prepare").ok()
     assert ground.objects()[ground.serial("b")]["status"]["phase"] == "Locked"
     assert ground.signatures("b") == [""]  # a raw disk stays raw
     ground.patch(raw, claimRef=None)
 
-    ground.patch(found[ground.serial("a")]["metadata"]["name"], claimRef=held())
+    lock = ground.lock(found[ground.serial("a")]["metadata"]["name"])
     prune = {"berth_disks": [], "local_disks_prune": True}
     kept_all, pruned = ground.steps(("main", {"berth_disks": []}), ("main", prune))
     assert "in no inventory entry" in kept_all.ok().output
     assert not done(kept_all, "Delete what is declared no more")
-    assert "held by default/db-0" in pruned.output
+    assert f"held by default/{lock['name']}" in pruned.output
     (deleted,) = done(pruned, "Delete what is declared no more")
     assert deleted.result["changed"]
     assert set(ground.objects()) == {ground.serial("a")}
@@ -211,14 +223,15 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
     points = {letter: f"/var/lib/berth/disks/{name}" for letter, name in names.items()}
     links = [namespace_link(name, held()["namespace"]) for name in names.values()]
 
-    for name in names.values():
-        ground.patch(name, claimRef=held("u1", "u1"))
+    locks = {letter: ground.lock(name) for letter, name in names.items()}
     assert changes(ground.play("prepare", "--check", "--diff").ok())
     assert ground.signatures("ab") == ["", ""]
     assert changes(ground.play("prepare").ok())
     for letter, fs_type in types.items():
         device, point = ground.disks[letter]["device"], points[letter]
-        assert ground.here(f"blkid -p -o value -s UUID {device}") == filesystem_uuid("u1", names[letter])
+        assert ground.here(f"blkid -p -o value -s UUID {device}") == filesystem_uuid(
+            locks[letter]["uid"], names[letter]
+        )
         assert ground.here(f"findmnt -no FSTYPE,SOURCE {point}").split() == [fs_type, device]
         assert "noatime" in ground.here(f"findmnt -no OPTIONS {point}")
         assert ground.here(f"stat -c %a {point}/data /var/lib/berth/disks").split() == ["777", "700"]
@@ -233,15 +246,16 @@ def test_held_disks_become_filesystems_that_outlive_power_cuts(ground: Ground) -
         eventually(lambda at=point: ground.here(f"cat {at}/file") == "precious", 60, "the mount after the power cut")
     assert not any(changes(run.ok()) for run in ground.steps(("prepare", {})))
 
-    for name in names.values():
-        ground.patch(name, claimRef=None, retainedFor=kept("u1"))
+    for letter, name in names.items():
+        ground.patch(name, claimRef=None, retainedFor=kept(locks[letter]["uid"]))
     unmounted = ground.steps(("unmount", {}), ("unmount", {}))
     assert [changes(run.ok()) for run in unmounted] == [True, False]
     assert "x-berth" not in ground.here("cat /etc/fstab")
     assert ground.here(f"ls -d {' '.join(links)} 2>/dev/null || true") == ""
     assert set(ground.phases().values()) == {"Released"}
-    for name in names.values():  # the replica returns: another berth, the same data
-        ground.patch(name, retainedFor=None, claimRef=held("u2", "u1"))
+    for letter, name in names.items():  # the replica returns: another berth, the same data
+        ground.patch(name, retainedFor=None)
+        ground.lock(name, locks[letter]["uid"])
     assert changes(ground.play("prepare").ok())
     for point in points.values():
         assert ground.here(f"cat {point}/data/file") == "precious"
@@ -281,22 +295,25 @@ REFUSED = {
     "e": "is used by somebody else",
     "f": "faulted",
     "h": "no disk of this host is wwn",
+    "i": "there is no such berth",
 }
 
 
 @pytest.mark.promise
 def test_nothing_is_ever_formatted_by_mistake(ground: Ground) -> None:
     """Every disk of the host but one is refused, for a reason of its own; the one beside them is made ready."""
-    ground.plug("abcdefgh", "96Mi")
-    names = ground.adopt("abcdefgh")
-    for letter, name in names.items():
-        ground.patch(name, claimRef=held("u2", "u1") if letter == "a" else held("u1", "u1"))
+    ground.plug("abcdefghi", "96Mi")
+    names = ground.adopt("abcdefghi")
+    given = {letter: name for letter, name in names.items() if letter != "i"}
+    locks = {letter: ground.lock(name, "u1" if letter == "a" else "") for letter, name in given.items()}
+    locks["i"] = held()
+    ground.patch(names["i"], claimRef=locks["i"])
     path = {letter: str(disk["device"]) for letter, disk in ground.disks.items()}
     ground.here(f"mkfs.ext4 -q {path['b']}; mkfs.ext4 -q {path['c']}")
     ground.here(f"mkdir -p /mnt/elsewhere; mount -o ro,noload {path['c']} /mnt/elsewhere")
     put_partition_table(ground, path["d"])
     ground.here(hold_open(path["e"]))
-    before, pulled = ground.checksums("abcdef"), ground.checksums("h")
+    before, pulled = ground.checksums("abcdefi"), ground.checksums("h")
     ground.cluster.hosts.disk_break(HOST, ground.disks["f"]["name"])
     ground.cluster.hosts.disk_remove(HOST, ground.disks["h"]["name"])
     try:
@@ -308,23 +325,24 @@ def test_nothing_is_ever_formatted_by_mistake(ground: Ground) -> None:
         assert found.keys() == REFUSED.keys()
         assert not {letter: text for letter, text in found.items() if REFUSED[letter] not in text}, found
         assert "Input/output error" in found["f"]
+        assert f"'name={names['i']} state=released'" in found["i"]
         assert f"wwn {ground.disks['h']['wwn']}, serial {ground.serial('h')}" in found["h"]
         assert ground.serial("a") in found["h"], "which disks there are"
     made = f"findmnt -no FSTYPE,UUID,SOURCE /var/lib/berth/disks/{names['g']}"
-    assert ground.here(made).split() == ["ext4", filesystem_uuid("u1", names["g"]), path["g"]]
+    assert ground.here(made).split() == ["ext4", filesystem_uuid(locks["g"]["uid"], names["g"]), path["g"]]
     assert ground.here("cat /proc/mounts").count("/var/lib/berth/disks/node-") == 1
 
     ground.cluster.hosts.disk_heal(HOST, ground.disks["f"]["name"])
     ground.cluster.hosts.disk_add(HOST, ground.disks["h"]["name"])
     ground.disks["h"] = next(each for each in ground.cluster.hosts.disks(HOST) if each["serial"] == ground.serial("h"))
-    assert ground.checksums("abcdef") == before
+    assert ground.checksums("abcdefi") == before
     assert [each.split()[0] for each in ground.checksums("h")] == [each.split()[0] for each in pulled]
     assert {serial: each["spec"]["claimRef"] for serial, each in ground.objects().items()} == {
-        ground.serial(letter): held("u2", "u1") if letter == "a" else held("u1", "u1") for letter in names
+        ground.serial(letter): lock for letter, lock in locks.items()
     }
 
-    ground.patch(names["a"], claimRef=None)
-    ground.patch(names["a"], claimRef=held("u1", "u1"))
+    for letter in "ai":
+        ground.lock(names[letter])
     ground.here(f"for disk in {path['b']} {path['c']} {path['d']}; do blkdiscard -fz $disk; done; udevadm settle")
     in_order, unchanged = ground.steps(("prepare", {}), ("prepare", {}))
     assert changes(in_order.ok())
@@ -391,8 +409,7 @@ def killed_mkfs(ground: Ground) -> str:
 def test_a_mkfs_that_was_killed_half_way_is_done_once_more(ground: Ground) -> None:
     ground.plug("".join(KILLED))
     names = ground.adopt("".join(KILLED), **{letter: {"fs_type": each[0]} for letter, each in KILLED.items()})
-    for name in names.values():
-        ground.patch(name, claimRef=held("u1", "u1"))
+    locks = {letter: ground.lock(name) for letter, name in names.items()}
     (failed,) = ground.steps(("prepare", {}), environment={"PATH": killed_mkfs(ground)})
     told = failures(failed, names)
     assert told.keys() == KILLED.keys()
@@ -404,7 +421,7 @@ def test_a_mkfs_that_was_killed_half_way_is_done_once_more(ground: Ground) -> No
     for letter, name in names.items():
         assert ground.here(f"findmnt -no FSTYPE,UUID /var/lib/berth/disks/{name}").split() == [
             KILLED[letter][0],
-            filesystem_uuid("u1", name),
+            filesystem_uuid(locks[letter]["uid"], name),
         ]
 
 
@@ -479,10 +496,9 @@ def test_nothing_is_made_for_a_lock_that_has_changed_or_beside_an_agent(ground: 
     """What a play has read is asked again right before the disk is touched; of an agent's process the host knows."""
     ground.plug("a", "96Mi")
     (name,) = ground.adopt("a").values()
-    ground.patch(name, claimRef=held("u1", "u1"))
+    ground.lock(name)
     seen = json.loads(ground.cluster.kubectl("get", "ld", name, "-o", "json"))
-    ground.patch(name, claimRef=None)
-    ground.patch(name, claimRef=held("u2", "u2"))
+    ground.lock(name)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     lease = {
         "apiVersion": "coordination.k8s.io/v1",

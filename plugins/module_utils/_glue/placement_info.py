@@ -16,7 +16,6 @@ from ..berth_core.app.overview import LIVING
 from ..berth_core.app.wanted import POD as POD_WORKLOAD
 from ..berth_core.app.wanted import STATEFUL_SET as SET_WORKLOAD
 from ..berth_core.app.wanted import parse_app
-from ..berth_core.cluster.snapshot import Snapshot
 from ..berth_core.config.configuration import SchedulerConfiguration
 from ..berth_core.errors import InputError
 from ..berth_core.framework.profile import Profile
@@ -29,6 +28,7 @@ from .app.observe import load_world
 from .app.sources import load_template
 from .base import Context, Operation
 from .stateful_app import OPTIONS as APP_OPTIONS
+from .unreadable import warn_of_unreadable
 
 _OF_APPS = ("disks", "devices", "topology_spread_constraints")
 _MOST = 1000
@@ -89,13 +89,8 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
     if what_if.asks_for_capacity(lists, pod):
         lists.update({kind.kind: client.list(kind) for kind in what_if.CAPACITY_KINDS})
     known = what_if.beside(lists, pod)
-    _warn(context, known.snapshot)
+    warn_of_unreadable(context, known.snapshot.problems())
     return what_if.judge_pod(profile, known, pod, params["replicas"])
-
-
-def _warn(context: Context, snapshot: Snapshot) -> None:
-    for problem in snapshot.problems():
-        context.warn(choose.counts_as_taken(problem))
 
 
 def _named(pods: list[dict[str, Any]], name: str, namespace: str) -> dict[str, Any]:
@@ -130,8 +125,9 @@ def _of_app(context: Context, profile: Profile, template: Any) -> list[dict[str,
     if unknown:
         known = ", ".join(sorted(item["metadata"]["name"] for item in world.storage_classes)) or "none"
         raise InputError(f"StorageClass {', '.join(unknown)} does not exist; the cluster has: {known}")
-    _warn(context, choose.snapshot_of(world))
-    return what_if.judge_app(profile, world, app)
+    snapshot = choose.snapshot_of(world)
+    warn_of_unreadable(context, snapshot.problems())
+    return what_if.judge_app(profile, world, app, snapshot)
 
 
 def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..berth_core.app.cluster_drift import KINDS, cluster_drift, living
 from ..berth_core.app.disk_change import check_declared
 from ..berth_core.app.history import history
 from ..berth_core.app.html_report import made_at, render
-from ..berth_core.app.overview import overview
+from ..berth_core.app.overview import overview, snapshot_of
 from ..berth_core.errors import InputError
 from .base import Context, Operation
 from .overview import read_lists
@@ -35,7 +35,9 @@ def run(context: Context) -> dict[str, Any]:
     if not 0 <= params["history"] <= _EVENTS:
         raise InputError(f"history is {params['history']}: expected 0 to {_EVENTS} entries")
     lists = read_lists(context.client, kinds=KINDS)
-    found, findings = overview(living(lists)), cluster_drift(lists, params["declared"])
+    alive = living(lists)
+    snapshot = snapshot_of(alive)
+    found, findings = overview(alive, snapshot=snapshot), cluster_drift(lists, params["declared"], snapshot.unreadable)
     happened = history(lists, params["history"])
 
     def page(made: str) -> str:

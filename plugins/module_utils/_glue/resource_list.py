@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..berth_core.app.choose import counts_as_taken
 from ..berth_core.app.overview import LIVING
 from ..berth_core.app.resource_list import resource_list
 from ..berth_core.cluster.snapshot import Snapshot
@@ -16,6 +15,7 @@ from ..berth_core.model.names import check_names
 from ..berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
 from .base import Context, Operation
 from .query import evaluate
+from .unreadable import warn_of_unreadable
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -34,8 +34,7 @@ def run(context: Context) -> dict[str, Any]:
     snapshot = Snapshot.from_objects(nodes=nodes, pods=pods, disks=disks, devices=devices, berths=berths)
     filtered = bool(selectors) or params["nodes"] is not None
     resources = resource_list(snapshot, only if filtered else None)
-    for problem in snapshot.problems():
-        context.warn(counts_as_taken(problem))
+    warn_of_unreadable(context, snapshot.problems())
     result: dict[str, Any] = {"changed": False, "resources": resources}
     if params["query"]:
         result["result"] = evaluate(params["query"], resources)

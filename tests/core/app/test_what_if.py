@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth_core.app.choose import World, choose
+from berth_core.app.choose import World, choose, snapshot_of
 from berth_core.app.claims import PROVISIONER
 from berth_core.app.wanted import parse_app
 from berth_core.app.what_if import Listed, asks_for_capacity, judge_app, judge_pod
@@ -173,9 +173,16 @@ def world(*nodes, **more):
 def test_an_app_goes_where_stateful_app_would_bring_it():
     app = parse_app(changed(replicas=2))
     ground = world(node("a"), node("b"), disks=[disk("d1", "a"), disk("d2", "b"), disk("d3", "b")])
-    rows = judge_app(DEFAULT_PROFILE, ground, app)
+    rows = judge_app(DEFAULT_PROFILE, ground, app, snapshot_of(ground))
     chosen = {one.ordinal: (one.node, one.disks) for one in choose(app, ground, range(2))}
     assert {row["ordinal"]: (row["node"], row["disks"]) for row in rows} == chosen
+
+
+def test_the_snapshot_that_is_there_is_the_one_that_is_asked(monkeypatch):
+    app, ground = parse_app(changed(replicas=1)), world(node("a"), disks=[disk("d1", "a")])
+    snapshot = snapshot_of(ground)
+    monkeypatch.setattr("berth_core.cluster.snapshot.Snapshot.from_objects", None)
+    assert [row["fits"] for row in judge_app(DEFAULT_PROFILE, ground, app, snapshot)] == [True]
 
 
 def test_an_app_in_a_namespace_made_anew_goes_to_no_disk_of_the_earlier_one():
@@ -184,7 +191,7 @@ def test_an_app_in_a_namespace_made_anew_goes_to_no_disk_of_the_earlier_one():
     for uid, there in (("ns-1", "d2"), ("ns-2", "d1")):
         namespace = {"metadata": {"name": app.namespace, "uid": uid}}
         ground = world(node("a"), node("b"), disks=[disk("d1", "a"), left], namespaces=[namespace])
-        (row,) = judge_app(DEFAULT_PROFILE, ground, app)
+        (row,) = judge_app(DEFAULT_PROFILE, ground, app, snapshot_of(ground))
         assert list(row["disks"].values()) == [there], row["message"]
 
 
@@ -194,7 +201,7 @@ def test_a_replica_with_a_berth_goes_back_and_the_next_one_has_no_disk():
     mine["spec"]["disks"] = [{"claim": "data", "name": "d1"}]
     mine["metadata"]["resourceVersion"] = "5"
     ground = world(node("a"), node("b"), disks=[disk("d1", "a", claimRef=claim_ref("db", 0))], berths=[mine])
-    first, second = judge_app(make_profile(), ground, app)
+    first, second = judge_app(make_profile(), ground, app, snapshot_of(ground))
     assert (first["berth_node"], first["node"], list(first["nodes"])) == ("a", "a", ["a"])
     assert (second["fits"], second["berth_node"]) == (False, None)
     assert second["hints"]

@@ -263,6 +263,17 @@ def test_a_readable_pod_counts_instead_of_its_unreadable_berth():
     assert columns(snapshot) == columns(Snapshot.from_objects(nodes=[node("h1")], pods=[its]))
 
 
+def test_an_unreadable_berth_of_a_claim_keeps_no_pods_room_as_a_readable_one_keeps_none():
+    """Its pod is there beside it, and takes its own room."""
+    bad = berth("pvc.data", 0, "h1", {"memory": "lots"})
+    bad["status"] = {"podName": "web-0"}
+    its = pod("web-0", [container(cpu="1")], node_name="h2")
+    both = Snapshot.from_objects(nodes=[node("h1"), node("h2")], pods=[its], berths=[bad])
+    assert columns(both) != columns(Snapshot.from_objects(nodes=[node("h1"), node("h2")], pods=[its]))
+    outcome = place(DEFAULT_PROFILE, both, request(pod("x", [container(cpu="10m")])), explain=True)
+    assert outcome.feasible == ("h2",)
+
+
 UNREADABLE = {
     "nodes": (node("h9", cpu="lots"), "node h9: allocatable.cpu"),
     "pods": (

@@ -16,6 +16,7 @@ from berth_core.lifecycle.step import DONE, Wait, Write
 from berth_core.lifecycle.view import recorded
 from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
 from tests.core.lifecycle.claim_exchange_world import CLAIM, KEY, POD_NAME, Module, bound, finish
+from tests.core.lifecycle.replica_world import local_disk
 
 pytestmark = pytest.mark.promise
 WAYS = pytest.mark.parametrize(("waits", "policy"), [(True, "Retain"), (False, "Retain"), (False, "Delete")])
@@ -197,6 +198,27 @@ def test_another_new_disk_may_be_named_until_the_claim_has_one():
     assert world.get(BERTH, old)["status"]["replacing"]["to"] == "d8", "who waits is told of the right one"
     assert finish(world, controller, other) == DONE
     assert world.berth_on("d8") == f"pvc-{world.get(PVC, CLAIM)['metadata']['uid']}"
+
+
+@pytest.mark.parametrize(("namespace", "reason"), [("ns-1", ""), ("ns-0", "NotTheDisk"), ("", "")])
+def test_a_new_disk_with_data_of_the_claims_name_is_its_own_where_the_namespace_is_the_same(namespace, reason):
+    """Without a uid on the disk the names decide: an older release wrote it."""
+    world, _controller = bound(waits=False)
+    kept = {**KEY, "dataUID": "earlier", **({"namespaceUID": namespace} if namespace else {})}
+    new = local_disk("d9") | {"status": {"phase": "Released"}}
+    world.store[LOCAL_DISK, "d9"] = world.get(LOCAL_DISK, "d1") | new
+    world.store[LOCAL_DISK, "d9"]["metadata"] = {**world.get(LOCAL_DISK, "d1")["metadata"], "name": "d9"}
+    world.store[LOCAL_DISK, "d9"]["spec"]["retainedFor"] = kept
+    module = Module(world)
+    for _number in range(40):
+        step = module.step()
+        world.kubernetes()
+        if isinstance(step, Wait) and step.reason == "NotTheDisk":
+            break
+        if world.get(LOCAL_DISK, "d9")["spec"].get("claimRef"):
+            break
+    held = world.get(LOCAL_DISK, "d9")["spec"].get("claimRef")
+    assert (getattr(step, "reason", ""), bool(held)) == (reason, not reason)
 
 
 def test_a_disk_that_the_claim_cannot_use_is_refused_before_anything_is_touched():

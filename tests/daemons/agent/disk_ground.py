@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.dev.hosts_help import eventually
+from tests.support import berths
 from tests.support.agent import AgentOnHost, conditions_of
 
 NAMESPACE = "default"
@@ -93,22 +94,12 @@ class Ground:
 
     def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """A new Berth for the disk; the lock that names it."""
-        which, disk = f"b-{uuid4().hex[:5]}", self.object_name(name)
-        spec = {"app": "db", "ordinal": 0, "nodeName": self.host, "disks": [{"claim": "data", "name": disk, "size": 1}]}
-        meta = {"name": which, "namespace": NAMESPACE}
-        body = {"apiVersion": "berth.dev/v1alpha1", "kind": "Berth", "metadata": meta, "spec": spec}
-        made = json.loads(self.cluster.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(body)))
-        self.berths.append(which)
-        self.record(which, phase)
-        uid = made["metadata"]["uid"]
-        replica = {"app": "db", "ordinal": 0, "claim": "data"}
-        return {"namespace": NAMESPACE, "name": which, "uid": uid, **replica, "dataUID": uid}
+        lock = berths.lock_of_new(self.cluster, self.host, self.object_name(name), phase)
+        self.berths.append(lock["name"])
+        return lock
 
     def record(self, berth: str, phase: str) -> None:
-        patch = json.dumps({"status": {"phase": phase}})
-        self.cluster.kubectl(
-            "patch", "berths.berth.dev", berth, "--subresource", "status", "--type", "merge", "-p", patch
-        )
+        berths.record(self.cluster, berth, phase)
 
     def lock(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """The disk is held by a new berth from now on."""

@@ -14,6 +14,7 @@ from ...berth_core.errors import InputError, UnschedulableError
 from ...berth_core.lifecycle import states
 from ...berth_core.lifecycle.locks import unlock_device, unlock_disk
 from ...berth_core.lifecycle.view import recorded
+from ..unreadable import warn_of_unreadable
 from .hand import Hand
 from .observe import load_world
 
@@ -37,8 +38,7 @@ class Selector:
         for ordinal in grown:
             self._check_grown(world, ordinal)
         choices = choose.choose(hand.app, world, hand.plan.select, explain) if hand.plan.select else []
-        for problem in choices[0].left_out if choices else ():
-            hand.context.warn(choose.counts_as_taken(problem))
+        warn_of_unreadable(hand.context, choices[0].left_out if choices else ())
         return choices
 
     def again(self, ordinals: Sequence[int]) -> list[Choice]:

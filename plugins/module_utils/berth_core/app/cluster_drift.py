@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..cluster.snapshot import PARTS, Snapshot
+from ..cluster.snapshot import Place
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, STATEFUL_SET
 from . import orphans
 from .disk_change import check_declared
 from .drift import find_drift
 from .overview import KINDS as OVERVIEW_KINDS
-from .overview import Lists
+from .overview import Lists, snapshot_of
 
 KINDS = (PV, *OVERVIEW_KINDS, STATEFUL_SET)
 """What has to be listed, in this order, pods that have ended among them: they keep their Berth from being an orphan."""
@@ -31,11 +31,16 @@ def living(lists: Lists) -> dict[str, Sequence[Mapping[str, Any]]]:
     return {**lists, POD.kind: pods}
 
 
-def cluster_drift(lists: Lists, declared: Sequence[Mapping[str, Any]] | None = None) -> list[dict[str, Any]]:
+def cluster_drift(
+    lists: Lists,
+    declared: Sequence[Mapping[str, Any]] | None = None,
+    unreadable: Mapping[Place, str] | None = None,
+) -> list[dict[str, Any]]:
     """Findings ``{kind, object, node, what}``, sorted; ``what`` is a list of sentences.
 
     ``declared``: disks as local_disk_plan returns them; LocalDisks of the nodes that it names are compared with it.
-    Without it each LocalDisk is compared with what was seen of it. Raises InputError.
+    Without it each LocalDisk is compared with what was seen of it. ``unreadable``: what a snapshot
+    of the lists has left out, where the caller has one. Raises InputError.
     """
     disks = lists[LOCAL_DISK.kind]
     if declared is None:
@@ -51,12 +56,11 @@ def cluster_drift(lists: Lists, declared: Sequence[Mapping[str, Any]] | None = N
         for each in drift[kind]
     ]
     found += [_orphan(one) for one in orphans.find(_holdings(lists))]
-    found += _unreadable(lists)
+    found += _unreadable(snapshot_of(living(lists)).unreadable if unreadable is None else unreadable)
     return sorted(found, key=lambda one: (one["node"], one["object"], one["kind"], one["what"]))
 
 
-def _unreadable(lists: Lists) -> list[dict[str, Any]]:
-    snapshot = Snapshot.from_objects(**{PARTS[kind]: items for kind, items in lists.items() if kind in PARTS})
+def _unreadable(places: Mapping[Place, str]) -> list[dict[str, Any]]:
     return [
         {
             "kind": "unreadable",
@@ -64,7 +68,7 @@ def _unreadable(lists: Lists) -> list[dict[str, Any]]:
             "node": "",
             "what": [why, "it is left out, and what it may hold counts as taken"],
         }
-        for (kind, namespace, name), why in snapshot.unreadable.items()
+        for (kind, namespace, name), why in places.items()
     ]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..cluster.snapshot import Snapshot
+from ..cluster.snapshot import PARTS, Snapshot
 from ..lifecycle.view import recorded
 from ..model.berth import CLAIM_APP
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
@@ -29,19 +29,19 @@ LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector for pods: those that have ended hold nothing any more, and a long-lived cluster has many of them."""
 
 
-def overview(lists: Lists, whole: bool = True) -> dict[str, Any]:
+def snapshot_of(lists: Lists) -> Snapshot:
+    """The lists as the engine sees them."""
+    return Snapshot.from_objects(**{PARTS[kind]: items for kind, items in lists.items() if kind in PARTS})
+
+
+def overview(lists: Lists, whole: bool = True, snapshot: Snapshot | None = None) -> dict[str, Any]:
     """``{nodes, disks, devices, totals, berths}``; each node has ``ready`` and ``addresses`` (type -> address) too.
 
-    ``whole`` false: the lists hold some nodes only, and all else is restricted to them.
+    ``whole`` false: the lists hold some nodes only, and all else is restricted to them. ``snapshot``: of the lists,
+    where the caller has it.
     """
     nodes = lists[NODE.kind]
-    snapshot = Snapshot.from_objects(
-        nodes=nodes,
-        pods=lists[POD.kind],
-        disks=lists[LOCAL_DISK.kind],
-        devices=lists[LOCAL_DEVICE.kind],
-        berths=lists[BERTH.kind],
-    )
+    snapshot = snapshot_of(lists) if snapshot is None else snapshot
     only = None if whole else {str(node["metadata"]["name"]) for node in nodes}
     berths = [record for record in lists[BERTH.kind] if only is None or record["spec"].get("nodeName") in only]
     return shown(resource_list(snapshot, only), nodes, berths)

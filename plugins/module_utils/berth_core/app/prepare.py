@@ -17,6 +17,7 @@ from ..errors import LockError, StateError
 from ..lifecycle.states import RESERVED, reached
 from ..model.tenant import Tenant
 from .fs_plan import FilesystemPlan
+from .next_commands import give_lock_up
 from .wipe import is_to_be_cleared
 
 CONDITION = "Prepared"
@@ -55,7 +56,7 @@ def check_lock(disk: Object, uid: str, berth: Object | None) -> None:
     if berth is None or berth["metadata"].get("uid") != uid:
         raise LockError(
             f"LocalDisk {name}: its lock names Berth {who} with uid {uid}, and there is no such berth (any more): "
-            "nothing is done for a stale lock",
+            f"nothing is done for a stale lock; its data stays kept when it is given up: {give_lock_up(name)}",
             disk=name,
         )
     if berth["metadata"].get("deletionTimestamp"):
@@ -102,7 +103,8 @@ def check_tenant(disk: Object, namespace: Object | None) -> None:
 def check_unchanged(given: Object, disk: Object | None, berth: Object | None) -> Object:
     """The LocalDisk as it is now, when its lock is the one that a play has read (``given``). Raises LockError.
 
-    ``berth``: that the lock names now, if it is there. A lock that may still be undone without a trace is refused.
+    ``berth``: that the lock names now, if it is there. A lock without one, or one that may still be undone without a
+    trace, is refused, as the agent refuses it: an admission policy cannot look a Berth up.
     """
     name, ref = given["metadata"]["name"], dict(given["spec"].get("claimRef") or {})
     if disk is None:
@@ -115,7 +117,7 @@ def check_unchanged(given: Object, disk: Object | None, berth: Object | None) ->
             "nothing was done; run the play again",
             disk=name,
         )
-    if berth is not None and now:
+    if now:
         check_lock(disk, str(now["uid"]), berth)
     return disk
 

@@ -129,18 +129,21 @@ def _judge_pod(profile: Profile, known: Listed, info: PodInfo) -> dict[str, Any]
     return row
 
 
-def judge_app(profile: Profile, world: World, app: AppWanted) -> list[dict[str, Any]]:
-    """The answer for every replica of an app, as stateful_app would choose: disks that others chose come last."""
+def judge_app(profile: Profile, world: World, app: AppWanted, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """The answer for every replica of an app, as stateful_app would choose: disks that others chose come last.
+
+    ``snapshot``: of that world; the replicas that find a place may be in it afterwards.
+    """
     polite = choose.polite(world)
     if polite is not None:
-        rows = _judge_app(profile, polite, app)
+        rows = _judge_app(profile, polite, app, choose.snapshot_of(polite))
         if all(row["fits"] for row in rows):
             return rows
-    return _judge_app(profile, world, app)
+    return _judge_app(profile, world, app, snapshot)
 
 
-def _judge_app(profile: Profile, world: World, app: AppWanted) -> list[dict[str, Any]]:
-    snapshot, rows = choose.snapshot_of(world), []
+def _judge_app(profile: Profile, world: World, app: AppWanted, snapshot: Snapshot) -> list[dict[str, Any]]:
+    rows = []
     records = {
         record["spec"]["ordinal"]: record
         for record in world.berths

@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 from ..errors import BerthError, InputError
 from ..model.attachable import Attachment, CsiNode
-from ..model.berth import BerthRecord
+from ..model.berth import BerthRecord, replica_of
 from ..model.csi_capacity import CapacityInfo, DriverInfo
 from ..model.device import LocalDevice
 from ..model.disk import LocalDisk
@@ -190,15 +190,14 @@ class Snapshot:
         """Name an object that cannot be read. It offers nothing; a pod or berth takes all that its node has."""
         namespace, name = metadata(unreadable, kind)
         self.unreadable[kind, namespace, name] = why
-        spec, status = unreadable.get("spec"), unreadable.get("status")
-        node = spec.get("nodeName") if isinstance(spec, Mapping) else None
-        occupant = of_unreadable(namespace, node) if isinstance(node, str) else None
+        node, app = _text(unreadable, "spec", "nodeName"), _text(unreadable, "spec", "app")
+        occupant = of_unreadable(namespace, node) if node else None
         if kind == "Pod":
             self._put((namespace, name), POD, occupant)
         if kind == "Berth":
             self.remove_berth(namespace, name)
-            pod = status.get("podName") if isinstance(status, Mapping) else None
-            pod_key = self._berth_pods[namespace, name] = (namespace, str(pod or name))
+            pod_key = replica_of(namespace, name, app, _text(unreadable, "status", "podName"))
+            self._berth_pods[namespace, name] = pod_key
             self._put(pod_key, BERTH, occupant)
 
     def problems(self) -> list[str]:
@@ -640,3 +639,10 @@ class Snapshot:
     def pod_terms(self) -> PodTerms:
         """Return what the pods on the nodes say of other pods."""
         return self._tally.terms
+
+
+def _text(source: Object, part: str, key: str) -> str:
+    """A field of an object that cannot be read; empty where it is not there, or no text."""
+    found = source.get(part)
+    value = found.get(key) if isinstance(found, Mapping) else None
+    return value if isinstance(value, str) else ""

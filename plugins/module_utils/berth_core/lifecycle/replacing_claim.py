@@ -19,6 +19,7 @@ from ..app.claim_disks import unfit
 from ..app.observed import ready
 from ..model.disk import LocalDisk
 from ..model.resources import BERTH, PVC
+from ..model.tenant import Tenant
 from . import back, replacing, states
 from .claim import ClaimOwner
 from .replacing import Exchange, OfClaim
@@ -122,9 +123,17 @@ def _stop(view: View, record: Object, of: OfClaim) -> Step | None:
 def _adopt(view: View, exchange: Exchange, of: OfClaim) -> Step | None:
     new, record = view.disks.get(exchange.new), _record(view, of)
     kept: Mapping[str, Any] = ((new or {}).get("spec") or {}).get("retainedFor") or {}
-    if (kept.get("namespace"), kept.get("app")) == (of.namespace, claims.app_name(of.name)):
+    same = (kept.get("namespace"), kept.get("app")) == (of.namespace, claims.app_name(of.name))
+    asking = _tenant(view, exchange)
+    if same and (not asking.namespace_uid or asking.may_have(Tenant.on_record(kept))):
         return None  # it was this claim's already, and only this claim gets it
     return replacing.adopt(view, exchange, record["metadata"]["uid"] if record is not None else "")
+
+
+def _tenant(view: View, exchange: Exchange) -> Tenant:
+    """Whose the claim is, as the old disk has it on record."""
+    spec = (view.disks.get(exchange.old) or {}).get("spec") or {}
+    return Tenant.on_record(spec.get("claimRef") or spec.get("retainedFor") or {})
 
 
 def _record(view: View, of: OfClaim) -> Object | None:

@@ -39,6 +39,14 @@ class BerthDevice:
     shares: int
 
 
+def replica_of(namespace: str, name: str, app: str, pod_name: str) -> tuple[str, str]:
+    """Namespace and name of the pod whose room a berth of that name keeps.
+
+    One of a claim keeps none: several may name one pod, which takes its own room and may be preempted as any other.
+    """
+    return (namespace, name if app.startswith(CLAIM_APP) else pod_name or name)
+
+
 @dataclass(frozen=True)
 class BerthRecord:
     """One Berth. `requests` in whole units (cpu in thousandths of a core)."""
@@ -62,11 +70,8 @@ class BerthRecord:
 
     @property
     def replica(self) -> tuple[str, str]:
-        """Namespace and name of the pod whose room the berth keeps.
-
-        One of a claim keeps none: several may name one pod, which takes its own room and may be preempted as any other.
-        """
-        return (self.namespace, self.name if self.app.startswith(CLAIM_APP) else self.pod_name or self.name)
+        """Namespace and name of the pod whose room the berth keeps: see `replica_of`."""
+        return replica_of(self.namespace, self.name, self.app, self.pod_name)
 
     @property
     def kept_facts(self) -> BerthRecord:
