@@ -39,14 +39,14 @@ CHECKING = "awk '$1 != NR {bad++} END {print bad+0, NR}' "
 UNFLUSHED = 2
 
 
+def shell(script: str, **more: Any) -> dict[str, Any]:
+    """A container that runs the script until a line of it fails; ``more``: what it has of volumes."""
+    image = {"image": "berth.local/busybox:1", "imagePullPolicy": "Never"}
+    return {"name": "main", **image, "command": ["sh", "-ec", script], **more}
+
+
 def counting_pod(app: str) -> dict[str, Any]:
-    container = {
-        "name": "main",
-        "image": "berth.local/busybox:1",
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-ec", COUNTING],
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-    }
+    container = shell(COUNTING, volumeMounts=[{"name": "data", "mountPath": "/data"}])
     return {
         "metadata": {"labels": {"app": app}},
         # not 0: that deletes a pod before its container has ended, and the next would count beside it

@@ -11,6 +11,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_dev.errors import KubeError
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos import faults
+from tests.daemons.chaos.apps import shell
 from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, NAMESPACE, ChaosGround
 from tests.daemons.controller.world import World, until
 from tests.dev.hosts_help import eventually
@@ -87,13 +88,7 @@ def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
 def _move_in(tenants: World) -> None:
     """A claim, and a pod that shows what it finds: it writes where there is nothing."""
     write = "[ -e /data/file ] || echo precious > /data/file; sync; exec sleep 3600"
-    container = {
-        "name": "main",
-        "image": "berth.local/busybox:1",
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-ec", write],
-        "volumeMounts": [{"name": "v0", "mountPath": "/data"}],
-    }
+    container = shell(write, volumeMounts=[{"name": "v0", "mountPath": "/data"}])
     tenants.claim("data", "32Mi")
     tenants.pod("app", "data", containers=[container], terminationGracePeriodSeconds=1)
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.chaos.apps import shell
 from tests.daemons.chaos.ground import BY_SERVICE, ChaosGround
 from tests.daemons.chaos.one_by_one import with_more
 from tests.daemons.controller.world import until
@@ -66,13 +67,7 @@ def claim(ground: ChaosGround, name: str, storage_class: str) -> None:
 
 def user(namespace: str) -> dict[str, Any]:
     """A pod with the raw disk of the first claim."""
-    container = {
-        "name": "main",
-        "image": "berth.local/busybox:1",
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-c", USING],
-        "volumeDevices": [{"name": "raw", "devicePath": "/dev/raw"}],
-    }
+    container = shell(USING, volumeDevices=[{"name": "raw", "devicePath": "/dev/raw"}])
     volumes = [{"name": "raw", "persistentVolumeClaim": {"claimName": "first"}}]
     spec = {"terminationGracePeriodSeconds": 1, "containers": [container], "volumes": volumes}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user", "namespace": namespace}, "spec": spec}
