@@ -17,6 +17,7 @@ description:
   - Agents on hosts, as a service, are the business of the role P(berth.stateful.node_agent#role), which uses this
     module.
   - Nothing is removed while disks are held, unless it is forced.
+  - Nothing is written before the API server has taken a dry run of every object that would be.
 options:
   state:
     description:
@@ -45,7 +46,10 @@ options:
         type: str
         required: true
       default_configuration:
-        description: Text of the configuration of nodes that have none of their own.
+        description:
+          - Text of the configuration of nodes that have none of their own.
+          - This text and those of O(daemonset.configurations) are checked as C(berth-agent check-config) does it,
+            before anything is written. Disk selectors want the Python package jmespath for that.
         type: str
         default: "{}\n"
       configurations:
@@ -62,6 +66,8 @@ options:
         description:
           - Wait until Kubernetes has replaced every pod. It replaces one after the other, and none before the last one
             has published its node; where one does not, the others keep the agent that works, and the task fails.
+          - It then names the pod, its node and the last line that its agent wrote, and returns RV(previous), which
+            takes the roll-out back.
         type: bool
         default: false
       wait_timeout:
@@ -99,6 +105,18 @@ EXAMPLES = r"""
             - serial: S5H9NS0N986704
               storage_class: fast
 
+- name: Another image, and back to what was there where it does not come up
+  block:
+    - berth.stateful.node_agent:
+        daemonset:
+          image: registry.example.com/berth:0.3.0
+          wait: true
+      register: agents
+  rescue:
+    - berth.stateful.node_agent:
+        daemonset: "{{ agents.previous | combine({'wait': true}) }}"
+      when: agents.previous
+
 - name: The agent of a node that is gone for good
   berth.stateful.node_agent:
     state: absent
@@ -112,6 +130,13 @@ held:
   type: list
   elements: dict
   sample: [{name: n1-9f86d08188, node: n1, holder: default/db-0}]
+previous:
+  description:
+    - What O(daemonset) would say of the DaemonSet that was there before; null where there was none.
+    - Handed to O(daemonset), it brings image, configurations, selector and tolerations back.
+  returned: with O(daemonset), also where waiting failed
+  type: dict
+  sample: {image: "registry.example.com/berth:0.2.0", default_configuration: "{}\n", configurations: {}}
 requests:
   description: How many requests the API server was asked, by verb.
   returned: always

@@ -4,7 +4,7 @@ Start reading in agent.py (composition). The rooms and their seams:
 
     __main__.py    the command: run, once, check-config
     config.py      text of the configuration file -> Settings, or every problem with its line; what is in force now
-    settings.py    Settings, a frozen value: the only form in which any part sees the configuration
+                   (berth_core.app: agent_config checks it; agent_settings: the only form in which any part sees it)
     observer.py    the current Look (all block devices of the host, one survey); wakes up on events, scans slowly anyway
     declare.py     declared and selected disks -> LocalDisk objects, created where missing, never changed, never deleted
     publish.py     status of every LocalDisk of this node: observed, phase, conditions Matched, Healthy, Ready

@@ -20,7 +20,7 @@ from berth_host.machine import Machine
 
 from . import VERSION
 from .command_line import CONFIG, check_options, parser
-from .config import Configuration, device_class_check
+from .config import Configuration
 from .config_check import check_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def check_config(path: Path) -> int:
         why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
         sys.stderr.write(f"{path}: cannot be read: {why}\n")
         return 2
-    checked = check_text(text, device_class_check())
+    checked = check_text(text)
     for problem in checked.problems:
         sys.stderr.write(f"{path}:{problem.line}: {problem.what}\n")
     if not checked.problems:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Mapping
 from datetime import datetime, timezone
 from typing import Any, Callable
 
+from berth_core.app.agent_settings import Settings
 from berth_core.errors import StateError
 from berth_core.model.resources import LOCAL_DISK
 from berth_host.machine import Machine
@@ -37,7 +38,6 @@ from .publish import Publisher
 from .report import READY, SURVEYED, Report
 from .seams import Look, Object, Tools
 from .serving import serve
-from .settings import Settings
 from .single import HostLock
 
 LOG = logging.getLogger("berth_agent")

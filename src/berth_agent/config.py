@@ -14,11 +14,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from berth_core.app.agent_config import Checked
+from berth_core.app.agent_settings import FIXED, Settings
+from berth_core.app.yaml_lines import Problem
 from berth_core.errors import InputError
 
-from .config_check import CheckClass, Checked, check_text
-from .settings import FIXED, Settings
-from .yaml_lines import Problem
+from .config_check import check_text
 
 LOG = logging.getLogger("berth_agent.config")
 LAST_GOOD = "configuration.last-good.yaml"
@@ -31,13 +32,6 @@ class InForce(NamedTuple):
     since: str
     problem: str
     problems: tuple[str, ...] = ()
-
-
-def device_class_check() -> CheckClass:
-    """The function that checks one entry of device_classes."""
-    from .devices.settings import problems
-
-    return problems
 
 
 class Configuration:
@@ -53,10 +47,8 @@ class Configuration:
         node: str,
         state_directory: str,
         clock: Callable[[], str],
-        check_class: CheckClass | None = None,
     ) -> None:
         self.paths, self.node, self.clock = list(paths), node, clock
-        self.check_class = check_class or device_class_check()
         self.settings = Settings(node=node, state_directory=state_directory)
         self.in_force = InForce("", "", "")
         self._read: Any = None
@@ -119,7 +111,7 @@ class Configuration:
         return self._take(checked.settings, checked.digest, text)
 
     def _check(self, text: str) -> Checked:
-        checked = check_text(text, self.check_class)
+        checked = check_text(text)
         if checked.settings is None:
             return checked
         settings = dataclasses.replace(

@@ -10,13 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from berth_core.app.agent_settings import Kubelet, Settings
 from berth_core.errors import ApiError, StateError
 from berth_kube.client import KubeClient
 from berth_kube.config import Config
 from berth_kube.exchange import Endpoint
 from berth_kube.tls import Pem
-
-from .settings import Kubelet, Settings
 
 _PORT = 10250
 _SECONDS = 20.0

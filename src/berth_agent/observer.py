@@ -12,13 +12,13 @@ import logging
 import time
 from collections.abc import Callable
 
+from berth_core.app.agent_settings import Settings
 from berth_host.block_devices import survey
 from berth_host.machine import Machine
 
 from .disks.threads import in_thread
 from .hostevents import KernelMessages, MountMessages, fingerprint
 from .seams import Look
-from .settings import Settings
 
 LOG = logging.getLogger("berth_agent.observer")
 #: A survey that takes longer is told of; it goes on.

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from berth_core.app.agent_settings import Settings
 from berth_core.app.identity import from_spec, match
 from berth_core.errors import IdentityError
 from berth_host.machine import Machine
-
-from .settings import Settings
 
 if TYPE_CHECKING:
     from berth_kube.client import KubeClient

@@ -9,11 +9,11 @@ import asyncio
 import logging
 from typing import Callable
 
+from berth_core.app.agent_settings import Metrics, Settings
 from berth_core.errors import InputError
 from berth_kube.serve import Server
 
 from .figures import Family, Figures
-from .settings import Metrics, Settings
 
 LOG = logging.getLogger("berth_agent.serving")
 _RETRY = 30.0

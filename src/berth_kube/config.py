@@ -11,14 +11,14 @@ import binascii
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from berth_core.errors import InputError
+from berth_core.model.addresses import is_host, server_of
 from berth_core.model.names import shown
 
 from .credentials import PLUGIN_API, Credentials, Plugin, Static, TokenFile
 from .exchange import Endpoint
-from .option_values import check_namespace, is_host
+from .option_values import check_namespace
 from .tls import Pair, Pem, Tls
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -134,16 +134,10 @@ def from_mapping(
 
 def endpoint(server: str, source: str, server_name: str | None = None) -> Endpoint:
     """An address ``https://HOST[:PORT][/PREFIX]``. Raises InputError."""
-    try:
-        parts = urlsplit(server)
-        port = parts.port
-    except ValueError:  # half an IPv6 address; a port that is none
-        parts, port = urlsplit(""), -1
-    host = parts.hostname or ""
-    if parts.scheme not in ("http", "https") or not is_host(host) or port == -1 or parts.username:
+    found = server_of(server)
+    if found is None:
         raise InputError(f"the server {server!r} of {source} is not an address: expected https://HOST:PORT")
-    tls = parts.scheme == "https"
-    return Endpoint(host, port or (443 if tls else 80), parts.path.rstrip("/"), tls, server_name or None)
+    return Endpoint(*found, server_name or None)
 
 
 def _entry(content: Mapping[str, Any], kind: str, name: str, source: str) -> dict[str, Any]:

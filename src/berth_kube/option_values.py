@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 import os
 import re
-import socket
 
 from berth_core.errors import InputError
+from berth_core.model.addresses import is_host
 from berth_core.model.names import LABEL_WORDS, SUBDOMAIN_WORDS, is_label, is_subdomain, shown
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-#: Also with underscores, which resolvers take; the last part is no number, or it would be half an IPv4 address.
-_PART = r"[A-Za-z0-9_](?:[-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
-_HOST = re.compile(rf"(?=.{{1,253}}\Z)(?:{_PART}\.)*(?![0-9]+\.?\Z){_PART}\.?")
 
 
 def number(option: str, text: str, *, whole: bool) -> float | int:
@@ -39,11 +36,6 @@ def number_within(option: str, text: str, least: float, most: float, *, whole: b
     if not least <= value <= most:
         raise InputError(f"{option} is {shown(text)}: expected {least:.10g} to {most:.10g}")
     return value
-
-
-def is_host(text: str) -> bool:
-    """Whether a text is an IP address or could be a host's name. Whether the name resolves is not asked."""
-    return _is_ip(text) or bool(_HOST.fullmatch(text))
 
 
 def check_address(option: str, value: str) -> None:
@@ -111,13 +103,3 @@ def check_directory_to_make(option: str, path: str) -> None:
 
 def _why(exc: Exception) -> str:
     return (exc.strerror if isinstance(exc, OSError) else "") or str(exc)
-
-
-def _is_ip(text: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, text.split("%", 1)[0] if family == socket.AF_INET6 else text)
-        except (OSError, ValueError):
-            continue
-        return True
-    return False

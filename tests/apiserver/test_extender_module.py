@@ -107,6 +107,12 @@ def test_what_is_wrong_is_refused_before_anything_is_touched(run: Run, mine: Min
         ({"tls": tls(), "name": "Ex"}, "name is 'Ex'"),
         ({"tls": tls(), "config": {"profiles": []}}, "config is nothing of mode: extender"),
         ({"tls": tls(), "priority_class": "no-such"}, "PriorityClass no-such does not exist"),
+        ({"tls": tls(), "resources": {"requests": {"cpu": "lots"}}}, "resources.requests.cpu"),
+        (
+            {"tls": tls(), "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}},
+            "less than or equal to cpu limit",
+        ),
+        ({"tls": tls(), "cluster_ip": "192.0.2.1"}, f"Service {namespace}/{name} (spec.clusterIPs"),
     ):
         refused = run(**options)
         assert words in refused["msg"], refused

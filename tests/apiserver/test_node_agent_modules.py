@@ -16,6 +16,7 @@ from tests.apiserver.test_agent_rbac import client_with, disk
 from tests.apiserver.test_local_disk import Run, runner
 from tests.core.app.disk_samples import held
 from tests.dev.hosts_help import eventually
+from tests.support.kube import forget
 
 pytestmark = pytest.mark.usefixtures("crds")
 World = Callable[[], dict[str, str]]
@@ -41,7 +42,7 @@ def token(control_plane: Any) -> Run:
 def node(api: ApiClient, name: str) -> Iterator[str]:
     api.create(kinds.NODE, {"metadata": {"name": name}})
     yield name
-    api.delete(kinds.LOCAL_DISK, f"{name}-d0")
+    forget(api, kinds.LOCAL_DISK, f"{name}-d0")
     api.delete(kinds.LEASE, f"berth-agent-{name}", "berth-system")
     api.delete(kinds.NODE, name)
 
@@ -76,11 +77,10 @@ def test_what_agents_need_is_installed_once(agent: Run, world: World) -> None:
 
 def test_the_agents_as_a_daemonset(agent: Run, api: ApiClient) -> None:
     asked = {
+        **unsaid(),
         "image": "registry.example.com/berth:1",
-        "default_configuration": "{}\n",
         "configurations": {"n1": "node: n1\n"},
         "node_selector": {"disks": "local"},
-        "tolerations": None,
     }
     assert agent(daemonset=asked)["changed"]
     pod = api.get(kinds.DAEMON_SET, "berth-agent", "berth-system")["spec"]["template"]["spec"]
@@ -95,6 +95,86 @@ def test_the_agents_as_a_daemonset(agent: Run, api: ApiClient) -> None:
     assert agent(state="absent")["changed"]
     for kind in (kinds.DAEMON_SET, kinds.CONFIG_MAP, kinds.SERVICE_ACCOUNT):
         assert api.find(kind, "berth-agent", "berth-system") is None
+
+
+def test_what_agents_or_the_api_server_would_refuse_writes_nothing(
+    agent: Run, world: World, api: ApiClient, node: str
+) -> None:
+    asked = {**unsaid(), "image": "registry.example.com/berth:1", "node_selector": {"of": "nobody"}}
+
+    def versions() -> dict[str, str]:
+        """Of everything that the module may write; of the DaemonSet, whose status others write, its generation."""
+        found = {key: seen for key, seen in world().items() if not key.startswith("daemonsets/")}
+        for kind, field in (
+            *((kinds.CONFIG_MAP, "resourceVersion"), (kinds.SERVICE_ACCOUNT, "resourceVersion")),
+            (kinds.DAEMON_SET, "generation"),
+        ):
+            live = api.find(kind, "berth-agent", "berth-system")
+            found[kind.kind] = str(live["metadata"][field]) if live else ""
+        return found
+
+    for installed in (False, True):
+        agent(state="absent", force=True)
+        if installed:
+            assert agent(daemonset=asked)["changed"]
+        before = versions()
+        assert bool(before["ConfigMap"]) == installed
+        for broken, words in (
+            ({"default_configuration": "disks: ["}, "daemonset.default_configuration: line 1: is not YAML"),
+            ({"configurations": {node: "intervals: {scan: 1}\n"}}, f"of node {node}: line 1: intervals.scan is 1"),
+            ({"tolerations": [{"operator": "Exists", "value": "x"}]}, "berth-agent (spec.template.spec.tolerations[0]"),
+        ):
+            for check in (True, False):
+                refused = agent(check, daemonset={**asked, "image": "registry.example.com/berth:2", **broken})
+                assert words in refused.get("msg", ""), refused
+                assert "nothing was written" in refused["msg"]
+                assert not refused["changed"]
+                assert versions() == before
+    agent(state="absent", force=True)
+
+
+def test_a_roll_out_that_does_not_come_up_is_told_and_taken_back(agent: Run, api: ApiClient, node: str) -> None:
+    api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"disks": node}}})
+    first = {**unsaid(), "image": "registry.example.com/berth:1", "node_selector": {"disks": node}}
+    first["configurations"] = {node: "policies: {wipe: false}\n"}
+    agent(state="absent", force=True)
+    assert agent(daemonset=first)["previous"] is None
+
+    def there() -> tuple[Any, Any]:
+        pod = api.get(kinds.DAEMON_SET, "berth-agent", "berth-system")["spec"]["template"]
+        return pod, api.get(kinds.CONFIG_MAP, "berth-agent", "berth-system")["data"]
+
+    def pods() -> list[dict[str, Any]]:
+        return api.list(kinds.POD, "berth-system", labels="app.kubernetes.io/name=berth-agent")
+
+    before = there()
+    eventually(pods, 60, "the agent's pod is made")
+    failed = agent(
+        daemonset={
+            **first,
+            "image": "registry.example.com/berth:2",
+            "configurations": None,
+            "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
+            "wait": True,
+            "wait_timeout": 1,
+        }
+    )
+    (pod,) = (each["metadata"]["name"] for each in eventually(pods, 60, "the new one"))
+    assert "of 1 agents" in failed["msg"], failed
+    assert "berth-agent-" in failed["msg"]
+    assert "see kubectl -n berth-system logs" in failed["msg"]
+    assert "with what was there (previous)" in failed["msg"]
+    assert there() != before
+    assert agent(daemonset={**unsaid(), **failed["previous"]})["changed"]
+    assert there() == before
+    agent(state="absent", force=True)
+    api.delete(kinds.POD, pod, "berth-system")
+
+
+def unsaid() -> dict[str, Any]:
+    """The options of a DaemonSet that a task leaves out."""
+    options = dict.fromkeys(("configurations", "node_selector", "tolerations"))
+    return {**options, "default_configuration": "{}\n", "wait": False, "wait_timeout": 300}
 
 
 @pytest.fixture
@@ -123,8 +203,7 @@ def test_on_openshift_the_daemonset_gets_what_it_asks_of_its_node(agent: Run, ap
 
     agent()
     assert constraints() is None, "agents on hosts need none"
-    unsaid = {"configurations": None, "node_selector": None, "tolerations": None}
-    asked = {"image": "registry.example.com/berth:1", "default_configuration": "{}\n", **unsaid}
+    asked = {"image": "registry.example.com/berth:1", **unsaid()}
     planned = agent(check=True, daemonset=asked)
     assert "SecurityContextConstraints berth-agent" in str(planned["diff"])
     assert constraints() is None

@@ -22,6 +22,8 @@ MADE = (
     *(kinds.SERVICE_ACCOUNT, kinds.CLUSTER_ROLE, kinds.CLUSTER_ROLE_BINDING, kinds.ROLE, kinds.ROLE_BINDING),
     *(kinds.CONFIG_MAP, kinds.POD_DISRUPTION_BUDGET, kinds.DEPLOYMENT),
 )
+#: More is requested than is the limit.
+TOO_MUCH = {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}
 Mine = Callable[[], dict[str, Any]]
 
 
@@ -119,10 +121,33 @@ def test_what_is_wrong_is_refused_before_anything_is_touched(run: Run, mine: Min
         ({"priority_class": "no-such-class"}, "PriorityClass no-such-class does not exist"),
         ({"manifests": [{"kind": "Job", "metadata": {"name": "x"}}]}, "Job is no kind that we install"),
         ({"cluster_ip": "10.96.0.9"}, "cluster_ip is nothing of mode: daemon"),
+        ({"resources": {"requests": {"cpu": "lots"}}}, "resources.requests.cpu"),
+        # What the API server alone knows: the Deployment is the last to be written, and is tried first.
+        (TOO_MUCH, "(spec.template.spec.containers[0].resources.requests): "),
     ):
-        refused = run(**options)
-        assert words in refused["msg"], refused
-        assert (refused["changed"], mine()) == (False, {})
+        for check in (True, False):
+            refused = run(check, **options)
+            if check and "priority_class" in options:  # the play may have made it by then
+                continue
+            assert words in refused.get("msg", ""), refused
+            assert (refused["changed"], mine()) == (False, {})
+
+
+def test_in_a_new_namespace_nothing_is_left_of_what_is_refused(run: Run, mine: Mine, api: ApiClient, name: str):
+    new = f"{name}-new"
+    refused = run(namespace=new, **TOO_MUCH)
+    assert f"Deployment {new}/{name} (spec.template.spec.containers[0].resources.requests): " in refused["msg"]
+    assert "must be less than or equal to cpu limit" in refused["msg"]
+    assert "nothing was written" in refused["msg"]
+    assert (refused["changed"], mine()) == (False, {})
+    assert api.find(kinds.NAMESPACE, new) is None
+    try:
+        assert run(check=True, namespace=new)["changed"]
+        assert api.find(kinds.NAMESPACE, new) is None
+        assert headers(run(namespace=new))[0] == "Namespace"
+        assert "msg" not in run(namespace=new, state="absent")
+    finally:
+        api.delete(kinds.NAMESPACE, new)
 
 
 def test_what_is_another_s_is_neither_written_over_nor_removed(run: Run, mine: Mine, api: ApiClient, name: str):

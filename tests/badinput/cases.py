@@ -38,6 +38,8 @@ def daemonset(*words: str, **changes: Any) -> Case:
     return "node_agent", {"daemonset": {"image": "agent:1", **changes}}, words
 
 
+EXTENDER = {"mode": "extender", "image": "a", "cluster_ip": "10.96.0.9"}
+
 CASES: tuple[Case, ...] = (
     app("template", "'Deployment'", SHAPES, template={"kind": "Deployment", **TEMPLATE}),
     app("template", "'DaemonSet'", SHAPES, template={"kind": "DaemonSet", "spec": {"template": TEMPLATE}}),
@@ -82,6 +84,16 @@ CASES: tuple[Case, ...] = (
     daemonset("daemonset.node_selector", "'a'", "1", node_selector={"a": 1}),
     daemonset("key", "a string", "'1'", tolerations=[{"key": 1}]),
     daemonset("daemonset.configurations", "'node 1'", "DNS-1123", configurations={"node 1": ""}),
+    daemonset("daemonset.default_configuration", "line 1", "is not YAML", "nothing", default_configuration="disks: ["),
+    daemonset("daemonset.default_configuration", "line 1", "scans", default_configuration="intervals: {scans: 5m}"),
+    daemonset("daemonset.default_configuration", "node is 'h1'", "no node", default_configuration="node: h1"),
+    daemonset("node h1", "line 2", "fs_type", "'ntfs'", configurations={"h1": "disks:\n- {serial: S, fs_type: ntfs}"}),
+    daemonset("node h1", "query '[?'", "JMESPath", configurations={"h1": "disk_selectors: [{query: '[?'}]"}),
+    daemonset("node h1", "node is 'h2'", "expected h1", configurations={"h1": "node: h2"}),
+    daemonset(
+        "node h1", "device_classes[0]", "directory", configurations={"h1": "device_classes: [{name: a, source: sysfs}]"}
+    ),
+    daemonset("node h1", "usage.url", "'x'", "https://", configurations={"h1": "usage: {url: x}"}),
     ("node_agent_info", {"node_names": ["h1", "node 1"]}, ("node_names[1]", "'node 1'", "DNS-1123")),
     ("node_agent_info", {"wait": True, "wait_timeout": -1}, ("wait_timeout", "-1")),
     ("kube_scheduler_info", {"node_names": ["node 1"]}, ("node_names[0]", "'node 1'", "DNS-1123")),
@@ -97,6 +109,11 @@ CASES: tuple[Case, ...] = (
     ("scheduler", {"image": "a", "replicas": -1}, ("replicas", "-1", "1 or more")),
     ("scheduler", {"image": "a", "replicas": 10**9}, ("replicas", "1000000000", "1 to 100")),
     ("scheduler", {"image": "a", "page_port": -1}, ("page_port", "-1", "1 to 65535")),
+    ("scheduler", {"image": "a", "resources": {"requests": {"cpu": "lots"}}}, ("resources.requests.cpu", "lots")),
+    ("scheduler", {"image": "a", "resources": {"limits": {"cpu": "-1"}}}, ("resources.limits.cpu", "-1", "0 or more")),
+    ("scheduler", {"image": "a", "resources": {"requests": "a"}}, ("resources.requests", "'a'", "an object")),
+    ("scheduler", {"image": "a", "resources": {"cpu": "1"}}, ("resources", "cpu", "limits, requests")),
+    ("scheduler", {**EXTENDER, "resources": {"requests": {"cpu": "lots"}}}, ("resources.requests.cpu", "lots")),
     ("report", {"dest": "/tmp"}, ("dest /tmp is a folder",)),
     ("report", {**PAGE, "declared": [{"name": "A"}]}, ("declared[0]", "name", "'A'")),
     ("report", {**PAGE, "declared": [{"name": "a", "labels": 1}]}, ("declared[0]", "labels", "'1'", "a mapping")),

@@ -20,7 +20,7 @@ from prometheus_client import REGISTRY
 
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import InputError
-from berth_kube.option_values import is_host
+from berth_core.model.addresses import is_host
 from berth_scheduler.configuration import Configurations
 from berth_scheduler.consulted.extender import check_files
 from berth_scheduler.settings import Settings

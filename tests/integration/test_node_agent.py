@@ -19,7 +19,7 @@ from tests.dev.hosts_help import eventually, out, ssh
 from tests.support import tarball
 from tests.support.agent import newer, zipapp
 from tests.support.hosts import run_on
-from tests.support.kube import install_crds
+from tests.support.kube import forget_disks, install_crds
 from tests.support.playbook import Run, changed
 
 HOSTS = ["h1", "h2"]
@@ -91,7 +91,7 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
     for host in touched:
         ssh(dev_cluster, host, "rm -rf /var/lib/berth/agent")
     for each in it.disks():
-        dev_cluster.kubectl("delete", "ld", each["metadata"]["name"])
+        forget_disks(dev_cluster.kubectl, each["metadata"]["name"])
     dev_cluster.hosts.disk_remove(ONE, disk)
 
 
@@ -111,7 +111,7 @@ def nothing_without_its_program(ground: Ground, mine: dict[str, Any]) -> None:
     named = ground.play(hosts=ONE, node_agent_zipapp="/not/there.pyz").failed()
     assert "/not/there.pyz is not there" in named["msg"]
     planned = ground.play("--check", "--diff", hosts=ONE, **mine).ok()
-    assert "check-config" not in planned.output
+    assert not [task for task in planned.tasks if task.kind == "failed"]
     assert changed(planned)
     assert ground.agents(ONE) == []
     assert not ground.lease(ONE)
@@ -163,13 +163,16 @@ def configured_while_it_runs(ground: Ground, mine: dict[str, Any]) -> None:
 
 
 def a_run_that_died_leaves_its_restart_to_the_next(ground: Ground, mine: dict[str, Any], folder: Path) -> None:
-    """The configuration of an upgrade is refused as a whole, once the program is in place; the last good one stays."""
+    """The configuration of an upgrade is refused as a whole before the program is in place; the last good one stays."""
     good, pids = ground.digest(ONE), ground.agents(ONE)
     upgrade = {"node_agent_zipapp": str(newer(ground.zipapp, folder / "newer.pyz"))}
-    died = ground.play(hosts=ONE, **upgrade, berth_disks=[{"serial": ground.serial, "fs_type": "ntfs"}])
-    assert "fs_type is 'ntfs': expected one of ext4, xfs" in json.dumps(died.failed())
+    refused = ground.play(hosts=ONE, **upgrade, berth_disks=[{"serial": ground.serial, "fs_type": "ntfs"}])
+    assert f"The agent of node {ONE} would refuse its configuration" in refused.failed()["msg"]
+    assert "fs_type is 'ntfs': expected one of ext4, xfs" in refused.failed()["msg"]
+    assert changed(refused) == []
     assert ground.digest(ONE) == good
-    assert "ntfs" not in out(ground.cluster, ONE, "cat /etc/berth/agent.yaml")
+    died = ground.play(hosts=ONE, **upgrade, **mine, node_agent_api_ca="{{ there_is_none }}")
+    assert died.rc != 0
     assert [name for name in changed(died) if "The agent, tried before" in name], "it is in place"
     assert ground.agents(ONE) == pids, "and does not run yet"
     resumed = changed(ground.play(hosts=ONE, **upgrade, **mine).ok())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,30 @@ def install_crds(kubeconfig: Path | str) -> None:
     params = prepare({**defaults, "kubeconfig": str(kubeconfig)})
     result = execute(CRDS, Context(params, False, fail_on_warning, environ={}))
     assert not result.get("failed"), result
+
+
+#: What admission wants to be empty before an object is deleted.
+_HELD: Mapping[resources.Resource, tuple[str, ...]] = {
+    resources.LOCAL_DISK: ("claimRef", "retainedFor"),
+    resources.LOCAL_DEVICE: ("claimRefs",),
+}
+
+
+def forget(api: ApiClient, kind: resources.Resource, name: str) -> bool:
+    """Delete a LocalDisk or LocalDevice, whoever holds it and whatever it keeps; False where there is none."""
+    live = api.find(kind, name)
+    held = [key for key in _HELD.get(kind, ()) if live and live["spec"].get(key)]
+    if held:
+        api.patch(kind, name, None, {"spec": dict.fromkeys(held)})
+    return live is not None and api.delete(kind, name)
+
+
+def forget_disks(kubectl: Callable[..., str], *names: str) -> None:
+    """The same of LocalDisks, by kubectl."""
+    free = json.dumps({"spec": dict.fromkeys(_HELD[resources.LOCAL_DISK])})
+    for name in names:
+        kubectl("patch", "ld", name, "--type", "merge", "-p", free)
+    kubectl("delete", "ld", *names)
 
 
 #: Kinds that the cluster's own components change all the time.

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 import yaml
 
-from berth_agent.config import device_class_check
 from berth_agent.config_check import check_text
 from berth_agent.devices.described import problems_of
 from berth_core.config.configuration import SchedulerConfiguration
@@ -91,13 +90,13 @@ def test_variables_of_hosts(example: Example) -> None:
     """By the agent, which reads the same keys and says what is wrong with each."""
     (variables,) = example.documents
     settings = {"disks": variables.get("berth_disks", []), "disk_selectors": variables.get("berth_disk_selectors", [])}
-    assert check_text(yaml.safe_dump(settings), device_class_check()).problems == []
+    assert check_text(yaml.safe_dump(settings)).problems == []
     assert list(unknown_options([{"roles": ["berth.stateful.local_disks"], "vars": variables}])) == []
 
 
 @ids("agent")
 def test_configurations_of_the_agent(example: Example) -> None:
-    assert check_text(example.text, device_class_check()).problems == []
+    assert check_text(example.text).problems == []
 
 
 @ids("devices")

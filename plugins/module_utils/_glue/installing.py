@@ -9,7 +9,7 @@ berth_core/app/shipped.py.
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from ..berth_core.app import shipped
 from ..berth_core.app.compare import differences, prune
@@ -18,6 +18,7 @@ from ..berth_core.model import resources as kinds
 from ..berth_core.model.resources import Resource
 from .base import Context
 from .objects import diff_entry, poll
+from .tried import Change, try_all
 
 #: Rights before what uses them; away in the other direction.
 KINDS = {
@@ -30,14 +31,6 @@ KINDS = {
 }
 _MANAGER = "berth-scheduler-install"
 Object = dict[str, Any]
-
-
-class Change(NamedTuple):
-    """An object that is not as it should be; ``live`` None: there is none."""
-
-    kind: Resource
-    body: Object
-    live: Object | None
 
 
 def in_order(bodies: list[Object]) -> list[Object]:
@@ -69,7 +62,11 @@ def changes(context: Context, origin: str, wanted: list[Object]) -> list[Change]
 
 
 def write(context: Context, found: list[Change], shown: Callable[[Object], Object] = dict) -> list[Object]:
-    """Write them, unless in check mode; the diff. ``shown``: an object as people may read it."""
+    """Write them, unless in check mode, once the API server would take them all; the diff.
+
+    ``shown``: an object as people may read it.
+    """
+    try_all(context, found, _MANAGER)
     diff = []
     for kind, body, live in found:
         meta = body["metadata"]

@@ -15,23 +15,34 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..berth_core.app.compare import differences, prune
-from ..berth_core.app.node_agents import LEASE_PREFIX, NAMESPACE, agent_of, held_disks, not_rolled_out
+from ..berth_core.app.node_agents import (
+    DEFAULT_FILE,
+    FILE_SUFFIX,
+    LEASE_PREFIX,
+    NAMESPACE,
+    agent_of,
+    asked_before,
+    held_disks,
+    next_steps,
+    not_rolled_out,
+)
 from ..berth_core.errors import InputError, LockError, NotFoundError, StateError, TimeoutExpired
 from ..berth_core.model import resources
 from ..berth_core.model.names import check_image, check_subdomain
 from ..berth_core.model.resources import CONFIG_MAP, DAEMON_SET, LEASE, LOCAL_DISK, Resource
 from ..berth_core.model.resources import SECURITY_CONTEXT_CONSTRAINTS as SCC
 from ..berth_core.model.taint import parse_tolerations
+from .agent_config import check_configurations
 from .base import Context, Operation, check_seconds
 from .crds import bring
 from .objects import diff_entry, label_map, poll, text_map
+from .tried import Change, try_all
 
 _KINDS = {
     (each.api_version, each.kind): each for each in vars(resources).values() if isinstance(each, resources.Resource)
 }
 #: The DaemonSet's configuration files, one per node; a node without one of its own has the default.
 _CONFIGURATION = {"name": "berth-agent", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "berth"}}
-_DEFAULT = "default.yaml"
 #: Kinds that API servers before Kubernetes 1.36 do not serve.
 _NEWER = (resources.MUTATING_ADMISSION_POLICY, resources.MUTATING_ADMISSION_POLICY_BINDING)
 
@@ -63,8 +74,10 @@ def _check(params: Mapping[str, Any]) -> None:
     check_seconds(asked["wait_timeout"], "daemonset.wait_timeout")
     label_map("daemonset.node_selector", asked["node_selector"])
     parse_tolerations({"tolerations": asked["tolerations"]}, "daemonset.tolerations")
-    for node in text_map("daemonset.configurations", asked["configurations"]):
+    configurations = text_map("daemonset.configurations", asked["configurations"])
+    for node in configurations:
         check_subdomain(node, "daemonset.configurations: the name of a node")
+    check_configurations(asked["default_configuration"], configurations)
 
 
 def _kind(body: Mapping[str, Any]) -> Resource:
@@ -83,8 +96,8 @@ def _daemonset(
     asked = context.params["daemonset"]
     if not asked:
         return []
-    files = {f"{node}.yaml": text for node, text in sorted((asked["configurations"] or {}).items())}
-    files[_DEFAULT] = asked["default_configuration"]
+    files = {f"{node}{FILE_SUFFIX}": text for node, text in sorted((asked["configurations"] or {}).items())}
+    files[DEFAULT_FILE] = asked["default_configuration"]
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _CONFIGURATION, "data": files}
     made: list[tuple[Resource, dict[str, Any]]] = [(CONFIG_MAP, config)]
     if _is_openshift(context):
@@ -115,35 +128,54 @@ def _is_openshift(context: Context) -> bool:
 
 
 def _present(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) -> dict[str, Any]:
-    diff = []
-    for kind, body in wanted:
-        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace")
-        live = context.client.find(kind, name, namespace)
-        if live is not None and not differences(body, live):
-            continue
-        if context.check_mode or _apply(context, kind, body):
-            diff.append(diff_entry(kind, name, prune(live, body) if live else None, body, namespace))
     asked = context.params["daemonset"]
+    there = {kind: _find(context, kind, body) for kind, body in wanted if kind in (DAEMON_SET, CONFIG_MAP)}
+    previous = asked_before(there.get(DAEMON_SET), there.get(CONFIG_MAP))
+    found = []
+    for kind, body in wanted:
+        live = there[kind] if kind in there else _find(context, kind, body)
+        if live is None or differences(body, live):
+            found.append(Change(kind, body, live))
+    try_all(context, found)
+    diff = []
+    for kind, body, live in found:
+        meta = body["metadata"]
+        if context.check_mode or _apply(context, kind, body):
+            before = prune(live, body) if live else None
+            diff.append(diff_entry(kind, meta["name"], before, body, meta.get("namespace")))
     if asked and asked.get("wait") and not context.check_mode:
-        _wait(context, asked["wait_timeout"])
-    return {"changed": bool(diff), "diff": diff}
+        _wait(context, asked["wait_timeout"], previous)
+    return {"changed": bool(diff), "diff": diff, **({"previous": previous} if asked else {})}
 
 
-def _wait(context: Context, seconds: int) -> None:
+def _find(context: Context, kind: Resource, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    return context.client.find(kind, body["metadata"]["name"], body["metadata"].get("namespace"))
+
+
+def _wait(context: Context, seconds: int, previous: Mapping[str, Any] | None) -> None:
     """Until Kubernetes has replaced every pod, one after the other. Raises TimeoutExpired that says where it stands."""
-    problem = ""
+    problem, seen = "", []
+
+    def pods() -> list[dict[str, Any]]:
+        nonlocal seen
+        seen = context.client.list(resources.POD, NAMESPACE, labels="app.kubernetes.io/name=berth-agent")
+        return seen
 
     def look() -> bool | None:
         nonlocal problem
-        labels = "app.kubernetes.io/name=berth-agent"
-        problem = not_rolled_out(
-            context.client.get(DAEMON_SET, "berth-agent", NAMESPACE),
-            lambda: context.client.list(resources.POD, NAMESPACE, labels=labels),
-        )
+        problem = not_rolled_out(context.client.get(DAEMON_SET, "berth-agent", NAMESPACE), pods)
         return None if problem else True
 
     if not poll(look, seconds):
-        raise TimeoutExpired(f"node_agent: not every agent runs and is Ready after {seconds} s: {problem}")
+        steps = next_steps(seen, _leases(context), datetime.now(timezone.utc))
+        raise TimeoutExpired(
+            f"node_agent: not every agent runs and is Ready after {seconds} s: {problem}; {steps}", previous=previous
+        )
+
+
+def _leases(context: Context) -> list[dict[str, Any]]:
+    """Of the agents."""
+    return [each for each in context.client.list(LEASE, NAMESPACE) if _is_agents(each)]
 
 
 def _apply(context: Context, kind: Resource, body: Mapping[str, Any]) -> bool:
@@ -202,8 +234,7 @@ def _refuse_living(context: Context, force: bool) -> None:
     if force or context.client.find(DAEMON_SET, "berth-agent", NAMESPACE):
         return
     now = datetime.now(timezone.utc)
-    leases = [each for each in context.client.list(LEASE, NAMESPACE) if _is_agents(each)]
-    alive = [agent["node"] for agent in (agent_of(each, now) for each in leases) if agent["alive"]]
+    alive = [agent["node"] for agent in (agent_of(each, now) for each in _leases(context)) if agent["alive"]]
     if alive:
         raise StateError(
             f"node_agent: the agents of {', '.join(sorted(alive))} live; remove them first (role node_agent, "

@@ -20,13 +20,19 @@ except ImportError as exc:  # reported when an expression is there to be evaluat
     JMESPATH_ERROR = str(exc)
 
 
-def evaluate(expression: str, data: Any) -> Any:
-    """What the expression finds in JSON-able data. Raises InputError that names the expression."""
+def library() -> Any:
+    """The module jmespath. Raises InputError that says how to install it."""
     if jmespath is None:
         raise InputError(
             f"the Python package jmespath is missing in {sys.executable} ({JMESPATH_ERROR}); "
             f"install it there: {sys.executable} -m pip install jmespath"
         )
+    return jmespath
+
+
+def evaluate(expression: str, data: Any) -> Any:
+    """What the expression finds in JSON-able data. Raises InputError that names the expression."""
+    library()
     try:
         return jmespath.search(expression, data)
     except (jmespath.exceptions.JMESPathError, TypeError, ValueError) as exc:

@@ -23,6 +23,7 @@ from ..berth_core.app.shipped import SHIPPED_NAMESPACE
 from ..berth_core.errors import InputError
 from ..berth_core.model import resources as kinds
 from ..berth_core.model.names import check_image, check_label, check_subdomain
+from ..berth_core.model.requests import check_requirements
 from ..berth_core.model.taint import parse_tolerations
 from . import extender, installing, scheduler_service
 from .base import Context, Operation
@@ -85,6 +86,7 @@ def _check(params: Mapping[str, Any]) -> None:
         check_image(params["image"], "image")
     if params["replicas"] > _REPLICAS:
         raise InputError(f"replicas is {params['replicas']}: expected 1 to {_REPLICAS}, of which one works")
+    check_requirements(params["resources"] or {}, "resources")
     label_map("node_selector", params["node_selector"])
     parse_tolerations({"tolerations": params["tolerations"]}, "tolerations")
 

@@ -2,14 +2,14 @@
 
     sources.py       one interface; nvml.py, network.py, sysfs.py, described.py implement it
     device.py        what a source finds
-    settings.py      the entries of device_classes: checked, read
     publish.py       LocalDevices and their status (pure)
     slices.py        ResourceSlices (pure)
     part.py          the loop that scans and publishes
     kubelet.py       the DRA plugin's sockets; kubelet_messages.py: the messages on them
     prepare.py       locks checked, claims prepared; cdi.py, checkpoint.py: what is written on the host
 
-Who may have a device is decided in berth_core.app.device_claim. agent.py calls `make`.
+The entries of device_classes are checked and read in berth_core.app.agent_devices; who may have a device is decided in
+device_claim there. agent.py calls `make`.
 """
 
 from __future__ import annotations

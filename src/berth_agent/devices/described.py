@@ -24,11 +24,11 @@ from typing import Any, Callable
 
 import yaml
 
+from berth_core.app.agent_devices import ATTRIBUTE, MAX_SHARES, is_memory, is_node, is_shares
 from berth_core.model.quantity import bytes_
 from berth_host.machine import Machine
 
 from .device import WHOLE, Device, Node
-from .settings import ATTRIBUTE, MAX_SHARES, is_memory, is_node, is_shares
 from .sources import Found
 
 SUFFIXES = (".yaml", ".yml", ".json")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from berth_core.app.agent_settings import Settings
 from berth_host.machine import Machine
 
-from ..settings import Settings
 from .device import Device
 
 
@@ -45,10 +45,11 @@ class Sources:
         return together([source.scan() for source in self._sources])
 
     def _make(self, settings: Settings) -> None:
+        from berth_core.app.agent_devices import class_of, entries
+
         from .described import DescribedSource
         from .network import NetworkSource
         from .nvml import NvmlSource
-        from .settings import class_of, entries
         from .sysfs import SysfsSource
 
         wanted = (settings.device_classes, settings.device_descriptions)

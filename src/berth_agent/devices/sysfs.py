@@ -6,10 +6,10 @@ import fnmatch
 import os
 import re
 
+from berth_core.app.agent_devices import SysfsClass
 from berth_host.machine import Machine
 
 from .device import Attribute, Device, Node
-from .settings import SysfsClass
 from .sources import Found
 
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from berth_core.app.agent_settings import Usage
 from berth_core.errors import ApiError, InputError, UnavailableError
 from berth_kube import wire
 from berth_kube.config import endpoint
@@ -17,7 +18,6 @@ from berth_kube.credentials import TokenFile
 from berth_kube.exchange import Endpoint, Response, WireError
 from berth_kube.tls import Pem, Tls
 
-from ..settings import Usage
 from .remote import Series, read_request, read_response, write_request
 from .samples import Sample
 

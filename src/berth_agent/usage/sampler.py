@@ -11,13 +11,13 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from berth_core.app.agent_settings import Usage
 from berth_core.errors import ApiError, BerthError
 from berth_core.model.resources import NODE
 
 from ..figures import Figures
 from ..kubelet import KubeletClient
 from ..seams import Object, Tools
-from ..settings import Usage
 from .samples import Sample, samples_of
 from .store import Store, open_store
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..settings import Usage
+from berth_core.app.agent_settings import Usage
+
 from .samples import Sample
 
 

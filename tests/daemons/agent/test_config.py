@@ -10,7 +10,7 @@ import pytest
 
 from berth_agent.config import Configuration
 from berth_agent.config_check import check_text
-from berth_agent.settings import Intervals, Settings
+from berth_core.app.agent_settings import Intervals, Settings
 from berth_core.errors import InputError
 
 GOOD = """\
@@ -27,12 +27,8 @@ metrics:
 """
 
 
-def no_classes(entry: object) -> list[str]:
-    return []
-
-
 def test_a_whole_file_is_read() -> None:
-    checked = check_text(GOOD, no_classes)
+    checked = check_text(GOOD)
     assert checked.problems == []
     settings = checked.settings
     assert settings is not None
@@ -42,7 +38,7 @@ def test_a_whole_file_is_read() -> None:
 
 
 def test_an_empty_file_is_the_defaults() -> None:
-    assert check_text("# nothing\n", no_classes).settings == Settings()
+    assert check_text("# nothing\n").settings == Settings()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +93,7 @@ def test_an_empty_file_is_the_defaults() -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, line: int, words: str) -> None:
-    checked = check_text(text, no_classes)
+    checked = check_text(text)
     assert checked.settings is None
     assert any(problem.line == line and words in problem.what for problem in checked.problems), checked.problems
 
@@ -111,27 +107,27 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int, words: str) -
     ],
 )
 def test_entries_that_may_be_two_disks_are_taken(disks: str) -> None:
-    assert check_text(f"disks: {disks}\n", no_classes).problems == []
+    assert check_text(f"disks: {disks}\n").problems == []
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Intervals), ids=lambda field: field.name)
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf", "-1", "1.0e+300", "'1e300'", "''", "'\u0663'", "9" * 400])
 def test_a_duration_that_cannot_be_meant_is_refused(field: dataclasses.Field[float], value: str) -> None:
-    (problem,) = check_text(f"intervals: {{{field.name}: {value}}}\n", no_classes).problems
+    (problem,) = check_text(f"intervals: {{{field.name}: {value}}}\n").problems
     assert problem.what.startswith(f"intervals.{field.name} is ")
     assert "expected" in problem.what
 
 
 def test_every_problem_is_told_at_once() -> None:
     text = "nodes: h1\nintervals: {scan: 1}\ndisks:\n  - {model: M}\n"
-    assert [problem.line for problem in check_text(text, no_classes).problems] == [1, 2, 4]
+    assert [problem.line for problem in check_text(text).problems] == [1, 2, 4]
 
 
 def test_what_devices_finds_wrong_gets_the_line_of_its_entry() -> None:
-    checked = check_text("device_classes:\n  - name: a\n  - name: b\n", lambda entry: [f"{entry['name']} is odd"])
-    assert [str(problem) for problem in checked.problems] == [
-        "line 2: device_classes[0]: a is odd",
-        "line 3: device_classes[1]: b is odd",
+    checked = check_text("device_classes:\n  - name: a\n  - name: b\n")
+    assert [str(problem).split(": expected")[0] for problem in checked.problems] == [
+        "line 2: device_classes[0]: source is None",
+        "line 3: device_classes[1]: source is None",
     ]
 
 
@@ -145,7 +141,7 @@ class Clock:
 
 
 def configuration(folder: Path, node: str = "h1") -> Configuration:
-    return Configuration([folder / "agent.yaml"], node, str(folder / "state"), Clock(), no_classes)
+    return Configuration([folder / "agent.yaml"], node, str(folder / "state"), Clock())
 
 
 def write(path: Path, text: str) -> None:
@@ -232,9 +228,7 @@ def test_a_node_must_be_named_somewhere(tmp_path: Path) -> None:
 
 def test_the_first_file_that_exists_is_read(tmp_path: Path) -> None:
     write(tmp_path / "default.yaml", GOOD)
-    config = Configuration(
-        [tmp_path / "h1.yaml", tmp_path / "default.yaml"], "h1", str(tmp_path / "state"), Clock(), no_classes
-    )
+    config = Configuration([tmp_path / "h1.yaml", tmp_path / "default.yaml"], "h1", str(tmp_path / "state"), Clock())
     config.start()
     write(tmp_path / "h1.yaml", GOOD.replace("5m", "7m"))
     config.poll()

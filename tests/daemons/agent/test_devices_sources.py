@@ -11,10 +11,10 @@ import pytest
 from berth_agent.devices.described import DescribedSource
 from berth_agent.devices.device import Device, Node
 from berth_agent.devices.network import NetworkSource
-from berth_agent.devices.settings import class_of, entries, problems
 from berth_agent.devices.sources import Found, Sources, together
 from berth_agent.devices.sysfs import SysfsSource
-from berth_agent.settings import Settings
+from berth_core.app.agent_devices import class_of, entries, problems
+from berth_core.app.agent_settings import Settings
 from berth_host.machine import Machine
 
 

@@ -16,7 +16,7 @@ import pytest
 from berth_agent import observer as observer_module
 from berth_agent.observer import Observer
 from berth_agent.seams import Look
-from berth_agent.settings import Settings
+from berth_core.app.agent_settings import Settings
 from berth_host.machine import Machine
 from tests.unit.host import trees
 

@@ -14,11 +14,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from berth_agent.settings import Usage
 from berth_agent.usage.prometheus import CPU, MEMORY, PrometheusStore
 from berth_agent.usage.remote import Series, compress, decompress, read_response, write_request
 from berth_agent.usage.samples import Sample, samples_of
 from berth_agent.usage.sqlite import SqliteStore
+from berth_core.app.agent_settings import Usage
 from berth_core.errors import ApiError, InputError, StateError, UnavailableError
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from berth_agent.settings import Usage
 from berth_agent.usage.prometheus import PrometheusStore
 from berth_agent.usage.samples import Sample
+from berth_core.app.agent_settings import Usage
 from berth_core.errors import ApiError
 from tests.support.prometheus import prometheus
 

@@ -21,7 +21,12 @@ from ..lifecycle.locks import disk_holder
 NAMESPACE = "berth-system"
 ACCOUNT = "berth-agent"
 LEASE_PREFIX = "berth-agent-"
+#: The DaemonSet's configuration files: one for each node that has its own, and one for all others.
+FILE_SUFFIX = ".yaml"
+DEFAULT_FILE = f"default{FILE_SUFFIX}"
 _NOTES = "berth.dev/"
+#: Characters of a line of a log that fit into a message.
+_LINE = 300
 #: A token is renewed when a third of its life is over, as the agent itself does it.
 _SHARE = 3
 
@@ -90,11 +95,51 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def pod_problem(pod: Mapping[str, Any]) -> str:
-    """``name on node n1 (ImagePullBackOff)``; for the module scheduler too."""
-    states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
+    """``name on node n1 (CrashLoopBackOff: the last line of its log)``; for the module scheduler too."""
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    states = [each.get("state") or {} for each in containers]
     reasons = [str((state.get("waiting") or state.get("terminated") or {}).get("reason") or "") for state in states]
     why = next(filter(None, reasons), str((pod.get("status") or {}).get("phase") or "Pending"))
-    return f"{pod['metadata']['name']} on node {(pod.get('spec') or {}).get('nodeName') or 'none'} ({why})"
+    said = next(filter(None, map(_last_words, containers)), "")
+    told = f"{why}: {said}" if said else why
+    return f"{pod['metadata']['name']} on node {(pod.get('spec') or {}).get('nodeName') or 'none'} ({told})"
+
+
+def _last_words(container: Mapping[str, Any]) -> str:
+    """The last line that a container left (terminationMessagePolicy), or why it waits; empty where nothing is known."""
+    state, last = container.get("state") or {}, container.get("lastState") or {}
+    for part in (state.get("terminated"), last.get("terminated"), state.get("waiting")):
+        lines = [line.strip() for line in str((part or {}).get("message") or "").splitlines() if line.strip()]
+        if lines:
+            return lines[-1][:_LINE]
+    return ""
+
+
+def next_steps(pods: Iterable[Mapping[str, Any]], leases: Iterable[Mapping[str, Any]], now: datetime) -> str:
+    """What the living agents of pods that are not Ready say of themselves, and what to do, as one line."""
+    lame = [pod for pod in pods if not is_ready(pod)]
+    nodes = sorted(str((pod.get("spec") or {}).get("nodeName") or "") for pod in lame)
+    agents = {agent["node"]: agent for agent in (agent_of(lease, now) for lease in leases)}
+    steps = [unready(agents[node], None, None) for node in nodes if node in agents and agents[node]["alive"]]
+    if lame:
+        steps.append(f"see kubectl -n {NAMESPACE} logs {min(str(pod['metadata']['name']) for pod in lame)}")
+    steps.append("other nodes keep theirs: run again with what is right, or with what was there (previous)")
+    return "; ".join(filter(None, steps))
+
+
+def asked_before(daemon_set: Mapping[str, Any] | None, config_map: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What the option daemonset of the module node_agent would say of what is there; None where there is none."""
+    if daemon_set is None:
+        return None
+    pod, files = daemon_set["spec"]["template"]["spec"], dict((config_map or {}).get("data") or {})
+    default = files.pop(DEFAULT_FILE, None)
+    return {
+        "image": pod["containers"][0]["image"],
+        "default_configuration": "{}\n" if default is None else default,
+        "configurations": {name[: -len(FILE_SUFFIX)]: text for name, text in sorted(files.items())},
+        "node_selector": pod.get("nodeSelector") or None,
+        "tolerations": pod.get("tolerations") or None,
+    }
 
 
 def held_disks(disks: Iterable[Mapping[str, Any]], nodes: Sequence[str] | None = None) -> list[dict[str, str]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..errors import InputError
 from .fields import Object, mapping, objects, string
 from .quantity import Number, bytes_, cpu_milli, parse_quantity
 
@@ -53,6 +54,20 @@ def amount(name: str, value: Number) -> int:
 def resource_list(parent: Object, key: str, path: str) -> Resources:
     """Read an object of quantities. Raises QuantityError that names the field."""
     return {name: parse_quantity(value, path, name) for name, value in mapping(parent, key, path).items()}
+
+
+def check_requirements(resources: Object, path: str) -> None:
+    """Refuse the resources of a container that no API server takes: unknown keys, quantities that are none or below 0.
+
+    Raises InputError that names the field.
+    """
+    unknown = sorted(str(key) for key in resources if key not in ("claims", "limits", "requests"))
+    if unknown:
+        raise InputError(f"{path}: {unknown[0]} is not known: expected limits, requests or claims")
+    for key in ("limits", "requests"):
+        for name, value in resource_list(resources, key, f"{path}.{key}").items():
+            if value < 0:
+                raise InputError(f"{path}.{key}.{name} is {resources[key][name]!r}: expected 0 or more")
 
 
 @dataclass(frozen=True)

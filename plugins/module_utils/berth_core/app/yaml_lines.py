@@ -1,4 +1,9 @@
-"""A YAML document together with the line of each of its values, so that a complaint can say where. `config` calls me.
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A YAML document together with the line of each of its values, so that a complaint can say where.
+
+Called by agent_config, with the module yaml: the core itself imports the standard library alone.
 
 Safe YAML only. Of two equal keys PyYAML takes the last and says nothing: here that is refused. Merge keys (<<) are not
 read, and what aliases multiply is bounded.
@@ -7,10 +12,6 @@ read, and what aliases multiply is bounded.
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-
-import yaml
-from yaml.constructor import SafeConstructor
-from yaml.nodes import MappingNode, Node, SequenceNode
 
 #: More values than any host's configuration has: aliases of aliases grow without end.
 _MANY = 50_000
@@ -35,10 +36,10 @@ class Document(NamedTuple):
     problems: list[Problem]
 
 
-def read_yaml(text: str) -> Document:
+def read_yaml(text: str, yaml: Any) -> Document:
     """Parse one document. What is no YAML is one problem, with its line."""
     try:
-        # the pure-Python loader: one zipapp runs on every host
+        # the pure-Python loader: the agent's one file runs on every host
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
@@ -55,13 +56,13 @@ def read_yaml(text: str) -> Document:
     return document._replace(value=value)
 
 
-def _value(loader: SafeConstructor, node: Node, path: Any, document: Document) -> Any:
+def _value(loader: Any, node: Any, path: Any, document: Document) -> Any:
     if len(document.lines) > _MANY:
-        raise yaml.YAMLError(f"more than {_MANY} values")
+        raise ValueError(f"more than {_MANY} values")
     document.lines[path] = node.start_mark.line + 1
-    if isinstance(node, SequenceNode):
+    if node.id == "sequence":
         return [_value(loader, each, (*path, index), document) for index, each in enumerate(node.value)]
-    if not isinstance(node, MappingNode):
+    if node.id != "mapping":
         return loader.construct_object(node, deep=True)
     found: dict[Any, Any] = {}
     for key_node, value_node in node.value:

@@ -1,4 +1,8 @@
-"""The entries of ``device_classes`` in the configuration file: checked, and read. `config` and `sources` call me. Pure.
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The entries of ``device_classes`` in the configuration file: checked, and read. Called by agent_config, and by the
+node agent's sources of devices.
 
 device_classes:
   - {name: gpu, source: nvml}                        # NVIDIA GPUs; also without an entry, as class gpu
@@ -21,10 +25,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from berth_core.errors import QuantityError
-from berth_core.model.quantity import bytes_
-
-from .device import WHOLE
+from ..errors import QuantityError
+from ..model.device import WHOLE
+from ..model.quantity import bytes_
 
 DEFAULT_GPU_CLASS = "gpu"
 SOURCES = ("nvml", "network", "sysfs")

@@ -1,7 +1,10 @@
-"""What the configuration file says, as one frozen value. `config` makes it; every part of the agent reads it.
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an agent's configuration file says, as one frozen value. Every part of the agent reads it.
 
-Durations are seconds. A field is a key of the file unless it is in FROM_COMMAND_LINE; `config_check` reads the types
-and the bounds from here. Nothing here reads files or the clock.
+Durations are seconds. A field is a key of the file unless it is in FROM_COMMAND_LINE; agent_config makes it, and reads
+the types and the bounds from here.
 """
 
 from __future__ import annotations
