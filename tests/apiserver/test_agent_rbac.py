@@ -23,7 +23,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_agent.agent import COMPONENT
 from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually
-from tests.support.kube import fail_on_warning
+from tests.support.kube import fail_on_warning, forget
 
 RBAC = Path(__file__).parents[2] / "deploy/agent/rbac.yaml"
 NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
@@ -104,7 +104,7 @@ def nodes(api: ApiClient, control_plane: Any, name: str) -> Iterator[list[str]]:
     for node in made:
         for kind in (kinds.LOCAL_DISK, kinds.LOCAL_DEVICE):
             for each in api.list(kind, fields=f"spec.nodeName={node}"):
-                api.delete(kind, each["metadata"]["name"])
+                forget(api, kind, each["metadata"]["name"])
         # no kubelet is there to say that it has ended
         pod = ("pod", f"agent-{node}", "--namespace", NAMESPACE, "--ignore-not-found")
         control_plane.kubectl("delete", *pod, "--grace-period=0", "--force", "--wait=true")

@@ -15,6 +15,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     LOCAL_DISK,
     Resource,
 )
+from tests.support.kube import forget
 
 pytestmark = pytest.mark.usefixtures("crds")
 
@@ -248,7 +249,7 @@ def _try(api: ApiClient, kind: Resource, base: dict[str, Any], name: str, step: 
             "spec"
         ].items()
     finally:
-        api.delete(kind, name)
+        forget(api, kind, name)
 
 
 @pytest.mark.promise
@@ -277,6 +278,23 @@ def test_berth_step(api: ApiClient, namespace: str, step: tuple[Any, ...]) -> No
     with pytest.raises(InvalidError, match=refusal):
         api.replace(BERTH, {**made, "spec": spec})
     assert api.get(BERTH, "db-0", namespace)["spec"] == PLACE
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("phase", ["Reserved", "Bound", "Created", "Running", "Replacing", "Releasing"])
+def test_a_berth_that_may_carry_data_is_never_sent_back(api: ApiClient, namespace: str, phase: str) -> None:
+    """Not to Selected, in which its node could be changed, and not by way of no phase at all."""
+    made = api.create(BERTH, _object(BERTH, "db-0", PLACE, namespace))
+    made = api.replace(BERTH, {**made, "status": {"phase": phase}}, subresource="status")
+    for status in ({"phase": "Selected"}, {}, {"podName": "db-0"}):
+        with pytest.raises(InvalidError, match=r"never Selected again|does not come back"):
+            api.replace(BERTH, {**made, "status": status}, subresource="status")
+    with pytest.raises(InvalidError, match=r"never Selected again|does not come back"):
+        api.patch(BERTH, "db-0", namespace, {"status": None}, "status")
+    with pytest.raises(InvalidError, match="never change"):
+        api.replace(BERTH, {**made, "spec": {**PLACE, "nodeName": "n2"}, "status": {"phase": "Selected"}})
+    there = api.get(BERTH, "db-0", namespace)
+    assert (there["spec"]["nodeName"], there["status"]["phase"]) == (PLACE["nodeName"], phase)
 
 
 def _object(kind: Resource, name: str, spec: dict[str, Any], namespace: str | None = None) -> dict[str, Any]:
@@ -345,7 +363,7 @@ def test_defaults(api: ApiClient, name: str) -> None:
     device = api.create(LOCAL_DEVICE, _object(LOCAL_DEVICE, name, DEVICE))["spec"]
     assert (device["capacity"], device["reserved"]) == ({"shares": 1000}, False)
     for kind in (LOCAL_DISK, LOCAL_DEVICE):
-        api.delete(kind, name)
+        forget(api, kind, name)
 
 
 def test_unknown_fields_are_refused_not_dropped(api: ApiClient, name: str) -> None:
@@ -364,7 +382,7 @@ def test_status_is_its_own_subresource(api: ApiClient, name: str) -> None:
     assert made["status"]["phase"] == "Available"
     with pytest.raises(InvalidError, match="Unsupported value"):
         api.replace(LOCAL_DISK, {**made, "status": {"phase": "Fine"}}, subresource="status")
-    api.delete(LOCAL_DISK, name)
+    forget(api, LOCAL_DISK, name)
 
 
 @pytest.mark.promise
@@ -375,7 +393,7 @@ def test_a_lock_is_won_once(api: ApiClient, name: str) -> None:
     with pytest.raises(ConflictError):
         api.replace(LOCAL_DISK, {**seen, "spec": {**seen["spec"], "claimRef": {**LOCK, "uid": "u-2"}}})
     assert api.get(LOCAL_DISK, name)["spec"]["claimRef"]["uid"] == "u-1"
-    api.delete(LOCAL_DISK, name)
+    forget(api, LOCAL_DISK, name)
 
 
 def test_selectable_fields(api: ApiClient, name: str, namespace: str) -> None:
@@ -387,7 +405,7 @@ def test_selectable_fields(api: ApiClient, name: str, namespace: str) -> None:
     assert [item["metadata"]["name"] for item in api.list(LOCAL_DEVICE, fields=f"spec.nodeName={name}")] == [name]
     assert [item["metadata"]["name"] for item in api.list(BERTH, fields=f"spec.app={name}")] == ["db-0"]
     for kind in (LOCAL_DISK, LOCAL_DEVICE):
-        api.delete(kind, name)
+        forget(api, kind, name)
 
 
 def test_a_berth_is_a_berth_alone(control_plane: Any, api: ApiClient, name: str, namespace: str) -> None:
@@ -398,7 +416,7 @@ def test_a_berth_is_a_berth_alone(control_plane: Any, api: ApiClient, name: str,
     assert "patched" in control_plane.kubectl(
         "patch", "berth", "db-0", "-n", namespace, "--type=merge", "-p", '{"metadata": {"labels": {"a": "b"}}}'
     )
-    api.delete(LOCAL_DISK, name)
+    forget(api, LOCAL_DISK, name)
 
 
 def test_columns_that_a_person_reads(control_plane: Any, api: ApiClient, name: str) -> None:
@@ -409,4 +427,4 @@ def test_columns_that_a_person_reads(control_plane: Any, api: ApiClient, name: s
     assert "db-0" in line
     assert "retained" in control_plane.kubectl("get", "ld", "-o", "wide").splitlines()[0].lower()
     assert name in control_plane.kubectl("get", "berth-all")
-    api.delete(LOCAL_DISK, name)
+    forget(api, LOCAL_DISK, name)

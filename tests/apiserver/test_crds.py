@@ -19,6 +19,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     VALIDATING_ADMISSION_POLICY_BINDING,
     Resource,
 )
+from tests.core.app.disk_samples import held
 
 NAMES = ["berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev"]
 POLICIES = [
@@ -219,6 +220,7 @@ def test_removal_says_what_would_be_lost(
                 "kind": "LocalDisk",
             },
         )
+    api.patch(LOCAL_DISK, f"{name}-00", None, {"spec": {"claimRef": held()}})  # goes with its definition all the same
     before = world()
     refused = module(state="absent")
     assert refused["failed"]

@@ -12,6 +12,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.base import C
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import LOCAL_DISK
 from tests.core.app.disk_samples import device, formatted, held, kept, system_disk
+from tests.support.kube import forget
 
 Run = Callable[..., dict[str, Any]]
 pytestmark = pytest.mark.usefixtures("crds")
@@ -48,7 +49,7 @@ def node(name: str, api: ApiClient) -> Iterator[str]:
     """A node's name of its own; its LocalDisks are gone at the end."""
     yield name
     for each in api.list(LOCAL_DISK, fields=f"spec.nodeName={name}"):
-        api.delete(LOCAL_DISK, each["metadata"]["name"])
+        forget(api, LOCAL_DISK, each["metadata"]["name"])
 
 
 def declared(node: str, at: str = "sdb", **more: Any) -> dict[str, Any]:

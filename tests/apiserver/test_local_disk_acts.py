@@ -17,6 +17,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import BERTH, LOCAL_DISK
 from tests.apiserver.test_local_disk import Run, declared, runner
 from tests.core.app.disk_samples import device, formatted, held, kept
+from tests.support.kube import forget
 
 pytestmark = pytest.mark.usefixtures("crds")
 Act = Callable[..., dict[str, Any]]
@@ -34,7 +35,7 @@ def ld(name: str, api: ApiClient, disk: Run) -> Iterator[str]:
     assert made["changed"], made
     yield f"{name}-sdb"
     for each in api.list(LOCAL_DISK, fields=f"spec.nodeName={name}"):
-        api.delete(LOCAL_DISK, each["metadata"]["name"])
+        forget(api, LOCAL_DISK, each["metadata"]["name"])
 
 
 def spec(api: ApiClient, name: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     RESOURCE_SLICE,
     STORAGE_CLASS,
 )
+from tests.support.kube import forget
 
 pytestmark = pytest.mark.usefixtures("crds")
 GI = 1 << 30
@@ -52,7 +53,7 @@ def cluster(api: ApiClient, name: str) -> Iterator[str]:
     api.create(LOCAL_DISK, {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDisk", "metadata": {"name": name}, "spec": spec})  # fmt: skip # noqa: E501
     api.patch(LOCAL_DISK, name, None, {"status": {"phase": "Available"}}, subresource="status")
     yield name
-    api.delete(LOCAL_DISK, name)
+    forget(api, LOCAL_DISK, name)
     api.delete(STORAGE_CLASS, name)
     for suffix in "ab":
         api.delete(NODE, f"{name}-{suffix}")

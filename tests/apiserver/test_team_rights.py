@@ -16,6 +16,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.locks import BERTH_ANNOTATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.dev.hosts_help import eventually
+from tests.support.kube import forget
 from tests.support.team import binding, client_of, team
 
 pytestmark = [pytest.mark.usefixtures("crds"), pytest.mark.promise]
@@ -51,7 +52,7 @@ def disk(api: ApiClient, name: str) -> Iterator[str]:
     whole = {"metadata": {"name": name}, "spec": spec}
     api.create(kinds.LOCAL_DISK, {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDisk", **whole})
     yield name
-    api.delete(kinds.LOCAL_DISK, name)
+    forget(api, kinds.LOCAL_DISK, name)
 
 
 def lock(namespace: str, **more: Any) -> dict[str, Any]:
@@ -165,6 +166,37 @@ def test_shares_are_given_to_ones_own_berths_alone(two: Two, name: str) -> None:
     refused(lambda: give(two.team, theirs, reserved=True), "berth-devices", "who may create LocalDevices")
     give(two.admin)
     two.admin.delete(kinds.LOCAL_DEVICE, name)
+
+
+def test_what_is_held_or_keeps_data_is_deleted_by_nobody(two: Two, control_plane: Any, disk: str) -> None:
+    """Not by a slip of the administrator's either; the object is as it was, and its lock is the way to it."""
+    spec = {"nodeName": "n1", "deviceClass": "gpu", "uuid": disk}
+    body = {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDevice", "metadata": {"name": disk}, "spec": spec}
+    share = {"namespace": two.theirs, "name": "db-0", "uid": UID, "claim": "gpu", "shares": 100}
+    two.admin.create(kinds.LOCAL_DEVICE, {**body, "spec": {**spec, "claimRefs": [share]}})
+    for kind in (kinds.LOCAL_DISK, kinds.LOCAL_DEVICE):
+        two.admin.patch(kind, disk, None, {"metadata": {"labels": {"of": disk}}})
+
+    def slips(kind: str, *words: str) -> None:
+        before = control_plane.kubectl("get", kind, disk, "-o", "yaml")
+        for which in ((disk,), ("-l", f"of={disk}"), (disk, "--force", "--grace-period=0")):
+            with pytest.raises(Exception, match="is deleted by nobody") as told:
+                control_plane.kubectl("delete", kind, *which, "--wait=false")
+            for word in (disk, *words):
+                assert word in str(told.value)
+        resource = kinds.LOCAL_DISK if kind == "ld" else kinds.LOCAL_DEVICE
+        with pytest.raises(ForbiddenError, match="is deleted by nobody"):  # of all at once, which kubectl does not use
+            two.admin._send("delete", resource, None, None, query={"labelSelector": f"of={disk}"})
+        assert control_plane.kubectl("get", kind, disk, "-o", "yaml") == before
+
+    put(two.admin, disk, claimRef=lock(two.theirs))
+    slips("ld", f"is held by Berth {two.theirs}/db-0", "stateful_app - scale down", "state released")
+    put(two.admin, disk, claimRef=None, retainedFor=kept(two.theirs))
+    slips("ld", f"keeps the data of {two.theirs}/db-0 (claim data)", "force_retained")
+    slips("ldev", f"is held by Berth {two.theirs}/db-0", "stateful_app - scale down")
+    put(two.admin, disk, retainedFor=None)
+    assert "deleted" in control_plane.kubectl("delete", "ld", disk)
+    forget(two.admin, kinds.LOCAL_DEVICE, disk)
 
 
 def volume(name: str, namespace: str, **spec: Any) -> dict[str, Any]:

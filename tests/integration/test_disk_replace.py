@@ -12,7 +12,7 @@ import pytest
 from tests.dev.hosts_help import eventually, out
 from tests.support.agent import AgentOnHost, install_rights
 from tests.support.hosts import kill_plays, run_plays
-from tests.support.kube import install_crds
+from tests.support.kube import forget_disks, install_crds
 from tests.support.playbook import Run
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise, pytest.mark.timeout(900)]
@@ -132,7 +132,7 @@ def test_a_failing_disk_is_replaced(dev_cluster: Any, tmp_path: Path) -> None:
         dev_cluster.kubectl("delete", "storageclass", mark)
         for each in json.loads(dev_cluster.kubectl("get", "ld", "-o", "json"))["items"]:
             if each["spec"]["storageClassName"] == mark:
-                dev_cluster.kubectl("delete", "ld", each["metadata"]["name"])
+                forget_disks(dev_cluster.kubectl, each["metadata"]["name"])
         for each in dev_cluster.hosts.disks(HOST):
             if each["name"] in plugged and each["plugged"]:
                 dev_cluster.hosts.disk_remove(HOST, each["name"])

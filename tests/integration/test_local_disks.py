@@ -23,7 +23,7 @@ from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually, out, ssh
 from tests.support import berths
 from tests.support.hosts import run_plays
-from tests.support.kube import install_crds
+from tests.support.kube import forget_disks, install_crds
 from tests.support.playbook import Run, Task
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -125,7 +125,7 @@ class Ground:
             undo = f"umount /var/lib/berth/disks/{name}; sed -i '/{name}/d' /etc/fstab"
             ssh(self.cluster, HOST, undo, check=False)
         if names:
-            self.cluster.kubectl("delete", "ld", *names)
+            forget_disks(self.cluster.kubectl, *names)
         if self.berths:
             self.cluster.kubectl("delete", "berths.berth.dev", *self.berths)
         mine = {f"{letter}{self.mark}" for letter in self.disks}

@@ -19,7 +19,7 @@ from uuid import uuid4
 import yaml
 
 from tests.dev.hosts_help import eventually, ssh
-from tests.support.kube import install_crds
+from tests.support.kube import forget_disks, install_crds
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
@@ -154,7 +154,7 @@ class AgentOnHost:
         for disk in self.disks().values():
             name = disk["metadata"]["name"]
             self.here(f"umount /var/lib/berth/disks/{name} 2>/dev/null; sed -i '/{name}/d' /etc/fstab", check=False)
-            self.cluster.kubectl("delete", "ld", name)
+            forget_disks(self.cluster.kubectl, name)
         self.cluster.kubectl("delete", "lease", f"berth-agent-{self.node}", "-n", NAMESPACE, "--ignore-not-found")
 
     def log(self, name: str = "log") -> str:

@@ -21,7 +21,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.client import
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.dev.hosts_help import eventually
 from tests.support.agent import ACCOUNT, NAMESPACE, ROOT, kubeconfig, zipapp
-from tests.support.kube import client_for
+from tests.support.kube import client_for, forget
 
 #: Of the agent: no devices, no figures, no port; short intervals.
 SETTINGS = {
@@ -102,7 +102,7 @@ class LocalNode:
     def forget(self) -> None:
         """Delete the node and its LocalDisks."""
         for disk in self.objects().values():
-            self.api.delete(kinds.LOCAL_DISK, disk["metadata"]["name"])
+            forget(self.api, kinds.LOCAL_DISK, disk["metadata"]["name"])
         self.api.delete(kinds.NODE, self.node)
 
     def configure(self, **values: Any) -> None:

@@ -16,6 +16,7 @@ from uuid import uuid4
 import yaml
 
 from tests.support.agent import NAMESPACE, install_rights, kubeconfig, token, zipapp
+from tests.support.kube import forget_disks
 from tests.unit.host import trees
 
 SELECTOR = [{"query": "[?model == 'made-up']", "storage_class": "made-up"}]
@@ -69,7 +70,7 @@ def made_up(control_plane: Any) -> Iterator[MadeUp]:
             yield made
         finally:
             for disk in made.disks():
-                control_plane.kubectl("delete", "ld", disk["metadata"]["name"])
+                forget_disks(control_plane.kubectl, disk["metadata"]["name"])
             control_plane.kubectl("delete", "lease", f"berth-agent-{made.node}", "-n", NAMESPACE, "--ignore-not-found")
             control_plane.kubectl("delete", "node", made.node)
 

@@ -19,6 +19,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     POD,
     Resource,
 )
+from tests.support.kube import forget
 
 Gi = 1 << 30
 
@@ -120,8 +121,8 @@ def small_cluster(api: ApiClient, name: str, namespace: str) -> Iterator[None]:
 
 def _remove(api: ApiClient, name: str, namespace: str, disks: list[str], nodes: list[str]) -> None:
     for disk in disks:
-        api.delete(LOCAL_DISK, f"{name}-{disk}")
-    api.delete(LOCAL_DEVICE, f"{name}-gpu")
+        forget(api, LOCAL_DISK, f"{name}-{disk}")
+    forget(api, LOCAL_DEVICE, f"{name}-gpu")
     api.delete(BERTH, "db-0", namespace)
     for node in nodes:
         api.delete(NODE, node)

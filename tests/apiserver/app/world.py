@@ -96,6 +96,8 @@ class World:
 
     def clear(self):
         """Remove everything that tests have made, whatever state it is in, and wait until it is gone."""
+        from tests.support.kube import forget
+
         ours = (
             self.kinds.STATEFUL_SET,
             self.kinds.SERVICE,
@@ -108,9 +110,11 @@ class World:
             for item in self.client.list(kind, labels=OURS):
                 meta = item["metadata"]
                 self.client.delete(kind, meta["name"], meta.get("namespace"))
-        for kind in (self.kinds.BERTH, self.kinds.LOCAL_DISK, self.kinds.LOCAL_DEVICE):
+        for item in self.client.list(self.kinds.BERTH):
+            self.client.delete(self.kinds.BERTH, item["metadata"]["name"], item["metadata"]["namespace"])
+        for kind in (self.kinds.LOCAL_DISK, self.kinds.LOCAL_DEVICE):
             for item in self.client.list(kind):
-                self.client.delete(kind, item["metadata"]["name"], item["metadata"].get("namespace"))
+                forget(self.client, kind, item["metadata"]["name"])
         deadline = time.monotonic() + 30
         while any(self.client.list(kind, labels=OURS) for kind in ours):
             assert time.monotonic() < deadline, "what the last test made does not go"

@@ -13,6 +13,7 @@ from berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.dev.hosts_help import eventually
 from tests.support import berths
 from tests.support.agent import AgentOnHost, conditions_of
+from tests.support.kube import forget_disks
 
 NAMESPACE = "default"
 ROOT = "/var/lib/berth/disks"
@@ -196,7 +197,7 @@ class Ground:
         names = [each["metadata"]["name"] for each in self.agent.disks().values()]
         for name in names:
             self.agent.here(f"umount {ROOT}/{name} 2>/dev/null; rmdir {ROOT}/{name} 2>/dev/null", check=False)
-            self.cluster.kubectl("delete", "ld", name)
+            forget_disks(self.cluster.kubectl, name)
         for which in self.berths:
             self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found")
         present = {each["name"]: each for each in self.cluster.hosts.disks(self.host)}

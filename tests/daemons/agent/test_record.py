@@ -17,7 +17,7 @@ from berth_core.errors import ConflictError, UnavailableError
 from berth_core.model.resources import LOCAL_DISK
 from berth_kube import config
 from berth_kube.client import KubeClient
-from tests.support.kube import install_crds
+from tests.support.kube import forget_disks, install_crds
 
 PLAN = WipePlan("d", "r1", "ann", "/dev/x", "7:1", 1 << 20, "zero", 0, False, "2026-01-01T00:00:00Z")
 WIPING = progress(PLAN, "Overwriting", 4096, 1, "zero")
@@ -47,7 +47,7 @@ def disk(control_plane: Any) -> Any:
     spec = {"nodeName": name, "identity": {"serial": name.upper(), "size": 1 << 20}}
     body = {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDisk", "metadata": {"name": name}, "spec": spec}
     yield json.loads(control_plane.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(body)))
-    control_plane.kubectl("delete", "ld", name)
+    forget_disks(control_plane.kubectl, name)
 
 
 def record_by(client: KubeClient) -> Record:

@@ -16,6 +16,7 @@ from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, NAMESPACE
 from tests.daemons.controller.world import World, until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import AgentOnHost
+from tests.support.kube import forget_disks
 
 Chance = random.Random
 
@@ -48,7 +49,7 @@ def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
         owner.wait_condition(name, "Matched", "True", "Found")
     finally:
         room.agent.configure(**with_more(ground))
-        ground.cluster.kubectl("delete", "ld", room.object_name(twin))
+        forget_disks(ground.cluster.kubectl, room.object_name(twin))
 
 
 def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
@@ -81,7 +82,7 @@ def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
     finally:
         tenants.clear()
         room.agent.configure(**settings)
-        ground.cluster.kubectl("delete", "ld", room.object_name(name))
+        forget_disks(ground.cluster.kubectl, room.object_name(name))
         room.pull(name)
 
 
@@ -155,7 +156,7 @@ def node_is_made_again_with_empty_disks(ground: ChaosGround, _chance: Chance) ->
     assert room.checksum(empty) == before
     for role in lost:
         room.put_back(ground.names[BY_SERVICE, role])
-    ground.cluster.kubectl("delete", "ld", room.object_name(empty))
+    forget_disks(ground.cluster.kubectl, room.object_name(empty))
     room.agent.configure(**ground.settings_of(BY_SERVICE))
     room.pull(empty)
 

@@ -12,6 +12,7 @@ from tests.daemons.chaos.ground import BY_SERVICE, ChaosGround
 from tests.daemons.chaos.one_by_one import with_more
 from tests.daemons.controller.world import until
 from tests.dev.hosts_help import apply
+from tests.support.kube import forget_disks
 
 #: Keeps the disk open for as long as it lives.
 USING = "exec 3<>/dev/raw; echo precious >&3; sync; while true; do sleep 1; done"
@@ -56,7 +57,7 @@ def raw_disk_under_a_living_user(ground: ChaosGround, _chance: random.Random) ->
     world.delete(kinds.PVC, "second")
     room.wait_phase(name, "Available")
     room.agent.configure(**with_more(ground))
-    ground.cluster.kubectl("delete", "ld", room.object_name(name))
+    forget_disks(ground.cluster.kubectl, room.object_name(name))
     room.pull(name)
 
 

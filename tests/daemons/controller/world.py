@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError, NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.support.kube import forget
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy" / "controller"
@@ -255,6 +256,9 @@ class World:
     # -- removing --------------------------------------------------------------------------------------------------
 
     def delete(self, resource: Any, name: str) -> None:
+        if resource == kinds.LOCAL_DISK:
+            forget(self.api, resource, name)
+            return
         with contextlib.suppress(NotFoundError):
             self.api.delete(resource, name, self.name if resource.namespaced else None)
 

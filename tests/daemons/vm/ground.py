@@ -15,7 +15,7 @@ from berth_dev.qemu import Vm
 from tests.daemons.agent.disk_ground import NAMESPACE, ROOT, Ground
 from tests.daemons.vm.service import SECONDS, VmAgent
 from tests.dev.hosts_help import eventually
-from tests.support.kube import install_crds
+from tests.support.kube import forget_disks, install_crds
 
 CONDITION = "berth.dev/DiskHealthy"
 #: the disk of the replica that lives through all tests
@@ -235,7 +235,7 @@ class VmGround(Ground):
         for each in self.agent.disks().values():
             name = each["metadata"]["name"]
             self.agent.here(f"umount -l {ROOT}/{name} 2>/dev/null; rmdir {ROOT}/{name} 2>/dev/null", check=False)
-            self.cluster.kubectl("delete", "ld", name)
+            forget_disks(self.cluster.kubectl, name)
         for which in self.berths:
             self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found")
         self._mend_disks()
