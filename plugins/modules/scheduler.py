@@ -18,6 +18,7 @@ description:
   - Several schedulers of different names are side by side, each with a Lease and rights of its own. The stock scheduler
     goes on with all other pods, and places the pods of this one.
   - What is there under these names and is not that scheduler's is never written over or removed.
+  - Nothing is written before the API server has taken a dry run of every object that would be, in check mode too.
 options:
   state:
     description:
