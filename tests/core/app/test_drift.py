@@ -145,3 +145,10 @@ def test_a_disk_that_was_swapped_is_missing_and_says_for_which():
     assert status["phase"] == "Missing"
     assert told["Matched"] == ("False", "Drift", "in its slot x is now y")
     assert told["Ready"][:2] == ("False", "Missing")
+
+
+def test_a_lock_without_its_datas_uid_does_not_end_the_look_at_the_others():
+    """As an older schema could have let it in: no filesystem belongs there, so the one that is there does not."""
+    nameless = {**held(), "dataUID": ""}
+    drift = find_drift([DECLARED], [seen(formatted(), claimRef=nameless)])
+    assert "ext4" in what(drift, "unexpected_filesystem")[0]

@@ -67,9 +67,12 @@ def best_link(device: Mapping[str, Any]) -> str:
 
 
 def expected_filesystem(name: str, spec: Mapping[str, Any]) -> str:
-    """The UUID of the filesystem that belongs on this LocalDisk now; empty when none does (free, or a block volume)."""
+    """The UUID of the filesystem that belongs on this LocalDisk now; empty when none does (free, or a block volume).
+
+    None does either where the record of whose the data is has an empty uid, as an older schema let it have.
+    """
     owner = spec.get("claimRef") or spec.get("retainedFor")
-    if not owner or spec.get("volumeMode", "Filesystem") == "Block":
+    if not owner or not owner["dataUID"] or spec.get("volumeMode", "Filesystem") == "Block":
         return ""
     return filesystem_uuid(owner["dataUID"], name)
 
