@@ -64,8 +64,8 @@ lint-go: venv
 unit: venv venv-lint ## tests of the pure core, of the glue and of the tools: no cluster
 	$(PYTEST) tests/core tests/unit tests/tools tests/badinput
 
-explore: venv ## property tests with new examples, again and again, for MINUTES (5): each round prints the seed that repeats it
-	@$(BIN)/python tools/explore.py --minutes $(or $(MINUTES),5)
+explore: venv cluster ## property tests with new examples, for MINUTES (5); ONLY=path runs these: each round prints the seed that repeats it
+	@$(BIN)/python tools/explore.py --minutes $(or $(MINUTES),5) $(ONLY)
 
 # The name that ansible-test of the pinned ansible-core looks for; a real get-pip script that is there already is left alone.
 GET_PIP := $(HOME)/.ansible/test/cache/get_pip_24_2.py

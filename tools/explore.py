@@ -1,7 +1,8 @@
 """Property tests with new examples, round after round, until the time is over: `make explore MINUTES=30`.
 
 Each round runs every test that Hypothesis feeds, with a seed of its own, so that tests with a fixed number of examples
-see new ones too. It stops at the first failure, whose report shows the smallest example and how to repeat it.
+see new ones too, and tests/daemons/scheduler/test_strange_objects.py throws other objects at a cluster. It stops at the
+first failure, whose report shows the smallest example and how to repeat it.
 """
 
 from __future__ import annotations

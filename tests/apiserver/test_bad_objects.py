@@ -5,6 +5,7 @@ What is let in is read by every reader of the core, or named as unreadable. Noth
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -13,7 +14,8 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ApiError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources
-from tests.badinput import objects, readers, schemas
+from tests.badinput import objects, readers, schemas, test_modules
+from tests.badinput.asking import answer
 from tests.badinput.schemas import Bad
 from tests.support.kube import client_for, install_crds, world
 
@@ -93,6 +95,23 @@ def test_every_field_with_every_value_is_refused_by_name_or_read(door: Door) -> 
     assert not wrong
     assert tried > 2000
     assert let_in < tried / 2
+    assert world(door.kubeconfig) == before
+
+
+def test_what_modules_refuse_costs_no_request_and_changes_nothing(door: Door) -> None:
+    """The table of tests/badinput on a cluster that answers: nobody is asked, so nothing is waited for either."""
+    before, client = world(door.kubeconfig), client_for(door.kubeconfig)
+    for param in test_modules.CASES:
+        module, options, words = param.values
+        for check in (True, False):
+            began = time.monotonic()
+            result = answer(module, options, client, check)
+            assert result.get("failed"), (module, options)
+            assert "exception" not in result, result
+            assert "internal error" not in result["msg"]
+            assert all(word in result["msg"] for word in words), result["msg"]
+            assert time.monotonic() - began < 3
+    assert client.requests == {}
     assert world(door.kubeconfig) == before
 
 

@@ -7,6 +7,7 @@ not hold follows from its type alone, so that a field without a bound is tried a
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -185,9 +186,10 @@ class Bad(NamedTuple):
         return f"{self.part}{text}"
 
 
-def schema_of(kind: str, root: Path = ROOT) -> dict[str, Any]:
+@functools.cache
+def schema_of(kind: str) -> dict[str, Any]:
     """The schema of the kind's objects."""
-    content = yaml.safe_load((root / f"deploy/crds/{kind.lower()}s.berth.dev.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((ROOT / f"deploy/crds/{kind.lower()}s.berth.dev.yaml").read_text(encoding="utf-8"))
     return dict(content["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"])
 
 
