@@ -9,6 +9,7 @@ disks    of each host: one for each replica, a filesystem and a raw volume that 
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -286,19 +287,27 @@ class ChaosGround:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def down(self) -> None:
-        for part in (getattr(self, "churn", None), getattr(self, "witness", None)):
-            if part is not None:
-                part.stop()
-        if hasattr(self, "bank"):
-            self.bank.stop_writer()
-        if hasattr(self, "world"):
-            for name in ("bank", "queue", "log"):
-                self.cluster.kubectl("delete", "statefulset", name, "-n", self.world.name, "--ignore-not-found")
-            self.world.clear()
-        if hasattr(self, "controllers"):
-            self.controllers.stop()
-        self.cluster.kubectl("delete", "-f", str(DAEMONSET), "--ignore-not-found", "--wait=true")
-        self.cluster.kubectl("delete", "configmap", "berth-agent", "-n", NAMESPACE, "--ignore-not-found")
-        for room in self.rooms.values():
-            room.clean()
-            room.agent.forget()
+        """Every part, whatever becomes of those before it: what is left would run on beside later tests."""
+        with ExitStack() as last_first:
+            for room in self.rooms.values():
+                last_first.callback(room.agent.forget)
+                last_first.callback(room.clean)
+            gone = ("--namespace", NAMESPACE, "--ignore-not-found")
+            last_first.callback(self.cluster.kubectl, "delete", "configmap", "berth-agent", *gone)
+            last_first.callback(
+                self.cluster.kubectl, "delete", "-f", str(DAEMONSET), "--ignore-not-found", "--wait=true"
+            )
+            if hasattr(self, "controllers"):
+                last_first.callback(self.controllers.stop)
+            if hasattr(self, "world"):
+                last_first.callback(self._clear)
+            if hasattr(self, "bank"):
+                last_first.callback(self.bank.stop_writer)
+            for part in (getattr(self, "witness", None), getattr(self, "churn", None)):
+                if part is not None:
+                    last_first.callback(part.stop)
+
+    def _clear(self) -> None:
+        for name in ("bank", "queue", "log"):
+            self.cluster.kubectl("delete", "statefulset", name, "-n", self.world.name, "--ignore-not-found")
+        self.world.clear()
