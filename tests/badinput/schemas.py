@@ -288,7 +288,7 @@ def generated() -> Iterator[Bad]:
         schema = schema_of(kind)
         for part, wholes in (("spec", specs), ("status", (status,))):
             for way, field in fields(schema[part]):
-                good = next(one for one in wholes if _has(one, way))
+                (good, *_others) = (one for one in wholes if _has(one, way))
                 here = named(way, good)
                 for what, value in strange(field, within(good, way)):
                     yield Bad(kind, part, here, what, value, changed(good, way, value))

@@ -48,8 +48,9 @@ def disks_row(*words: str, disks: Any = (DISK,), **options: Any) -> Row:
     return filter_row("matching_disks", disks, words=words, **options)
 
 
-def extender_row(*words: str, source: Any = CONFIGURATION, url: Any = "https://h:1", **options: Any) -> Row:
-    return filter_row("with_extender", source, words=words, **{"version": "v1.36.0", "url": url, **options})
+def extender_row(*words: str, source: Any = None, url: Any = "https://h:1", **options: Any) -> Row:
+    given = CONFIGURATION if source is None else source
+    return filter_row("with_extender", given, words=words, **{"version": "v1.36.0", "url": url, **options})
 
 
 FILTERS: tuple[Row, ...] = (

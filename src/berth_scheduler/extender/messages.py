@@ -105,7 +105,7 @@ def _victims(source: Any, path: str, short: bool) -> Obj:
     pods = _list(source.get("Pods") or [], f"{path}.Pods", dict)
     uids = [one.get("UID") if short else _uid(one.get("metadata")) for one in pods]
     violations = source.get("NumPDBViolations") or 0
-    if not all(isinstance(uid, str) for uid in uids) or type(violations) is not int:
+    if not all(isinstance(uid, str) for uid in uids) or isinstance(violations, bool) or not isinstance(violations, int):
         raise Refused(400, f"{path}: expected pods with uids, and a number NumPDBViolations")
     return {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
 

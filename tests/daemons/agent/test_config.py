@@ -125,7 +125,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 def test_what_devices_finds_wrong_gets_the_line_of_its_entry() -> None:
     checked = check_text("device_classes:\n  - name: a\n  - name: b\n")
-    assert [str(problem).split(": expected")[0] for problem in checked.problems] == [
+    assert [str(problem).partition(": expected")[0] for problem in checked.problems] == [
         "line 2: device_classes[0]: source is None",
         "line 3: device_classes[1]: source is None",
     ]

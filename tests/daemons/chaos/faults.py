@@ -272,7 +272,7 @@ def swap_names(ground: ChaosGround, host: str, one: str, two: str) -> None:
     plugged in again until neither has its own.
     """
     room, before = ground.rooms[host], {role: ground.device(host, role) for role in (one, two)}
-    for _ in range(20):
+    for _again in range(20):
         order = sorted((one, two), key=lambda role: int(ground.device(host, role).removeprefix("/dev/loop")))
         for role in (one, two):
             room.pull(ground.names[host, role])

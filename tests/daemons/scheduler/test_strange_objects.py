@@ -25,7 +25,7 @@ from tests.daemons.controller.world import Process, install
 from tests.daemons.controller.world import kubeconfig as controller_kubeconfig
 from tests.daemons.scheduler.test_extender import asking, settled
 from tests.daemons.scheduler.world import POOL, until
-from tests.support.kube import client_for, install_crds
+from tests.support.kube import client_for, forget, install_crds
 from tests.support.made_up_host import made_up, said
 
 pytestmark = [pytest.mark.slow, pytest.mark.hypothesis, pytest.mark.timeout(1800)]
@@ -76,7 +76,10 @@ class Ground:
         self.taken += len(self.thrown)
         for kind, name in self.thrown:
             space = self.world.name if kind.namespaced else None
-            self.world.api.delete(kind, name, space)
+            if space:
+                self.world.api.delete(kind, name, space)
+            else:
+                forget(self.world.api, kind, name)
             with contextlib.suppress(ApiError, ConflictError):  # what protects a volume or a claim's disk
                 self.world.api.patch(kind, name, space, {"metadata": {"finalizers": None}})
         self.thrown = []
