@@ -17,7 +17,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from tests.badinput import objects, readers, schemas, test_modules
 from tests.badinput.asking import answer
 from tests.badinput.schemas import Bad
-from tests.support.kube import client_for, install_crds, world
+from tests.support.kube import client_for, forget, install_crds, world
 
 KINDS = {kind.kind: kind for kind in (resources.BERTH, resources.LOCAL_DEVICE, resources.LOCAL_DISK)}
 REFUSED = (400, 422)
@@ -40,7 +40,7 @@ class Door:
         return self.api.replace(KINDS[kind], {**there, "status": status}, subresource="status") if status else there
 
     def remove(self, kind: str) -> None:
-        self.api.delete(KINDS[kind], self.name, self.name if KINDS[kind].namespaced else None)
+        forget(self.api, KINDS[kind], self.name, self.name if KINDS[kind].namespaced else None)
 
     def close(self) -> None:
         self.api.delete(resources.NAMESPACE, self.name)

@@ -39,13 +39,13 @@ _HELD: Mapping[resources.Resource, tuple[str, ...]] = {
 }
 
 
-def forget(api: ApiClient, kind: resources.Resource, name: str) -> bool:
-    """Delete a LocalDisk or LocalDevice, whoever holds it and whatever it keeps; False where there is none."""
-    live = api.find(kind, name)
+def forget(api: ApiClient, kind: resources.Resource, name: str, namespace: str | None = None) -> bool:
+    """Delete an object, and a LocalDisk or LocalDevice whoever holds it and whatever it keeps; False: there is none."""
+    live = api.find(kind, name, namespace)
     held = [key for key in _HELD.get(kind, ()) if live and live["spec"].get(key)]
     if held:
         api.patch(kind, name, None, {"spec": dict.fromkeys(held)})
-    return live is not None and api.delete(kind, name)
+    return live is not None and api.delete(kind, name, namespace)
 
 
 def forget_disks(kubectl: Callable[..., str], *names: str) -> None:

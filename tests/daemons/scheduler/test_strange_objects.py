@@ -76,10 +76,7 @@ class Ground:
         self.taken += len(self.thrown)
         for kind, name in self.thrown:
             space = self.world.name if kind.namespaced else None
-            if space:
-                self.world.api.delete(kind, name, space)
-            else:
-                forget(self.world.api, kind, name)
+            forget(self.world.api, kind, name, space)
             with contextlib.suppress(ApiError, ConflictError):  # what protects a volume or a claim's disk
                 self.world.api.patch(kind, name, space, {"metadata": {"finalizers": None}})
         self.thrown = []
