@@ -171,8 +171,9 @@ def a_run_that_died_leaves_its_restart_to_the_next(ground: Ground, mine: dict[st
     assert "fs_type is 'ntfs': expected one of ext4, xfs" in refused.failed()["msg"]
     assert changed(refused) == []
     assert ground.digest(ONE) == good
-    died = ground.play(hosts=ONE, **upgrade, **mine, node_agent_api_ca="{{ there_is_none }}")
-    assert died.rc != 0
+    at_the_restart = '{"node_agent_due": "{{ there_is_none }}"}'
+    died = ground.play("--extra-vars", at_the_restart, hosts=ONE, **upgrade, **mine)
+    assert "there_is_none" in died.failed()["msg"]
     assert [name for name in changed(died) if "The agent, tried before" in name], "it is in place"
     assert ground.agents(ONE) == pids, "and does not run yet"
     resumed = changed(ground.play(hosts=ONE, **upgrade, **mine).ok())
