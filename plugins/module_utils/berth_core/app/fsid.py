@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError, StateError
+from ..model.names import is_label
 
 DEFAULT_MOUNT_ROOT = "/var/lib/berth/disks"
 #: Inside the filesystem: absent while the disk is not mounted, an empty mount point is never taken for the volume.
@@ -26,7 +27,6 @@ NAMESPACES_DIRECTORY = ".namespaces"
 #: Fixed for ever: it separates berth's filesystem UUIDs from all other name-based UUIDs.
 _NAMESPACE = bytes.fromhex("b7f0a9be7c1d4a5e9d3c52e5f1b0d15c")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def filesystem_uuid(data_uid: str, disk_name: str) -> str:
@@ -59,7 +59,7 @@ def namespace_link(disk_name: str, namespace: str, mount_root: str = DEFAULT_MOU
 
     A volume says by its path alone what it gives: so the path names the namespace, and admission compares the two.
     """
-    if not _NAMESPACE_NAME.fullmatch(namespace):
+    if not is_label(namespace):
         raise InputError(f"namespace {namespace!r} of LocalDisk {disk_name} is none: expected a DNS-1123 label")
     root, name = posixpath.split(mount_point(disk_name, mount_root))
     return posixpath.join(root, NAMESPACES_DIRECTORY, name, namespace)
