@@ -71,6 +71,15 @@ def dying_after_each(daemon: str, last: Path, counted: str) -> dict[str, Any]:
     return {"module": "tests.support.wire", "environment": environment}
 
 
+async def _sent(send: Send, dies: bool) -> Any:
+    """The answer, unless the process dies of it: the write is with the API server then, whatever it has answered."""
+    try:
+        return await send()
+    finally:
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def die_after_write(at: int, counted: str) -> None:
     """See DIE_AT and COUNTED. Of a piece all are answered first."""
     pattern, written = re.compile(counted), 0
@@ -80,11 +89,7 @@ def die_after_write(at: int, counted: str) -> None:
         before = written
         written += sum(call.writes and pattern.fullmatch(words(call)) is not None for call in calls)
         last = before < at <= written
-        try:
-            return await send()
-        finally:
-            if last:
-                os.kill(os.getpid(), signal.SIGKILL)
+        return await _sent(send, dies=last)
 
     around_all(do)
 
@@ -98,11 +103,7 @@ def die_after_new_write(last: Path, counted: str) -> None:
         new = made.difference(last.read_text().splitlines() if last.exists() else ())
         with open(last, "a") as lines:
             lines.writelines(f"{each}\n" for each in sorted(new))
-        try:
-            return await send()
-        finally:
-            if new:
-                os.kill(os.getpid(), signal.SIGKILL)
+        return await _sent(send, dies=bool(new))
 
     around_all(do)
 
