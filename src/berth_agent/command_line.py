@@ -1,4 +1,4 @@
-"""The command line of ``berth-agent``: its options, and what none of them can be. __main__ calls me."""
+"""The command line of ``berth-agent``: its options, and what none of them can be. Called by __main__."""
 
 from __future__ import annotations
 

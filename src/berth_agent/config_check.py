@@ -1,4 +1,4 @@
-"""The check of a configuration's text, with the libraries that the agent brings. `config` and __main__ call me."""
+"""The check of a configuration's text, with the libraries that the agent brings. Called by `config` and __main__."""
 
 from __future__ import annotations
 

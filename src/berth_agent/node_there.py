@@ -1,4 +1,4 @@
-"""Is there a Node of the agent's name? Said aloud where there is none. `agent` runs me beside everything else.
+"""Warns while there is no Node of the agent's name. Run by `agent` beside everything else.
 
 A Node may come later than its agent, so that is no error; but a name that is spelt wrong would never be noticed.
 """

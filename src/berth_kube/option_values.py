@@ -1,7 +1,7 @@
-"""Whether what was given for an option can be meant: numbers, addresses, names of objects. I connect nowhere.
+"""Whether what was given for an option can be meant: numbers, addresses, names of objects. Nothing is connected to.
 
-The settings of daemons and of kubectl-berth call me. Everything raises InputError that names the option, the value and
-what was expected.
+Called by the settings of daemons and of kubectl-berth. Everything raises InputError that names the option, the value
+and what was expected.
 """
 
 from __future__ import annotations
