@@ -35,29 +35,39 @@ SOME = {"requests": {"cpu": "300m", "memory": "1Gi"}, "limits": {"cpu": "1"}}
     ("hard", "used", "demand", "told"),
     [
         ({"pods": "5"}, {"pods": "2"}, pods(3), None),
-        ({"pods": "5"}, {"pods": "3"}, pods(3), "pods: hard 5, used 3, asked 3"),
-        ({"count/pods": "2"}, {}, Demand(3, of_object("pods")), "count/pods: hard 2, used 0, asked 3"),
+        ({"pods": "5"}, {"pods": "3"}, pods(3), "pods: hard 5, used 3, requested 3"),
+        ({"count/pods": "2"}, {}, Demand(3, of_object("pods")), "count/pods: hard 2, used 0, requested 3"),
         ({"requests.cpu": "1"}, {"requests.cpu": "100m"}, pods(3, **SOME), None),
         (
             {"requests.cpu": "1"},
             {"requests.cpu": "101m"},
             pods(3, **SOME),
-            "requests.cpu: hard 1, used 101m, asked 900m",
+            "requests.cpu: hard 1, used 101m, requested 900m",
         ),
-        ({"cpu": "1"}, {"cpu": "200m"}, pods(3, **SOME), "cpu: hard 1, used 200m, asked 900m"),
-        ({"limits.cpu": "2500m"}, {}, pods(3, **SOME), "limits.cpu: hard 2500m, used 0, asked 3"),
-        ({"requests.memory": "2Gi"}, {}, pods(3, **SOME), "requests.memory: hard 2Gi, used 0, asked 3Gi"),
+        ({"cpu": "1"}, {"cpu": "200m"}, pods(3, **SOME), "cpu: hard 1, used 200m, requested 900m"),
+        ({"limits.cpu": "2500m"}, {}, pods(3, **SOME), "limits.cpu: hard 2500m, used 0, requested 3"),
+        ({"requests.memory": "2Gi"}, {}, pods(3, **SOME), "requests.memory: hard 2Gi, used 0, requested 3Gi"),
         ({"requests.cpu": "1"}, {"requests.cpu": "5"}, pods(3), None),
-        ({"requests.example.com/gpu": "1"}, {}, pods(2, limits={"example.com/gpu": "1"}), "asked 2"),
-        ({"persistentvolumeclaims": "2"}, {"persistentvolumeclaims": "1"}, claims(2), "used 1, asked 2"),
-        ({"count/persistentvolumeclaims": "1"}, {}, claims(2), "hard 1, used 0, asked 2"),
-        ({"requests.storage": "2Gi"}, {}, claims(3), "requests.storage: hard 2Gi, used 0, asked 3Gi"),
-        ({f"{FAST}/requests.storage": "1Gi"}, {}, claims(2), f"{FAST}/requests.storage: hard 1Gi, used 0, asked 2Gi"),
-        ({f"{FAST}/persistentvolumeclaims": "0"}, {}, claims(1), "hard 0, used 0, asked 1"),
+        ({"requests.example.com/gpu": "1"}, {}, pods(2, limits={"example.com/gpu": "1"}), "requested 2"),
+        ({"persistentvolumeclaims": "2"}, {"persistentvolumeclaims": "1"}, claims(2), "used 1, requested 2"),
+        ({"count/persistentvolumeclaims": "1"}, {}, claims(2), "hard 1, used 0, requested 2"),
+        ({"requests.storage": "2Gi"}, {}, claims(3), "requests.storage: hard 2Gi, used 0, requested 3Gi"),
+        (
+            {f"{FAST}/requests.storage": "1Gi"},
+            {},
+            claims(2),
+            f"{FAST}/requests.storage: hard 1Gi, used 0, requested 2Gi",
+        ),
+        ({f"{FAST}/persistentvolumeclaims": "0"}, {}, claims(1), "hard 0, used 0, requested 1"),
         ({f"{FAST}/persistentvolumeclaims": "0"}, {}, claims(1, storage_class="slow"), None),
         ({f"{FAST}/persistentvolumeclaims": "0"}, {}, claims(1, storage_class=None), None),
-        ({"services": "0"}, {}, Demand(1, of_object("services")), "services: hard 0, used 0, asked 1"),
-        ({"count/statefulsets.apps": "0"}, {}, Demand(1, of_object("statefulsets", "apps")), "hard 0, used 0, asked 1"),
+        ({"services": "0"}, {}, Demand(1, of_object("services")), "services: hard 0, used 0, requested 1"),
+        (
+            {"count/statefulsets.apps": "0"},
+            {},
+            Demand(1, of_object("statefulsets", "apps")),
+            "hard 0, used 0, requested 1",
+        ),
         ({"pods": "0"}, {"pods": "4"}, pods(-2), None),
     ],
 )
@@ -73,15 +83,15 @@ def test_demands_of_one_resource_are_added_and_every_quota_is_named():
     demands = [claims(1), claims(1, size=2 * GI, storage_class=None), pods(1)]
     two = [quota({"requests.storage": "2Gi"}, name="a"), quota({"persistentvolumeclaims": "1", "pods": "0"}, name="b")]
     assert refusals(two, demands) == [
-        "ResourceQuota a: requests.storage: hard 2Gi, used 0, asked 3Gi",
-        "ResourceQuota b: persistentvolumeclaims: hard 1, used 0, asked 2",
-        "ResourceQuota b: pods: hard 0, used 0, asked 1",
+        "ResourceQuota a: requests.storage: hard 2Gi, used 0, requested 3Gi",
+        "ResourceQuota b: persistentvolumeclaims: hard 1, used 0, requested 2",
+        "ResourceQuota b: pods: hard 0, used 0, requested 1",
     ]
 
 
 def test_a_quota_whose_status_is_not_there_yet_counts_as_it_is_asked_for():
     fresh = {"metadata": {"name": "new"}, "spec": {"hard": {"pods": "1"}}}
-    assert refusals([fresh], [pods(2)]) == ["ResourceQuota new: pods: hard 1, used 0, asked 2"]
+    assert refusals([fresh], [pods(2)]) == ["ResourceQuota new: pods: hard 1, used 0, requested 2"]
 
 
 def selector(operator, *values):
@@ -121,7 +131,7 @@ AFFINE = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": PRE
 )
 def test_scopes(scopes, pod, counts):
     limited = quota({"pods": "0", "persistentvolumeclaims": "0"}, **scopes)
-    assert refusals([limited], [pods(1, **pod)]) == (["ResourceQuota few: pods: hard 0, used 0, asked 1"] * counts)
+    assert refusals([limited], [pods(1, **pod)]) == (["ResourceQuota few: pods: hard 0, used 0, requested 1"] * counts)
     assert refusals([limited], [claims(1)]) == [], "a quota with scopes counts pods alone"
 
 

@@ -32,7 +32,7 @@ class Demand:
 
 
 def refusals(quotas: Sequence[Object], demands: Iterable[Demand]) -> list[str]:
-    """A line for each resource of a ResourceQuota that would be exceeded: hard, used and asked."""
+    """A line for each resource of a ResourceQuota that would be exceeded: hard, used and requested."""
     demands = list(demands)
     return [line for quota in quotas for line in _exceeded(quota, demands)]
 
@@ -40,17 +40,17 @@ def refusals(quotas: Sequence[Object], demands: Iterable[Demand]) -> list[str]:
 def _exceeded(quota: Object, demands: Sequence[Demand]) -> Iterator[str]:
     status = quota.get("status") or {}
     hard, used = status.get("hard") or quota["spec"].get("hard") or {}, status.get("used") or {}
-    asked: Usage = {}
+    requested: Usage = {}
     for demand in demands:
         if demand.count > 0 and _matches(quota["spec"], demand.pod):
             for name, value in demand.usage.items():
-                asked[name] = asked.get(name, 0) + value * demand.count
-    for name in sorted(set(asked) & set(hard)):
+                requested[name] = requested.get(name, 0) + value * demand.count
+    for name in sorted(set(requested) & set(hard)):
         have = used.get(name, "0")
-        if asked[name] > 0 and parse_quantity(have) + asked[name] > parse_quantity(hard[name]):
+        if requested[name] > 0 and parse_quantity(have) + requested[name] > parse_quantity(hard[name]):
             yield (
-                f"ResourceQuota {quota['metadata']['name']}: {name}: hard {hard[name]}, used {have}, asked "
-                f"{_text(name, asked[name])}"
+                f"ResourceQuota {quota['metadata']['name']}: {name}: hard {hard[name]}, used {have}, "
+                f"requested {_text(name, requested[name])}"
             )
 
 
