@@ -109,7 +109,7 @@ EXAMPLES = r"""
   block:
     - berth.stateful.node_agent:
         daemonset:
-          image: registry.example.com/berth:0.3.0
+          image: "{{ newer_image }}"
           wait: true
       register: agents
   rescue:

@@ -156,12 +156,12 @@ seealso:
 EXAMPLES = r"""
 - name: A scheduler for the pods that name it
   berth.stateful.scheduler:
-    image: registry.example.com/berth-scheduler:0.2.0
+    image: registry.example.com/berth:0.2.0
 
 - name: Another one beside it, which fills nodes one after the other
   berth.stateful.scheduler:
     name: packing-scheduler
-    image: registry.example.com/berth-scheduler:0.2.0
+    image: registry.example.com/berth:0.2.0
     config:
       profiles:
         - pluginConfig:
@@ -173,7 +173,7 @@ EXAMPLES = r"""
 - name: Behind the stock scheduler
   berth.stateful.scheduler:
     mode: extender
-    image: registry.example.com/berth-scheduler:0.2.0
+    image: registry.example.com/berth:0.2.0
     cluster_ip: 10.96.0.210
     tls:
       certificate: "{{ lookup('ansible.builtin.file', 'extender.crt') }}"

@@ -33,4 +33,4 @@ Nothing here imports ansible. Kernel names are never keys: a disk is found by it
 
 from __future__ import annotations
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

@@ -15,7 +15,7 @@ import yaml
 
 from berth_dev.cluster import Cluster
 from tests.dev.hosts_help import eventually, out
-from tests.support.agent import NAMESPACE, ROOT, AgentOnHost, install_rights
+from tests.support.agent import NAMESPACE, AgentOnHost, daemonset, install_rights
 
 from .agent import PORT, at_rest
 from .figures import Figure
@@ -25,7 +25,6 @@ from .processes import cpu_seconds, resident
 HOST = "h1"
 #: As many disks as a host of the development cluster can have.
 DISKS = 23
-MANIFEST = str(ROOT / "deploy" / "agent" / "daemonset.yaml")
 _READ = f"from urllib.request import urlopen; print(urlopen('http://127.0.0.1:{PORT}/metrics').read().decode())"
 
 
@@ -77,7 +76,7 @@ def _started(cluster: Cluster) -> _Pod:
         "data": {"default.yaml": yaml.safe_dump(settings)},
     }
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(config))
-    cluster.kubectl("apply", "-f", MANIFEST)
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(daemonset()))
     agent = AgentOnHost(cluster, HOST)
     eventually(lambda: list(agent.phases().values()) == ["Available"] * DISKS, 300, "published disks")
     eventually(lambda: agent.conditions()["Ready"]["status"] == "True", 120, "an agent that is Ready")

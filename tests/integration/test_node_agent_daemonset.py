@@ -16,7 +16,7 @@ import yaml
 
 from berth_dev.pytest_plugin import say
 from tests.dev.hosts_help import eventually, get, out, ssh
-from tests.support.agent import AgentOnHost
+from tests.support.agent import IMAGE, AgentOnHost
 from tests.support.hosts import run_plays
 from tests.support.kube import install_crds
 from tests.support.playbook import Run, changed
@@ -24,7 +24,6 @@ from tests.support.playbook import Run, changed
 HOSTS = ["h1", "h2", "h3"]
 ON = "h2"  # where the disk and the device are
 NAMESPACE, LABEL = "berth-system", "app.kubernetes.io/name=berth-agent"
-IMAGE = "berth.local/berth:dev"
 #: An image that every host has, and that holds no agent.
 LAME = "berth.local/busybox:1"
 DESCRIPTIONS = "/var/lib/berth/devices.d"

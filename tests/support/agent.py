@@ -24,6 +24,8 @@ from tests.support.kube import forget_disks, install_crds
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
 PYTHON = "/usr/bin/python3"
+#: The agent's image in the development cluster: `berth-dev image berth`.
+IMAGE = "berth.local/berth:dev"
 
 
 @functools.cache
@@ -47,6 +49,13 @@ def install_rights(cluster: Any) -> None:
     """CRDs and the agents' RBAC and admission policy. Idempotent."""
     install_crds(cluster.kubeconfig)
     cluster.kubectl("apply", "-f", str(ROOT / "deploy/agent/rbac.yaml"))
+
+
+def daemonset() -> dict[str, Any]:
+    """deploy/agent/daemonset.yaml with the image of the development cluster."""
+    shipped: dict[str, Any] = yaml.safe_load((ROOT / "deploy/agent/daemonset.yaml").read_text())
+    shipped["spec"]["template"]["spec"]["containers"][0]["image"] = IMAGE
+    return shipped
 
 
 def token(cluster: Any, node: str, seconds: int = 86400) -> str:

@@ -11,7 +11,7 @@ import yaml
 from berth_dev.pytest_plugin import say
 from tests.daemons.agent.disk_ground import Ground
 from tests.dev.hosts_help import eventually, out
-from tests.support.agent import NAMESPACE, ROOT, AgentOnHost, install_rights
+from tests.support.agent import NAMESPACE, ROOT, AgentOnHost, daemonset, install_rights
 
 pytestmark = pytest.mark.hosts
 HOST = "h2"
@@ -41,7 +41,7 @@ def test_every_node_is_published_and_a_lock_is_carried_out(dev_cluster: Any) -> 
         "data": {"default.yaml": yaml.safe_dump(SETTINGS)},
     }
     dev_cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "ConfigMap", **config}))
-    dev_cluster.kubectl("apply", "-f", str(ROOT / "deploy/agent/daemonset.yaml"))
+    dev_cluster.kubectl("apply", "-f", "-", stdin=json.dumps(daemonset()))
     agents = [AgentOnHost(dev_cluster, host) for host in ("h1", "h2", "h3")]
     ground = Ground(dev_cluster, HOST)
     point = ""

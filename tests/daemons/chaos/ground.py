@@ -28,13 +28,12 @@ from tests.daemons.chaos.pair import Pair
 from tests.daemons.chaos.witness import Witness
 from tests.daemons.controller.world import World, install
 from tests.dev.hosts_help import eventually, node_ready
-from tests.support.agent import NAMESPACE, ROOT, install_rights
+from tests.support.agent import NAMESPACE, daemonset, install_rights
 from tests.support.kube import client_for
 
 HOSTS = ("h1", "h2", "h3")
 BANK = "h1"
 BY_DAEMONSET, BY_SERVICE = ("h1", "h2"), "h3"
-DAEMONSET = ROOT / "deploy/agent/daemonset.yaml"
 SELECTOR = "app.kubernetes.io/name=berth-agent"
 #: A host that was switched off has to start, and its pods.
 PATIENCE = 180.0
@@ -121,7 +120,7 @@ class ChaosGround:
         files = {f"{host}.yaml": yaml.safe_dump(self.settings_of(host)) for host in BY_DAEMONSET}
         meta = {"name": "berth-agent", "namespace": NAMESPACE}
         config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": files}
-        shipped = yaml.safe_load(DAEMONSET.read_text())
+        shipped = daemonset()
         terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [*BY_DAEMONSET]}]}]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         shipped["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": required}
@@ -294,9 +293,7 @@ class ChaosGround:
                 last_first.callback(room.clean)
             gone = ("--namespace", NAMESPACE, "--ignore-not-found")
             last_first.callback(self.cluster.kubectl, "delete", "configmap", "berth-agent", *gone)
-            last_first.callback(
-                self.cluster.kubectl, "delete", "-f", str(DAEMONSET), "--ignore-not-found", "--wait=true"
-            )
+            last_first.callback(self.cluster.kubectl, "delete", "daemonset", "berth-agent", *gone, "--wait=true")
             if hasattr(self, "controllers"):
                 last_first.callback(self.controllers.stop)
             if hasattr(self, "world"):
