@@ -30,6 +30,10 @@ class Family:
         key = self._key(labels)
         self._values[key] = self._values.get(key, 0.0) + amount
 
+    def replace(self, labels: Iterable[tuple[object, ...]]) -> None:
+        """These sets of labels from now on, each with the value 1, and no others."""
+        self._values = {self._key(each): 1.0 for each in labels}
+
     def samples(self) -> Mapping[tuple[str, ...], float]:
         """Value by label values."""
         return self._values

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
-from berth_core.app.phase import PHASES
+from berth_core.app.phase import PENDING, PHASES
+from berth_core.lifecycle.locks import disk_holder
 from berth_kube.client import KubeClient
 
 from .figures import Asked, Figures
@@ -25,6 +25,9 @@ class AgentMetrics:
         self._requests("berth_agent_lease_requests_total", "Requests for the agent's Lease.", lease_client)
         self.registry.gauge("berth_agent_info", "The node agent.", ["version"]).set(1, version)
         self._disks = self.registry.gauge("berth_agent_disks", "LocalDisks of this node.", ["phase"])
+        self._phases = self.registry.gauge(
+            "berth_agent_disk_phase", "Each LocalDisk of this node: 1 in its phase.", ["disk", "phase", "holder"]
+        )
         self._devices = self.registry.gauge("berth_agent_block_devices", "Whole block devices.")
         self._surveys = self.registry.counter("berth_agent_surveys_total", "Full surveys of the host's disks.")
         self._look = self.registry.gauge("berth_agent_look", "Number of the last look.")
@@ -41,7 +44,13 @@ class AgentMetrics:
 
     def published(self, disks: Iterable[Object], number: int) -> None:
         """Everything of that Look is at the API server."""
-        counts: Counter[Any] = Counter((disk.get("status") or {}).get("phase") for disk in disks)
+        each = [(disk["metadata"]["name"], _phase(disk), disk_holder(disk) or "") for disk in disks]
+        counts = Counter(phase for _name, phase, _holder in each)
         for phase in PHASES:
             self._disks.set(counts[phase], phase)
+        self._phases.replace(each)
         self._published.set(number)
+
+
+def _phase(disk: Object) -> str:
+    return str((disk.get("status") or {}).get("phase") or PENDING)

@@ -8,6 +8,7 @@ tests/apiserver/test_page_manifests.py).
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -55,6 +56,13 @@ def examples(page: Path) -> Iterator[Example]:
             assert token.map is not None
             language = token.info.strip() if token.type == "fence" else token.type
             yield Example(page, token.map[0] + 1, language, token.content)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of the page ends in, as GitHub and the site make it of the heading."""
+    tokens = MarkdownIt().parse(page.read_text(encoding="utf-8"))
+    titles = (tokens[number + 1].content for number, token in enumerate(tokens) if token.type == "heading_open")
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def shown_by(plugin: Path) -> Iterator[Example]:

@@ -33,6 +33,17 @@ def test_gauges_and_counters_as_prometheus_reads_them() -> None:
     assert kinds == {"berth_agent_disks": "gauge", "berth_agent_rounds": "counter", "berth_agent_requests": "counter"}
 
 
+def test_what_is_there_replaces_what_was_there() -> None:
+    figures = Figures()
+    phases = figures.gauge("berth_agent_disk_phase", "Phases.", ["disk", "phase", "holder"])
+    phases.replace([("h1-a", "InUse", "shop/db-0"), ("h1-b", "Available", "")])
+    phases.replace([("h1-a", "Faulted", "shop/db-0")])
+    labels = (("disk", "h1-a"), ("phase", "Faulted"), ("holder", "shop/db-0"))
+    assert read(figures) == {("berth_agent_disk_phase", labels): 1.0}
+    with pytest.raises(ValueError, match="has labels"):
+        phases.replace([("h1-a", "Faulted")])
+
+
 def test_a_wrong_number_of_labels_and_a_name_that_is_taken_are_refused() -> None:
     figures = Figures()
     gauge = figures.gauge("a", "A.", ["x"])

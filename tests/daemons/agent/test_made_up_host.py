@@ -60,7 +60,11 @@ def test_an_agent_at_work_is_not_disturbed_by_once_and_serves_its_figures_over_t
             port = int(re.findall(r"figures at 127\.0\.0\.1:(\d+)/metrics", lines)[0])
             trusting = ssl.create_default_context(cadata=certificate.decode())
             eventually(lambda: fetch(port, "readyz", trusting).startswith("ok"), 60, "ready")
-            assert 'berth_agent_disks{phase="Available"} 2' in fetch(port, "metrics", trusting)
+            figures = fetch(port, "metrics", trusting)
+            assert 'berth_agent_disks{phase="Available"} 2' in figures
+            names = sorted(disk["metadata"]["name"] for disk in host.disks())
+            free = [f'berth_agent_disk_phase{{disk="{name}",phase="Available",holder=""}} 1.0' for name in names]
+            assert [line for line in figures.splitlines() if line.startswith("berth_agent_disk_phase{")] == free
             with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
                 fetch(port, "metrics", ssl.create_default_context())
             with host.start("once") as second:

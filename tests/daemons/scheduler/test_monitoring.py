@@ -37,13 +37,6 @@ def questions() -> list[str]:
     return [text.replace("$__rate_interval", "1m") for text in asked]
 
 
-def test_every_alert_names_a_page_that_is_there_and_how_bad_it_is() -> None:
-    for rule in rules():
-        assert (ROOT / rule["annotations"]["runbook"]).is_file(), rule
-        assert rule["labels"]["severity"] in {"warning", "critical"}, rule
-        assert {"summary", "description"} <= rule["annotations"].keys(), rule
-
-
 @pytest.fixture
 def components(plane: Any, world: Any, start: Any, tmp_path: Path) -> Iterator[dict[str, int]]:
     """One of each, at work; the ports of their figures, by job."""
@@ -104,6 +97,6 @@ def exported(url: str) -> set[str]:
 
 
 def silent(url: str) -> list[str]:
-    """What the dashboard asks and has no answer, though it should: nothing fails here."""
-    asked = [text for text in questions() if "0|5.." not in text]
+    """What the dashboard asks and has no answer, though it should: no request fails here, and no disk."""
+    asked = [text for text in questions() if "0|5.." not in text and "Faulted" not in text]
     return [text for text in asked if not ask(url, "query", query=text)["result"]]
