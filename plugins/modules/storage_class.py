@@ -13,7 +13,7 @@ author:
   - The berth authors (@berth-dev)
 description:
   - Makes, changes or removes one StorageClass.
-  - The defaults are those that volumes on local disks need, no provisioner and binding when the first pod comes.
+  - The defaults are those that volumes on local disks need, berth's provisioner and binding when the first pod comes.
 options:
   name:
     description: The name of the StorageClass.
@@ -30,9 +30,16 @@ options:
       - Left out, the class keeps what it has.
     type: bool
   provisioner:
-    description: Who makes volumes of the class. It cannot be changed later.
+    description:
+      - Who makes volumes of the class. It cannot be changed later.
+      - V(local.berth.dev) is berth's. M(berth.stateful.stateful_app) makes the claims of its apps bound, and all other
+        claims of the class are bound by berth-controller or berth-scheduler. Where neither runs, those wait.
+      - Of a class with V(kubernetes.io/no-provisioner) only M(berth.stateful.stateful_app) makes volumes.
+        The controller and the scheduler leave its other claims alone. Those wait for volumes made by hand.
+      - Any other name is that of somebody else's driver.
+      - A class that is there with another provisioner is refused. Give that one by name to keep the class as it is.
     type: str
-    default: kubernetes.io/no-provisioner
+    default: local.berth.dev
   parameters:
     description: Parameters of the provisioner. They cannot be changed later.
     type: dict
@@ -86,6 +93,11 @@ EXAMPLES = r"""
   berth.stateful.storage_class:
     name: fast
     default: true
+
+- name: Keep a class that an earlier release made as it is
+  berth.stateful.storage_class:
+    name: berth-local
+    provisioner: kubernetes.io/no-provisioner
 """
 
 RETURN = r"""

@@ -60,6 +60,6 @@ def test_both_in_one_play(play: Callable[..., Run], storage_class: str) -> None:
     assert [made["changed"], labels["changed"], again["changed"]] == [True, True, False]
     (found,) = read["resources"]
     assert found["metadata"]["labels"]["team"] == "storage"
-    assert found["provisioner"] == "kubernetes.io/no-provisioner"
+    assert found["provisioner"] == "local.berth.dev"
     names = [{one["metadata"]["name"] for one in listed} for listed in (theirs["resources"], ours["local_disks"])]
     assert names[0] == names[1]

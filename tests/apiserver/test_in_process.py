@@ -65,7 +65,7 @@ def test_check_mode_and_diff(playbook: Playbook, world: Callable[[], dict[str, s
     run = playbook([storage_class(name=name, state="present")], "--check", "--diff").ok()
     assert run.last["changed"]
     assert f"StorageClass {name} (absent)" in run.output
-    assert '+    "provisioner": "kubernetes.io/no-provisioner"' in run.output
+    assert '+    "provisioner": "local.berth.dev"' in run.output
     assert world() == before
 
 

@@ -42,7 +42,7 @@ def test_life(module: Module, api: ApiClient, name: str, world: World) -> None:
     assert made["diff"] == planned["diff"]
     live = api.get(STORAGE_CLASS, name)
     assert (live["provisioner"], live["reclaimPolicy"], live["volumeBindingMode"]) == (
-        "kubernetes.io/no-provisioner",
+        "local.berth.dev",
         "Retain",
         "WaitForFirstConsumer",
     )
@@ -103,6 +103,20 @@ def test_what_never_changes_is_refused(module: Module, world: World, option: str
         assert f"{option} is " in result["msg"]
         assert "remove the class first" in result["msg"]
         assert result["requests"] == {"list": 1}
+    assert world() == before
+
+
+def test_a_class_of_an_earlier_release_is_kept_by_its_provisioner(module: Module, world: World, name: str) -> None:
+    earlier = "kubernetes.io/no-provisioner"
+    module(provisioner=earlier)
+    before = world()
+    for check in (True, False):
+        refused = module(check=check)
+        assert refused["failed"]
+        assert f"provisioner is '{earlier}', wanted 'local.berth.dev'" in refused["msg"]
+        assert f"to leave it as it is say provisioner: {earlier}" in refused["msg"]
+    assert not module(provisioner=earlier)["changed"]
+    assert "leave it as it is" not in module(provisioner=earlier, reclaim_policy="Delete")["msg"]
     assert world() == before
 
 

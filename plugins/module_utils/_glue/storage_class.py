@@ -16,6 +16,7 @@ from ..berth_core.errors import InputError, StateError
 from ..berth_core.model.labels import is_label_key
 from ..berth_core.model.names import check_subdomain, shown
 from ..berth_core.model.resources import STORAGE_CLASS
+from ..berth_core.model.volume import LOCAL_PROVISIONER
 from .base import Context, Operation
 from .objects import diff_entry, label_map, text_map
 
@@ -46,7 +47,7 @@ def wanted(params: Mapping[str, Any]) -> dict[str, Any]:
     """The object that the options describe; what they leave out, it leaves out."""
     if not is_label_key(params["provisioner"]):
         raise InputError(
-            f"provisioner is {shown(params['provisioner'])}: expected the name of one, as kubernetes.io/no-provisioner"
+            f"provisioner is {shown(params['provisioner'])}: expected the name of one, as {LOCAL_PROVISIONER}"
         )
     annotations = text_map("annotations", params["annotations"])
     if params["default"] is not None:
@@ -76,10 +77,18 @@ def refuse_immutable(desired: Mapping[str, Any], live: Mapping[str, Any]) -> Non
     if wrong:
         raise StateError(
             f"{STORAGE_CLASS.describe(desired['metadata']['name'])} cannot be changed so: {'; '.join(wrong)}. "
-            "Kubernetes never changes these fields; remove the class first (state: absent: existing volumes stay), "
+            "Kubernetes never changes these fields; "
+            f"{_as_it_is(desired, have)}remove the class first (state: absent: existing volumes stay), "
             "or choose another name",
             storage_class=desired["metadata"]["name"],
         )
+
+
+def _as_it_is(desired: Mapping[str, Any], live: Mapping[str, Any]) -> str:
+    """How a class with another provisioner is left as it is: the default is wanted by nobody who did not name it."""
+    if live["provisioner"] == desired["provisioner"]:
+        return ""
+    return f"to leave it as it is say provisioner: {live['provisioner']}; else "
 
 
 def _present(context: Context, desired: dict[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -140,7 +149,7 @@ OPERATION = Operation(
         "name": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "default": {"type": "bool"},
-        "provisioner": {"type": "str", "default": "kubernetes.io/no-provisioner"},
+        "provisioner": {"type": "str", "default": LOCAL_PROVISIONER},
         "parameters": {"type": "dict"},
         "reclaim_policy": {"type": "str", "choices": ["Retain", "Delete"], "default": "Retain"},
         "volume_binding_mode": {
