@@ -161,9 +161,9 @@ def wrong_command(line: str) -> Iterator[str]:
     if words[:1] == ["make"] and len(words) > 1:
         yield from (f"make {word}" for word in words[1:] if f"\n{word}:" not in (ROOT / "Makefile").read_text())
     if words[:1] == ["ansible-playbook"]:
-        name = words[1].removeprefix("berth.stateful.")
-        if not (ROOT / "playbooks" / f"{name}.yml").exists():
-            yield f"no playbook {words[1]}"
+        named = [word for word in words[1:] if word.startswith("berth.stateful.")] or words[1:2]
+        if not all((ROOT / "playbooks" / f"{name.removeprefix('berth.stateful.')}.yml").exists() for name in named):
+            yield f"no playbook {' '.join(named)}"
     files = [word.rstrip(")") for word in words if word.startswith("deploy/")]
     yield from (file for file in files if not (ROOT / file).exists())
     for program in OURS:
