@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..berth_core.app.wipe import METHODS
+
 Options = dict[str, dict[str, Any]]
 
-WIPE_METHODS = ["auto", "signatures", "discard", "zero", "random"]
+WIPE_METHODS = list(METHODS)
 #: The keys that tell a disk from all others.
 IDENTITY: Options = {key: {"type": "str"} for key in ("wwn", "serial", "model", "size", "by_path")}
 #: What the disk is for; what is not said is left as it is.

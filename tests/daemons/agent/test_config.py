@@ -11,6 +11,7 @@ import pytest
 from berth_agent.config import Configuration
 from berth_agent.config_check import check_text
 from berth_core.app.agent_settings import Intervals, Settings
+from berth_core.app.wipe import METHODS
 from berth_core.errors import InputError
 
 GOOD = """\
@@ -35,6 +36,11 @@ def test_a_whole_file_is_read() -> None:
     assert (settings.node, settings.intervals.scan, settings.intervals.poll, settings.metrics.port) == ("h1", 300, 1, 0)
     assert settings.disks[0]["serial"] == "S1"
     assert settings.policies == Settings().policies
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_disk_may_be_wiped_as_the_custom_resources_say(method: str) -> None:
+    assert check_text(f"disks: [{{serial: S1, reclaim_policy: Delete, wipe_method: {method}}}]\n").problems == []
 
 
 def test_an_empty_file_is_the_defaults() -> None:
@@ -78,6 +84,7 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("disks:\n  - {serial: 12345}\n", 2, "serial is 12345, which YAML does not read as a text: write it in quotes"),
         ("disks:\n  - {serial: a}\n  - model: M\n    size: 1Gi\n", 3, "disks[1] names no disk"),
         ("disks:\n  - serial: a\n    fs_type: ntfs\n", 3, "fs_type is 'ntfs': expected one of ext4, xfs"),
+        ("disks:\n  - {serial: a, wipe_method: crypto}\n", 2, "expected one of auto, signatures, discard,"),
         ("disks:\n  - serial: a\n    size: 1 Gi\n", 2, "'1 Gi' is not a quantity"),
         ("disks:\n  - serial: a\n    colour: red\n", 3, "colour is not known"),
         ("disks:\n  - {serial: a, volume_mode: Block, fs_type: xfs}\n", 2, "fs_type is for volume_mode Filesystem"),

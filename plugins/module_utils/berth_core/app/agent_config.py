@@ -19,7 +19,7 @@ from typing import Any, Callable, NamedTuple
 from ..errors import InputError
 from ..model.addresses import is_host, server_of
 from ..model.names import SUBDOMAIN_WORDS, is_subdomain
-from . import agent_devices
+from . import agent_devices, wipe
 from .agent_settings import BOUNDS, CHOICES, FROM_COMMAND_LINE, HOSTS, PATHS, URLS, Settings
 from .disk_change import SETTINGS, check_settings, read_identity
 from .fsid import mount_point
@@ -32,7 +32,7 @@ _DISK_CHOICES = {
     "volume_mode": ("Filesystem", "Block"),
     "fs_type": ("ext4", "xfs"),
     "reclaim_policy": ("Retain", "Delete"),
-    "wipe_method": ("signatures", "discard", "zero", "random"),
+    "wipe_method": wipe.METHODS,
 }
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
