@@ -35,17 +35,18 @@ options:
     type: str
     default: default
   replicas:
-    description: How many replicas or pods of that kind, one after the other; each counts for those after it.
+    description: How many replicas or pods of that kind, one after the other; each counts for those after it. By default
+      as many as a StatefulSet in O(template) or O(src) says, or 1.
     type: int
-    default: 1
   template:
     description: The pod template of an app, as for M(berth.stateful.stateful_app).
     type: dict
   src:
-    description: YAML file with a pod, a pod template or a StatefulSet. Looked for in C(files/), decrypted by vault.
+    description: YAML file with a pod, a pod template, or a StatefulSet with its Services and ConfigMaps. Looked for in
+      C(files/), decrypted by vault.
     type: path
   disks:
-    description: The local disks of every replica of the app.
+    description: The local disks of every replica of the app, beside the C(volumeClaimTemplates) of a StatefulSet.
     type: list
     elements: dict
     suboptions:

@@ -39,13 +39,15 @@ options:
   state:
     description:
       - With V(absent) the pods are stopped, claims and volumes deleted, and the disks released with their data.
+      - Its Services and ConfigMaps go too; all those in the namespace that carry the labels C(berth.dev/app) with the
+        application's name and C(app.kubernetes.io/managed-by) with C(berth). The manifest is not needed for it.
     type: str
     choices: [present, absent]
     default: present
   replicas:
-    description: How many replicas there are, ordinals 0 to C(replicas - 1).
+    description: How many replicas there are, ordinals 0 to C(replicas - 1). By default as many as the StatefulSet of
+      O(template) or O(src) says, or 1. Two that contradict each other are refused.
     type: int
-    default: 1
   workload:
     description:
       - V(StatefulSet) over claims made beforehand, or bare pods (V(Pod)), each tied to its node.
@@ -56,10 +58,18 @@ options:
   template:
     description:
       - The pod template, a mapping with C(metadata) (labels and annotations are used) and C(spec).
-      - A Pod or a StatefulSet stands for the template that it has. An object of another kind is refused.
+      - A Pod stands for the template that it has. So does a StatefulSet, and what else it says is taken or refused by
+        name. C(updateStrategy), C(minReadySeconds), C(revisionHistoryLimit), C(serviceName), labels and annotations
+        are taken, C(replicas) and C(podManagementPolicy) as the options of those names, C(volumeClaimTemplates) as
+        O(disks). C(selector) must select the pods of the template, C(ordinals) must start at 0, and
+        C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
+      - A List may hold one StatefulSet together with Services and ConfigMaps. These are applied too, and carry the
+        application's labels. The Service that C(serviceName) names takes the place of O(service). One that leaves
+        the List stays until O(state=absent). A ConfigMap that changed makes no pod anew. An object of another kind is
+        refused.
     type: dict
   src:
-    description: YAML file with what O(template) takes. Looked for in C(files/),
+    description: YAML file with what O(template) takes; several documents are a List. Looked for in C(files/),
       decrypted by vault.
     type: path
   service:
@@ -99,8 +109,11 @@ options:
             choices: [TCP, UDP, SCTP]
             default: TCP
   disks:
-    description: The local disks of every replica. All claims of a replica are decided together; the smallest disk
-      that fits is taken.
+    description:
+      - The local disks of every replica. All claims of a replica are decided together; the smallest disk that fits is
+        taken.
+      - The C(volumeClaimTemplates) of a StatefulSet in O(template) or O(src) are disks too. An entry of the same name
+        says more of one (a selector, a filesystem), and does not contradict it.
     type: list
     elements: dict
     suboptions:
@@ -159,10 +172,10 @@ options:
     type: list
     elements: dict
   pod_management_policy:
-    description: Whether a StatefulSet starts its pods one after the other.
+    description: Whether a StatefulSet starts its pods one after the other. By default as the StatefulSet of
+      O(template) or O(src) says, or V(OrderedReady).
     type: str
     choices: [OrderedReady, Parallel]
-    default: OrderedReady
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
       P(berth.stateful.local_disks#role)).
@@ -251,6 +264,12 @@ EXAMPLES = r"""
             resources:
               claims:
                 - name: gpu
+
+- name: A StatefulSet with its Services and ConfigMaps, from the file that kubectl has applied so far
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    wait: true
 
 - name: Stop it and keep its data
   berth.stateful.stateful_app:

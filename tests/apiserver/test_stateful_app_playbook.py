@@ -33,7 +33,7 @@ def test_a_template_from_a_file_beside_the_playbook(playbook, tmp_path, options,
         (None, "cannot be read: No such file or directory"),
         ("a: [", "is not YAML"),
         ("- a\n", "has no mapping"),
-        ("a: 1\n---\nb: 2\n", "has 2 documents"),
+        ("a: 1\n---\nb: 2\n", "document 1 has no kind"),
         ("spec: {}\n", "has no containers"),
     ],
 )

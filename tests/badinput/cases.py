@@ -44,7 +44,11 @@ CASES: tuple[Case, ...] = (
     app("template", "'Deployment'", SHAPES, template={"kind": "Deployment", **TEMPLATE}),
     app("template", "'DaemonSet'", SHAPES, template={"kind": "DaemonSet", "spec": {"template": TEMPLATE}}),
     app("template", "'PodTemplate'", SHAPES, template={"kind": "PodTemplate", "template": TEMPLATE}),
-    app("template", "'List'", SHAPES, template={"kind": "List", "items": []}),
+    app("template", "0 StatefulSets", "exactly one StatefulSet", template={"kind": "List", "items": []}),
+    app("template.items", "a list of objects", template={"kind": "List", "items": "a"}),
+    app(
+        "Secret pw", "beforehand", template={"kind": "List", "items": [{"kind": "Secret", "metadata": {"name": "pw"}}]}
+    ),
     app("replicas", "-1", "0 to 10000", replicas=-1),
     app("replicas", "1000000", "0 to 10000", replicas=10**6),
     app("replicas", "inf", "a whole number", replicas=float("inf")),

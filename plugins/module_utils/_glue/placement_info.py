@@ -14,7 +14,6 @@ from typing import Any
 from ..berth_core.app import choose, what_if
 from ..berth_core.app.overview import LIVING
 from ..berth_core.app.wanted import POD as POD_WORKLOAD
-from ..berth_core.app.wanted import STATEFUL_SET as SET_WORKLOAD
 from ..berth_core.app.wanted import parse_app
 from ..berth_core.config.configuration import SchedulerConfiguration
 from ..berth_core.errors import InputError
@@ -36,8 +35,7 @@ _MOST = 1000
 
 def run(context: Context) -> dict[str, Any]:
     params = context.params
-    if not 1 <= params["replicas"] <= _MOST:
-        raise InputError(f"replicas is {params['replicas']}: expected 1 to {_MOST}")
+    _check_count(1 if params["replicas"] is None else params["replicas"])
     check_label(params["namespace"], "namespace")
     if params["pod_name"]:
         check_subdomain(params["pod_name"], "pod_name")
@@ -51,6 +49,11 @@ def run(context: Context) -> dict[str, Any]:
         rows = _of_app(context, profile, pod)
     fitting = sum(row["fits"] for row in rows)
     return {"changed": False, "fits": fitting == len(rows), "fitting": fitting, "placements": rows}
+
+
+def _check_count(replicas: int) -> None:
+    if not 1 <= replicas <= _MOST:
+        raise InputError(f"replicas is {replicas}: expected 1 to {_MOST}")
 
 
 def _profile(configuration: Mapping[str, Any] | None, name: str | None) -> Profile:
@@ -90,7 +93,7 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
         lists.update({kind.kind: client.list(kind) for kind in what_if.CAPACITY_KINDS})
     known = what_if.beside(lists, pod)
     warn_of_unreadable(context, known.snapshot.problems())
-    return what_if.judge_pod(profile, known, pod, params["replicas"])
+    return what_if.judge_pod(profile, known, pod, 1 if params["replicas"] is None else params["replicas"])
 
 
 def _named(pods: list[dict[str, Any]], name: str, namespace: str) -> dict[str, Any]:
@@ -118,8 +121,8 @@ def _of_app(context: Context, profile: Profile, template: Any) -> list[dict[str,
         raise InputError("name is missing: an app needs its name, as its replicas' data and spreading go by it")
     if params["claims"]:
         raise InputError("claims: only for a pod; an app asks for disks")
-    workload = SET_WORKLOAD if params["disks"] else POD_WORKLOAD
-    app = parse_app({**params, "template": template, "workload": workload})
+    app = parse_app({**params, "template": template, "workload": None})
+    _check_count(app.replicas)
     world = load_world(context.client, app)
     unknown = choose.unknown_storage_classes(app, world)
     if unknown:

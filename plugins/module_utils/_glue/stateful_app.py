@@ -24,7 +24,7 @@ from ..berth_core.lifecycle.view import recorded
 from .app import handing
 from .app.building import Builder
 from .app.hand import Hand
-from .app.observe import observe
+from .app.observe import observe, with_beside
 from .app.release import Release
 from .app.reserving import Reservation
 from .app.selecting import Selector
@@ -57,7 +57,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "default"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "replicas": {"type": "int", "default": 1},
+    "replicas": {"type": "int"},
     "workload": {"type": "str", "choices": [STATEFUL_SET, POD], "default": STATEFUL_SET},
     "template": {"type": "dict"},
     "src": {"type": "path"},
@@ -73,7 +73,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "disks": {"type": "list", "elements": "dict", "options": _DISK},
     "devices": {"type": "list", "elements": "dict", "options": _DEVICE},
     "topology_spread_constraints": {"type": "list", "elements": "dict"},
-    "pod_management_policy": {"type": "str", "choices": ["OrderedReady", "Parallel"], "default": "OrderedReady"},
+    "pod_management_policy": {"type": "str", "choices": ["OrderedReady", "Parallel"]},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -94,7 +94,7 @@ def run(context: Context) -> dict[str, Any]:
 
 def _observe(context: Context, app: AppWanted) -> Observed:
     service = app.service_name if app.service else None
-    return observe(context.client, app.name, app.namespace, app.workload, service, bool(app.handed))
+    return observe(context.client, app.name, app.namespace, app.workload, service, bool(app.handed), app.beside)
 
 
 def _present(context: Context, app: AppWanted) -> dict[str, Any]:
@@ -204,6 +204,7 @@ def _absent(context: Context) -> dict[str, Any]:
     check_app_name(name, namespace, workload)
     service = (params["service"] or {}).get("name") or name
     observed = observe(context.client, name, namespace, workload, service)
+    observed = with_beside(context.client, observed, context.warn)
     plan = removal_plan(observed)
     there = not observed.empty
     if there and not context.check_mode:

@@ -11,7 +11,7 @@ from berth_core.app import manifests
 from berth_core.app.observed import Observed, phase
 from berth_core.app.plan import make_plan, removal_plan
 from berth_core.app.report import restarted
-from berth_core.app.wanted import parse_app
+from berth_core.app.wanted import REVISION_ANNOTATION, parse_app
 from berth_core.errors import StateError
 from berth_core.lifecycle import states
 from berth_core.lifecycle.locks import lock_disk
@@ -196,7 +196,7 @@ def test_claims_of_a_berth_that_is_gone_go_unless_a_pod_uses_them():
 def _pod(policy="Always", **status):
     wanted = app(workload="Pod", template={"spec": {**GOOD["template"]["spec"], "restartPolicy": policy}})
     seen = observed(wanted, states.BOUND)
-    annotations = {manifests.REVISION_ANNOTATION: wanted.revision}
+    annotations = {REVISION_ANNOTATION: wanted.revision}
     pods = {f"db-{o}": {"metadata": {"name": f"db-{o}", "annotations": annotations}} for o in range(3)}
     pods["db-1"]["status"] = status
     return wanted, replace(seen, pods=pods)

@@ -15,6 +15,7 @@ from typing import Any
 from ...berth_core.app import manifests
 from ...berth_core.app.choose import World
 from ...berth_core.app.compare import differences
+from ...berth_core.app.given_beside import BESIDE
 from ...berth_core.app.manifests import volume_name
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
@@ -61,8 +62,10 @@ class Builder:
         return manifests.hostname_of(live)
 
     def create(self) -> None:
-        """Service and workload, then the records: the StatefulSet is told of its new size when all its berths are
-        Bound."""
+        """What the workload needs, the workload, then the records: the StatefulSet is told of its new size when all
+        its berths are Bound."""
+        for body in self._hand.plan.beside:
+            self._hand.client.apply(BESIDE[body["kind"]], body)
         if self._hand.plan.service:
             self._hand.client.apply(SERVICE, self._hand.plan.service)
         for ordinal in self._hand.plan.refresh:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Callable, Optional
 
+from ...berth_core.app.given_beside import BESIDE
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
@@ -56,6 +57,8 @@ class Release:
             self._client.delete(STATEFUL_SET, meta["name"], meta["namespace"], uid=meta["uid"])
         if self._seen.service:
             self._client.delete(SERVICE, service, self._seen.namespace, uid=self._seen.service["metadata"]["uid"])
+        for (kind, name), body in self._seen.beside.items():
+            self._client.delete(BESIDE[kind], name, self._seen.namespace, uid=body["metadata"]["uid"])
         self._give_up(ordinals)
 
     def clear_stale(self) -> None:

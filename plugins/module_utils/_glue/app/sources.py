@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a pod template comes from: an option, or a YAML file."""
+"""Where a pod template comes from: an option, or a YAML file of one or several documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ except ImportError:  # the kubernetes library brings it; refused below with a wo
 
 
 def load_template(template: Mapping[str, Any] | None, src: str | None) -> Any:
-    """The pod template (or a Pod, or a StatefulSet that has one) as a value. Raises InputError."""
+    """The pod template (or a Pod, or a StatefulSet that has one) as a value; several documents as a List.
+
+    Raises InputError.
+    """
     if src is None:
         return template
     if yaml is None:
@@ -29,10 +32,9 @@ def load_template(template: Mapping[str, Any] | None, src: str | None) -> Any:
         raise InputError(f"src {src} cannot be read: {exc.strerror}") from exc
     except (yaml.YAMLError, UnicodeDecodeError) as exc:
         raise InputError(f"src {src} is not YAML: {exc}") from exc
-    if len(documents) != 1:
+    if not documents or not all(isinstance(document, Mapping) for document in documents):
         raise InputError(
-            f"src {src} has {len(documents)} documents: expected one, a pod template, a Pod or a StatefulSet"
+            f"src {src} has no mapping: expected a pod template, a Pod, or a StatefulSet with its Services and "
+            "ConfigMaps"
         )
-    if not isinstance(documents[0], Mapping):
-        raise InputError(f"src {src} has no mapping: expected a pod template, a Pod or a StatefulSet")
-    return documents[0]
+    return documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}

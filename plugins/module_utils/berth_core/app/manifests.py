@@ -18,14 +18,19 @@ from ..model.pod import PodInfo
 from ..model.quantity import exact_bytes
 from .device_claim import resource_claim
 from .fsid import volume_path
-from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL, STATEFUL_SET, AppWanted, DiskWanted
+from .wanted import (
+    APP_LABEL,
+    MANAGED_LABEL,
+    ORDINAL_LABEL,
+    REVISION_ANNOTATION,
+    STATEFUL_SET,
+    AppWanted,
+    DiskWanted,
+)
 
 #: Which app's claim a volume serves: PVs are cluster-wide, and two namespaces may have apps of one name.
 NAMESPACE_LABEL = "berth.dev/namespace"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-#: The revision that a workload was made from: a field that left the template leaves no other trace in a subset
-#: comparison.
-REVISION_ANNOTATION = "berth.dev/revision"
 
 
 def app_labels(app: AppWanted, ordinal: int | None = None) -> dict[str, str]:
@@ -179,6 +184,7 @@ def stateful_set(app: AppWanted) -> dict[str, Any]:
         for disk in app.disks
     ]
     spec = {
+        **app.given.fields,
         "replicas": app.replicas,
         "serviceName": app.service_name,
         "podManagementPolicy": app.pod_management_policy,
@@ -187,8 +193,10 @@ def stateful_set(app: AppWanted) -> dict[str, Any]:
         "volumeClaimTemplates": templates,
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
     }
-    annotations = {REVISION_ANNOTATION: app.revision}
-    metadata = {"name": app.name, "namespace": app.namespace, "labels": app_labels(app), "annotations": annotations}
+    own = app.given.metadata
+    annotations = {**own.annotations, REVISION_ANNOTATION: app.set_revision}
+    labels = {**own.labels, **app_labels(app)}
+    metadata = {"name": app.name, "namespace": app.namespace, "labels": labels, "annotations": annotations}
     return {"apiVersion": "apps/v1", "kind": STATEFUL_SET, "metadata": metadata, "spec": spec}
 
 

@@ -40,6 +40,8 @@ class Observed:
     service: Object | None = None
     #: ResourceClaims by name; read only where the app or its berths have devices
     device_claims: Mapping[str, Object] = field(default_factory=dict)
+    #: by (kind, name): other Services, and ConfigMaps, of the app's manifest
+    beside: Mapping[tuple[str, str], Object] = field(default_factory=dict)
     #: objects that stand where ours would, and are somebody else's
     foreign: tuple[str, ...] = ()
 
@@ -56,6 +58,7 @@ class Observed:
             or self.pods
             or self.stateful_set
             or self.service
+            or self.beside
         )
 
     def pod(self, ordinal: int) -> Object | None:

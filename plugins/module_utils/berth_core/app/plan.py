@@ -19,7 +19,7 @@ from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
 from .observed import Object, Observed, device_claim_stands, ended, phase
-from .wanted import POD, STATEFUL_SET, AppWanted
+from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Plan:
     give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
     revision of the template: what admission adds to a pod is no revision. ``replace_pods``: bare pods of another
     revision, highest ordinal first. ``restart``: bare pods that have ended and are made anew in their berths.
-    ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``: manifests to apply.
+    ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
     select: tuple[int, ...] = ()
@@ -47,6 +47,7 @@ class Plan:
     tie: tuple[int, ...] = ()
     replacing: tuple[int, ...] = ()
     restart: tuple[int, ...] = ()
+    beside: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -62,6 +63,7 @@ class Plan:
             or self.stateful_set
             or self.stale
             or self.tie
+            or self.beside
         )
 
 
@@ -99,6 +101,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         _untied(app, observed) if states.reached(until, states.BOUND) else (),
         tuple(replacing),
         _ended_pods(app, observed, replacing) if build else (),
+        beside_changes(app, observed) if build else (),
     )
 
 
@@ -177,10 +180,7 @@ def _outdated_pods(app: AppWanted, observed: Observed) -> tuple[int, ...]:
     outdated = []
     for ordinal in range(app.replicas):
         pod = observed.pod(ordinal)
-        if (
-            pod is not None
-            and (pod["metadata"].get("annotations") or {}).get(manifests.REVISION_ANNOTATION) != app.revision
-        ):
+        if pod is not None and (pod["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) != app.revision:
             outdated.append(ordinal)
     return tuple(reversed(outdated))
 
@@ -210,6 +210,16 @@ def service_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | No
     return None
 
 
+def beside_changes(app: AppWanted, observed: Observed) -> tuple[Mapping[str, Any], ...]:
+    """Services and ConfigMaps of the app's manifest that are not there as it says."""
+
+    def stands(wanted: Mapping[str, Any]) -> bool:
+        live = observed.beside.get((wanted["kind"], wanted["metadata"]["name"]))
+        return live is not None and not differences(wanted, live)
+
+    return tuple(one for one in app.beside if not stands(one))
+
+
 def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
     if app.workload != STATEFUL_SET:
         return None
@@ -221,5 +231,5 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     desired["spec"]["volumeClaimTemplates"] = (
         live["spec"].get("volumeClaimTemplates") or []
     )  # never changes: they only name the claims
-    same_revision = (live["metadata"].get("annotations") or {}).get(manifests.REVISION_ANNOTATION) == app.revision
+    same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
     return None if same_revision and not differences(desired, live) else desired

@@ -15,12 +15,11 @@ from typing import Any
 from ..lifecycle import states
 from ..lifecycle.locks import unlock_disk
 from ..lifecycle.view import recorded
-from . import manifests
 from .choose import Choice
 from .compare import prune
 from .observed import Object, Observed, ended, phase
 from .plan import Plan
-from .wanted import POD, AppWanted
+from .wanted import POD, REVISION_ANNOTATION, AppWanted
 
 
 def rows(observed: Observed, workload: str) -> list[dict[str, Any]]:
@@ -137,7 +136,8 @@ def _object_changes(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
-    for live, desired in ((observed.service, plan.service), (observed.stateful_set, plan.stateful_set)):
+    beside = ((observed.beside.get((one["kind"], one["metadata"]["name"])), one) for one in plan.beside)
+    for live, desired in ((observed.service, plan.service), (observed.stateful_set, plan.stateful_set), *beside):
         if desired is not None:
             key = _key(desired)
             if live is not None:
@@ -181,9 +181,7 @@ def _pod_changes(app: AppWanted, observed: Observed, plan: Plan, before: dict[st
         key = f"Pod {app.namespace}/{app.berth_name(ordinal)}"
         pod = observed.pod(ordinal)
         if ordinal in plan.replace_pods:
-            before[key] = {
-                "revision": (pod or {}).get("metadata", {}).get("annotations", {}).get(manifests.REVISION_ANNOTATION)
-            }
+            before[key] = {"revision": (pod or {}).get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION)}
             after[key] = {"revision": app.revision}
         elif ordinal in plan.restart:
             before[key] = {"ended": ended(pod)}
@@ -218,6 +216,7 @@ def removal_diff(observed: Observed, plan: Plan) -> dict[str, Any]:
         for kind, there in (("StatefulSet", observed.stateful_set), ("Service", observed.service))
         if there
     ]
+    objects += [f"{kind} {namespace}/{other}" for kind, other in sorted(observed.beside)]
     return {
         "before": {"berths": before, "objects": objects},
         "after": {"berths": {}, "objects": [], "data kept on": kept},

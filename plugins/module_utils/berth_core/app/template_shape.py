@@ -20,12 +20,12 @@ def pod_template(source: Any, workload: str) -> dict[str, Any]:
     if kind not in (None, "Pod", workload):
         raise InputError(f"template is a {shown(kind)}: expected a pod template (without kind), a Pod or a {workload}")
     if isinstance(template, Mapping) and kind == workload:
-        template = _mapping(template.get("spec"), "template.spec").get("template")
+        template = mapping(template.get("spec"), "template.spec").get("template")
     if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
         raise InputError("template has no spec: expected a pod template, a mapping with metadata (optional) and spec")
-    metadata = _mapping(template.get("metadata"), "template.metadata")
+    metadata = mapping(template.get("metadata"), "template.metadata")
     for key in ("labels", "annotations"):
-        _mapping(metadata.get(key), f"template.metadata.{key}")
+        mapping(metadata.get(key), f"template.metadata.{key}")
     _spec(template["spec"])
     return template
 
@@ -41,7 +41,7 @@ def check_readable(template: Mapping[str, Any], app: str, namespace: str) -> Non
 
 def _spec(spec: Mapping[str, Any]) -> None:
     for key in ("volumes", "resourceClaims"):
-        _mappings(spec.get(key), f"template.spec.{key}")
+        mappings(spec.get(key), f"template.spec.{key}")
     containers = spec.get("containers")
     if not isinstance(containers, list) or not containers or not all(isinstance(item, dict) for item in containers):
         raise InputError("template.spec has no containers: expected a list with at least one container")
@@ -49,26 +49,28 @@ def _spec(spec: Mapping[str, Any]) -> None:
         if not container.get("name") or not container.get("image"):
             raise InputError(f"template.spec.containers[{index}] needs both name and image")
     for key in ("containers", "initContainers"):
-        for index, container in enumerate(_mappings(spec.get(key), f"template.spec.{key}")):
+        for index, container in enumerate(mappings(spec.get(key), f"template.spec.{key}")):
             _container(container, f"template.spec.{key}[{index}]")
 
 
 def _container(container: Mapping[str, Any], where: str) -> None:
     for key in ("volumeMounts", "volumeDevices"):
-        _mappings(container.get(key), f"{where}.{key}")
-    resources = _mapping(container.get("resources"), f"{where}.resources")
-    _mappings(resources.get("claims"), f"{where}.resources.claims")
+        mappings(container.get(key), f"{where}.{key}")
+    resources = mapping(container.get("resources"), f"{where}.resources")
+    mappings(resources.get("claims"), f"{where}.resources.claims")
     for key in ("limits", "requests"):
-        _mapping(resources.get(key), f"{where}.resources.{key}")
+        mapping(resources.get(key), f"{where}.resources.{key}")
 
 
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+def mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """The value, or an empty mapping for None. Raises InputError."""
     if value is not None and not isinstance(value, Mapping):
         raise InputError(f"{where} is {str(value)[:40]!r}: expected a mapping")
     return value or {}
 
 
-def _mappings(value: Any, where: str) -> list[Mapping[str, Any]]:
+def mappings(value: Any, where: str) -> list[Mapping[str, Any]]:
+    """The list, or an empty one for None. Raises InputError."""
     if value is not None and not (isinstance(value, list) and all(isinstance(each, Mapping) for each in value)):
         raise InputError(f"{where} is {str(value)[:40]!r}: expected a list of mappings")
     return value or []

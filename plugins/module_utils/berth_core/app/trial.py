@@ -15,10 +15,11 @@ from typing import Any, Callable
 
 from ..errors import AdmissionError, ApiError, InputError
 from ..lifecycle import states
-from ..model.resources import BERTH, POD, PV, PVC, RESOURCE_CLAIM, SERVICE, STATEFUL_SET, Resource
+from ..model.resources import BERTH, CONFIG_MAP, POD, PV, PVC, RESOURCE_CLAIM, SERVICE, STATEFUL_SET, Resource
 from . import manifests, quota
+from .given_beside import BESIDE
 from .observed import Object, Observed
-from .plan import Plan, service_change, stateful_set_change
+from .plan import Plan, beside_changes, service_change, stateful_set_change
 from .wanted import POD as POD_WORKLOAD
 from .wanted import AppWanted, DiskWanted
 
@@ -57,9 +58,10 @@ def trial_pod(app: AppWanted, observed: Observed, aside: bool = False) -> Manife
 
 
 def workload(app: AppWanted, observed: Observed) -> list[tuple[Resource, Object]]:
-    """What will be applied, however far this run goes: Service and StatefulSet, where they change."""
+    """What will be applied, however far this run goes: StatefulSet, Services and ConfigMaps, where they change."""
     changes = ((STATEFUL_SET, stateful_set_change(app, observed)), (SERVICE, service_change(app, observed)))
-    return [(resource, body) for resource, body in changes if body is not None]
+    beside = [(BESIDE[body["kind"]], body) for body in beside_changes(app, observed)]
+    return [*((resource, body) for resource, body in changes if body is not None), *beside]
 
 
 def storage(app: AppWanted, observed: Observed) -> list[tuple[Resource, Manifest]]:
@@ -104,10 +106,13 @@ def demands(app: AppWanted, observed: Observed, plan: Plan, class_of: ClassOf) -
         quota.Demand(int(app.workload != POD_WORKLOAD and observed.stateful_set is None), _one(STATEFUL_SET)),
         quota.Demand(len(app.handed) * (len(plan.select) - len(plan.release)), _one(RESOURCE_CLAIM)),
     ]
+    for body in app.beside:
+        missing = (body["kind"], body["metadata"]["name"]) not in observed.beside
+        found.append(quota.Demand(int(missing), _one(BESIDE[body["kind"]])))
     if not plan.release:  # claims that go make room by classes that nobody has looked up
         for disk in app.disks:
-            missing = _without_claim(app, observed, disk)
-            found += [quota.Demand(1, quota.of_claim(disk.size, class_of(ordinal, disk))) for ordinal in missing]
+            lacking = _without_claim(app, observed, disk)
+            found += [quota.Demand(1, quota.of_claim(disk.size, class_of(ordinal, disk))) for ordinal in lacking]
     return found
 
 
@@ -163,6 +168,7 @@ _OPTIONS: Mapping[Resource, str] = {
     POD: "template",
     STATEFUL_SET: "template",
     SERVICE: "service",
+    CONFIG_MAP: "template",
     PV: "disks",
     PVC: "disks",
 }

@@ -13,7 +13,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import InputError, QuantityError
@@ -21,6 +21,10 @@ from ..model.labels import LabelSelector
 from ..model.names import check_subdomain, is_label, is_subdomain, shown
 from ..model.quantity import MAX_INT64, bytes_
 from .fsid import DEFAULT_MOUNT_ROOT, mount_point
+from .given import Given, agreed, read_given
+from .given_beside import check_governing
+from .given_disks import merged
+from .given_set import SetGiven
 from .service_wanted import service_of
 from .template_shape import check_readable, pod_template
 
@@ -29,6 +33,8 @@ ORDINAL_LABEL = "berth.dev/ordinal"
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 STATEFUL_SET = "StatefulSet"
 POD = "Pod"
+#: The revision that an object was made from: a field that left it leaves no other trace in a subset comparison.
+REVISION_ANNOTATION = "berth.dev/revision"
 #: A StatefulSet's pods carry the label controller-revision-hash: the set's name, a dash, ten characters; a label has
 #: 63.
 _STATEFUL_SET_NAME = 52
@@ -77,6 +83,10 @@ class AppWanted:
     devices: tuple[DeviceWanted, ...]
     pod_management_policy: str
     mount_root: str
+    #: what the StatefulSet's manifest said beside its template
+    given: SetGiven = field(default_factory=SetGiven)
+    #: Services and ConfigMaps of the same manifest, the Service of ``service`` left out
+    beside: tuple[Mapping[str, Any], ...] = ()
     admitted: Mapping[str, Any] | None = None
 
     def berth_name(self, ordinal: int) -> str:
@@ -100,8 +110,18 @@ class AppWanted:
     @property
     def revision(self) -> str:
         """A hash of everything that a pod of this app is made from."""
-        text = json.dumps([self.template, self.workload], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _digest([self.template, self.workload])
+
+    @property
+    def set_revision(self) -> str:
+        """A hash of everything that its StatefulSet is made from, as far as a manifest said it."""
+        own = [dict(self.given.fields), dict(self.given.metadata.labels), dict(self.given.metadata.annotations)]
+        return _digest([self.revision, own]) if any(own) else self.revision
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def handed_devices(spec: Mapping[str, Any], devices: tuple[DeviceWanted, ...]) -> tuple[DeviceWanted, ...]:
@@ -139,13 +159,20 @@ def _why_limit(workload: str) -> str:
 
 
 def parse_app(options: Mapping[str, Any]) -> AppWanted:
-    """The options of ``stateful_app`` as one checked value. Raises InputError; touches nothing."""
-    name, namespace, workload = options["name"], options["namespace"], options["workload"]
-    replicas = options["replicas"]
+    """The options of ``stateful_app`` as one checked value. Raises InputError; touches nothing.
+
+    Without a workload (None) it is a StatefulSet where there are disks.
+    """
+    name, namespace = options["name"], options["namespace"]
+    given = read_given(options.get("template"), name, namespace, {APP_LABEL: name, MANAGED_LABEL: "berth"})
+    told = given.workload
+    asked = merged(options["disks"] or (), told.disks)
+    workload = options["workload"] or (STATEFUL_SET if asked else POD)
+    replicas = agreed("replicas", options.get("replicas"), "spec.replicas", told.replicas, 1)
     if replicas < 0 or replicas > _MAX_REPLICAS:
         raise InputError(f"replicas is {replicas}: expected 0 to {_MAX_REPLICAS}")
     check_app_name(name, namespace, workload, replicas)
-    disks = tuple(_disk(index, disk, name) for index, disk in enumerate(options["disks"] or ()))
+    disks = tuple(_disk(index, disk, name) for index, disk in enumerate(asked))
     devices = tuple(_device(index, device) for index, device in enumerate(options["devices"] or ()))
     _unique("disks", [disk.name for disk in disks])
     _unique("devices", [device.name for device in devices])
@@ -155,18 +182,47 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
             "disks is empty: the pods of a StatefulSet are tied to their berths by their disks; "
             "name at least one disk, or use workload: Pod, where each pod is tied to its node"
         )
+    if options["workload"] == POD and told.of_sets_alone:
+        raise InputError(
+            f"workload is Pod, and the StatefulSet in template or src has {', '.join(told.of_sets_alone)}, which bare "
+            "pods do not have: leave them out, or use workload: StatefulSet"
+        )
     mount_root = options.get("mount_root") or DEFAULT_MOUNT_ROOT
     mount_point("check", mount_root)
-    template = _template(options, name, disks)
+    template = _template(options, given.template, name, disks)
     _hand_over(template["spec"], name, devices)
     check_readable(template, name, namespace)
-    service = (
-        service_of(options.get("service"), name, namespace, {APP_LABEL: name}, {MANAGED_LABEL: "berth"})
-        if options.get("service") is not None or workload == STATEFUL_SET
-        else None
+    policy = agreed(
+        *("pod_management_policy", options.get("pod_management_policy")),
+        *("spec.podManagementPolicy", told.pod_management_policy, "OrderedReady"),
     )
-    policy = options.get("pod_management_policy") or "OrderedReady"
-    return AppWanted(name, namespace, replicas, workload, template, service, disks, devices, policy, mount_root)
+    app = AppWanted(name, namespace, replicas, workload, template, None, disks, devices, policy, mount_root, told)
+    return _with_services(app, options.get("service"), given)
+
+
+def _with_services(app: AppWanted, option: Mapping[str, Any] | None, given: Given) -> AppWanted:
+    """The Service that gives the pods their names, the manifest's or one that is made; and all that is beside it."""
+    told = given.workload.service_name
+    name = agreed("service.name", (option or {}).get("name"), "spec.serviceName", told, app.name)
+    beside = [_revised(one) for one in given.beside]
+    own = [one for one in beside if (one["kind"], one["metadata"]["name"]) == ("Service", name)]
+    if own:
+        check_governing(own[0], app.template["metadata"]["labels"])
+        if option is not None:
+            raise InputError(f"service is given, and Service {name} in template or src too: keep one of them")
+        service = own[0]
+    elif option is not None or told is not None or app.workload == STATEFUL_SET:
+        wanted = {**(option or {}), "name": name}
+        service = service_of(wanted, app.name, app.namespace, {APP_LABEL: app.name}, {MANAGED_LABEL: "berth"})
+    else:
+        return replace(app, beside=tuple(beside))
+    return replace(app, service=service, beside=tuple(one for one in beside if one not in own))
+
+
+def _revised(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = manifest["metadata"]
+    annotations = {**metadata.get("annotations", {}), REVISION_ANNOTATION: _digest(manifest)}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _disk(index: int, disk: Mapping[str, Any], app: str) -> DiskWanted:
@@ -234,9 +290,9 @@ def _enough_pins(disks: tuple[DiskWanted, ...], replicas: int) -> None:
             )
 
 
-def _template(options: Mapping[str, Any], app: str, disks: tuple[DiskWanted, ...]) -> dict[str, Any]:
+def _template(options: Mapping[str, Any], source: Any, app: str, disks: tuple[DiskWanted, ...]) -> dict[str, Any]:
     """The pod template with our labels and spread constraints, or InputError."""
-    template = pod_template(copy.deepcopy(options.get("template")), STATEFUL_SET)
+    template = pod_template(copy.deepcopy(source), STATEFUL_SET)
     spec = template["spec"]
     _volumes_do_not_collide(spec, disks)
     constraints = options.get("topology_spread_constraints")
