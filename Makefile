@@ -20,15 +20,15 @@ AGAIN = --reruns 1 --reruns-delay 5
 SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile
 
 .PHONY: help
-help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+help: ## work: this list
+	@awk -f tools/help.awk $(MAKEFILE_LIST)
 
 # --- the ground ------------------------------------------------------------------------------------------------------------
 .PHONY: deps venv venv-lint venv-bench venv-matrix
-deps: ## install the missing Debian packages (as root)
+deps: ## work: install the missing Debian packages (as root)
 	@python3 tools/debian_packages.py tools/debian-packages.txt
 
-venv: ## .venv with pinned packages and this project, editable
+venv: ## work: .venv with pinned packages and this project, editable
 	@python3 tools/venv.py .venv requirements-dev.txt --editable
 
 venv-lint:
@@ -45,7 +45,7 @@ venv-matrix:
 TREE = build/tree-$@/ansible_collections/berth/stateful
 
 .PHONY: lint lint-python lint-go lint-yaml
-lint: lint-python lint-yaml lint-go ## style, types, layers: ruff, mypy, import-linter, yamllint, go vet
+lint: lint-python lint-yaml lint-go ## work: style, types, layers: ruff, mypy, import-linter, yamllint, go vet
 
 lint-python: venv
 	$(BIN)/ruff check --output-format concise .
@@ -61,10 +61,10 @@ lint-go: venv
 	@$(BIN)/python tools/go_vet.py
 
 .PHONY: unit explore
-unit: venv venv-lint ## tests of the pure core, of the glue and of the tools: no cluster
+unit: venv venv-lint ## work: tests of the pure core, of the glue and of the tools: no cluster
 	$(PYTEST) tests/core tests/unit tests/tools tests/badinput
 
-explore: venv cluster ## property tests with new examples, for MINUTES (5); ONLY=path runs these: each round prints the seed that repeats it
+explore: venv cluster ## plugin: property tests with new examples, for MINUTES (5); ONLY=path runs these: each round prints the seed that repeats it
 	@$(BIN)/python tools/explore.py --minutes $(or $(MINUTES),5) $(ONLY)
 
 # The name that ansible-test of the pinned ansible-core looks for; a real get-pip script that is there already is left alone.
@@ -78,7 +78,7 @@ ANSIBLE_TEST = PATH="$(CURDIR)/$(BIN):$(CURDIR)/$(LINT):$$PATH" ansible-test san
 	--python "$$($(CURDIR)/$(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 
 .PHONY: sanity sanity-pylint sanity-others
-sanity: venv venv-lint ## ansible-test sanity (no ignore file) and ansible-lint's production profile
+sanity: venv venv-lint ## work: ansible-test sanity (no ignore file) and ansible-lint's production profile
 	@[ -s "$(GET_PIP)" ] || install -D -m 0644 tools/get_pip.py "$(GET_PIP)"
 	@$(MAKE) --jobs=2 --output-sync=target sanity-pylint sanity-others
 
@@ -96,11 +96,11 @@ sanity-others:
 INSTALLED := build/collection/installed
 
 .PHONY: agent
-agent: venv ## the node agent as one file, build/berth-agent.pyz
+agent: venv ## install: the node agent as one file, build/berth-agent.pyz
 	@$(BIN)/python tools/zipapp.py
 
 .PHONY: collection
-collection: venv venv-lint ## build the tarball, install it into an empty path, read its documentation from there, galaxy-importer
+collection: venv venv-lint ## install: build the tarball, install it into an empty path, read its documentation from there, galaxy-importer
 	@python3 tools/snapshot.py build/tree-$@
 	@rm -rf build/ansible-$@ build/collection && mkdir -p build/collection
 	$(BIN)/ansible-galaxy collection build $(TREE) --output-path build/collection
@@ -114,7 +114,7 @@ collection: venv venv-lint ## build the tarball, install it into an empty path, 
 pages: venv # what the pages take from the code
 	$(BIN)/python tools/generated_docs.py
 
-docs: venv venv-lint ## what the pages take from the code; check and render the plugins' documentation; the changelog
+docs: venv venv-lint ## work: what the pages take from the code; check and render the plugins' documentation; the changelog
 	$(BIN)/python tools/generated_docs.py
 	@python3 tools/snapshot.py build/tree-$@
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=all .
@@ -123,7 +123,7 @@ docs: venv venv-lint ## what the pages take from the code; check and render the 
 	PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree-$@" \
 		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
-docs-site: venv venv-lint ## the documentation as a site, build/site/html: every link leads somewhere; how many examples are checked
+docs-site: venv venv-lint ## operate: the documentation as a site, build/site/html: every link leads somewhere; how many examples are checked
 	@python3 tools/snapshot.py build/tree-$@
 	PATH="$(CURDIR)/$(LINT):$$PATH" $(LINT)/python tools/docs_site.py build/tree-$@ build/site
 	@$(BIN)/python -m tests.support.pages
@@ -137,36 +137,36 @@ images: venv # the container images that tests give to hosts: what takes minutes
 DAEMONS := agent controller kube scheduler
 .PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) vm chaos molecule molecule-scheduler
 .PHONY: integration integration-hosts integration-scheduler
-cluster: venv ## build the development cluster's programs (cached per user; the first time takes minutes)
+cluster: venv ## work: build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 
-oracle: venv ## the engine beside kube-scheduler's own code
+oracle: venv ## plugin: the engine beside kube-scheduler's own code
 	$(PYTEST) tests/oracle
 
-dev: venv ## tests of the development cluster itself, its virtual machine left out
+dev: venv ## work: tests of the development cluster itself, its virtual machine left out
 	$(PYTEST) $(AGAIN) --numprocesses=2 --dist=loadfile --ignore=tests/dev/test_vm.py tests/dev
 
-apiserver: venv venv-bench ## tests against the real control plane, beside kubernetes.core too
+apiserver: venv venv-bench ## work: tests against the real control plane, beside kubernetes.core too
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/apiserver
 
-daemons: $(DAEMONS:%=daemons-%) ## tests of the agent, the controller, their client and the scheduler, on real hosts (as root)
+daemons: $(DAEMONS:%=daemons-%) ## work: tests of the agent, the controller, their client and the scheduler, on real hosts (as root)
 
 $(DAEMONS:%=daemons-%): daemons-%: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/$*
 
-release-image: venv ## the image of deploy/Containerfile, built on Debian's packages, and every manifest's pod started with it (as root)
+release-image: venv ## work: the image of deploy/Containerfile, built on Debian's packages, and every manifest's pod started with it (as root)
 	$(PYTEST) $(AGAIN) tests/image
 
 vm-image: venv cluster
 	$(BIN)/berth-dev vm build
 
-vm: vm-image ## the virtual machine with NVMe and SCSI disks, and the agent in it (as root)
+vm: vm-image ## work: the virtual machine with NVMe and SCSI disks, and the agent in it (as root)
 	$(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
 
-chaos: venv ## faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
+chaos: venv ## work: faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
 
-integration: integration-hosts integration-scheduler ## tests on real hosts with real disks (as root)
+integration: integration-hosts integration-scheduler ## work: tests on real hosts with real disks (as root)
 
 integration-hosts: venv # the agent, its disks, apps, the quickstart
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) --ignore=tests/integration/scheduler tests/integration
@@ -177,42 +177,42 @@ integration-scheduler: venv
 # A line of Ansible's output stays one line: what a failed stage repeats names the task.
 MOLECULE = COLUMNS=400 PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
 
-molecule: venv venv-lint ## molecule: every role but the scheduler's, what it refuses too, on one development cluster (as root); ONLY=report runs one scenario
+molecule: venv venv-lint ## work: molecule: every role but the scheduler's, what it refuses too, on one development cluster (as root); ONLY=report runs one scenario
 	$(MOLECULE) destroy
 	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all --exclude kind --exclude kind_upgrade --exclude scheduler)
 
-molecule-scheduler: venv venv-lint ## molecule's scenario of the scheduler's role (as root)
+molecule-scheduler: venv venv-lint ## work: molecule's scenario of the scheduler's role (as root)
 	$(MOLECULE) destroy
 	$(MOLECULE) test --scenario-name scheduler
 
 .PHONY: kind kind-image
-kind-image: venv ## Docker, and the node image of kind (as root; minutes once, cached per user)
+kind-image: venv ## work: Docker, and the node image of kind (as root; minutes once, cached per user)
 	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
 	$(BIN)/berth-dev kind image
 
-kind: venv venv-lint kind-image ## tests/kind, molecule's kind and kind_upgrade on it (as root), all of it away again
+kind: venv venv-lint kind-image ## work: tests/kind, molecule's kind and kind_upgrade on it (as root), all of it away again
 	$(PYTEST) $(AGAIN) tests/kind
 	$(MOLECULE) test --scenario-name kind
 	$(MOLECULE) test --scenario-name kind_upgrade
 
 .PHONY: matrix
-matrix: venv-matrix ## every supported ansible-core with the Pythons of its controller, and the oldest packages; ONLY='unit(2.16, 3.10)'
+matrix: venv-matrix ## work: every supported ansible-core with the Pythons of its controller, and the oldest packages; ONLY='unit(2.16, 3.10)'
 	.venv-matrix/bin/nox $(if $(ONLY),-s '$(ONLY)')
 
 # --- everything --------------------------------------------------------------------------------------------------------
 .PHONY: check test bench demo demo-play demo-down
 STAGES = python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) $(if $(FULL),--full)
 
-check: ## what to run for every change, without a cluster: style, types, layers, unit tests, generated pages
+check: ## work: what to run for every change, without a cluster: style, types, layers, unit tests, generated pages
 	@$(STAGES) --set check
 
-test: ## all checks and tests, less what was green on the same files; FULL=1 runs that too; KEEP_GOING=1 goes on after a failure
+test: ## work: all checks and tests, less what was green on the same files; FULL=1 runs that too; KEEP_GOING=1 goes on after a failure
 	@$(STAGES) --set test
 
-bench: venv venv-bench cluster ## figures beside the peer's from the same run; ONLY=name runs one
+bench: venv venv-bench cluster ## plugin: figures beside the peer's from the same run; ONLY=name runs one
 	$(BIN)/python -m tests.bench $(if $(ONLY),ONLY=$(ONLY))
 
-demo: ## from nothing to a three-replica app on real disks: environment, cluster, playbooks/quickstart.yml
+demo: ## try: from nothing to a three-replica app on real disks: environment, cluster, playbooks/quickstart.yml
 	@$(STAGES) deps venv cluster demo-play
 
 # What a user runs, with the environment's own Ansible.
@@ -220,11 +220,11 @@ demo-play: venv
 	ANSIBLE_CALLBACK_PLUGINS=tools/callback_plugins ANSIBLE_CALLBACKS_ENABLED=play_times \
 		$(BIN)/ansible-playbook playbooks/quickstart.yml
 
-demo-down: venv ## remove the demo's cluster and everything that it put on the machine
+demo-down: venv ## try: remove the demo's cluster and everything that it put on the machine
 	$(BIN)/ansible-playbook playbooks/quickstart_down.yml
 
 .PHONY: demo-kind demo-kind-play demo-kind-down
-demo-kind: ## from nothing to a kind cluster of real and fake nodes (as root): agents, scheduler, an app on real disks, the page
+demo-kind: ## try: from nothing to a kind cluster of real and fake nodes (as root): agents, scheduler, an app on real disks, the page
 	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
 	@$(STAGES) deps venv cluster demo-kind-play
 
@@ -232,9 +232,9 @@ demo-kind-play: venv
 	ANSIBLE_CALLBACK_PLUGINS=tools/callback_plugins ANSIBLE_CALLBACKS_ENABLED=play_times \
 		$(BIN)/ansible-playbook playbooks/kind_demo.yml
 
-demo-kind-down: venv ## remove that cluster and everything that it put on the machine
+demo-kind-down: venv ## try: remove that cluster and everything that it put on the machine
 	$(BIN)/ansible-playbook playbooks/kind_demo_down.yml
 
 .PHONY: clean
-clean: ## remove what make made (not the clusters: make demo-down, demo-kind-down)
+clean: ## work: remove what make made (not the clusters: make demo-down, demo-kind-down)
 	rm -rf build .venv .venv-lint .venv-bench .venv-matrix .ansible .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

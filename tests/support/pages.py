@@ -58,6 +58,13 @@ def examples(page: Path) -> Iterator[Example]:
             yield Example(page, token.map[0] + 1, language, token.content)
 
 
+def files(page: Path) -> dict[str, str]:
+    """The files that a page shows: YAML whose first line is the file's name, as in ``# group_vars/berth_hosts.yml``."""
+    shown = (example for example in examples(page) if example.language == "yaml")
+    named = ((re.match(r"# (\S+\.yml)\n", example.text), example.text) for example in shown)
+    return {match[1]: text for match, text in named if match}
+
+
 def anchors(page: Path) -> set[str]:
     """What a link to a heading of the page ends in, as GitHub and the site make it of the heading."""
     tokens = MarkdownIt().parse(page.read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -153,17 +153,21 @@ def test_commands(example: Example) -> None:
     """The shell reads them; make's targets, our playbooks, files and programs are there, their flags too."""
     done = run(["bash", "-n", "-c", example.text])
     assert done.returncode == 0, done.stderr
-    assert [problem for line in example.text.splitlines() for problem in wrong_command(line)] == []
+    lines = example.text.splitlines()
+    assert [problem for line in lines for problem in wrong_command(line, pages.files(example.page))] == []
 
 
-def wrong_command(line: str) -> Iterator[str]:
+def wrong_command(line: str, shown: Container[str]) -> Iterator[str]:
+    """``shown``: the files that the page shows beside it."""
     words = [word for word in shlex.split(line, comments=True) if "=" not in word or word.startswith("-")]
     if words[:1] == ["make"] and len(words) > 1:
         yield from (f"make {word}" for word in words[1:] if f"\n{word}:" not in (ROOT / "Makefile").read_text())
     if words[:1] == ["ansible-playbook"]:
-        named = [word for word in words[1:] if word.startswith("berth.stateful.")] or words[1:2]
-        if not all((ROOT / "playbooks" / f"{name.removeprefix('berth.stateful.')}.yml").exists() for name in named):
-            yield f"no playbook {' '.join(named)}"
+        after_i = {words[at + 1] for at, word in enumerate(words[:-1]) if word == "-i"}
+        playbooks = {word for word in words if re.match(r"berth\.stateful\.|.*\.yml$", word)} - after_i
+        known = {*shown, *(f"berth.stateful.{path.stem}" for path in ROOT.glob("playbooks/*.yml"))}
+        if len(playbooks) != 1 or not playbooks <= known:
+            yield f"no playbook {' '.join(words[1:])}"
     files = [word.rstrip(")") for word in words if word.startswith("deploy/")]
     yield from (file for file in files if not (ROOT / file).exists())
     for program in OURS:
