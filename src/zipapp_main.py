@@ -1,8 +1,8 @@
 """The first file that Python runs in berth-agent.pyz and berth-scheduler.pyz: __main__.py there (tools/zipapp.py).
 
-A service manager that gives us a cache (CACHE_DIRECTORY, systemd's CacheDirectory=) gets the modules unpacked and
-compiled there, once for each version: that saves a second at each start, and 4 MB for as long as the daemon runs. The
-scheduler has compiled modules, which Python takes from no archive: without a cache it is unpacked for the one run.
+A service manager that gives the agent a cache (CACHE_DIRECTORY, systemd's CacheDirectory=) gets the modules unpacked
+and compiled there, once for each version: that saves a second at each start, and 4 MB for as long as the daemon runs.
+The scheduler has compiled modules, which Python takes from no archive: without a cache it is unpacked for the one run.
 """
 
 from __future__ import annotations

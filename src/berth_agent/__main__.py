@@ -92,7 +92,7 @@ async def _take(lock: HostLock, once: bool) -> None:
 
 
 async def _until_stopped(jobs: list[asyncio.Task[None]]) -> None:
-    """Until one of them ends (its error is ours) or we are told to stop; then all are cancelled and waited for."""
+    """Until one of them ends (its error is the process's) or it is told to stop; then all are cancelled."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

@@ -1,9 +1,9 @@
-"""The whole agent of one node, put together. `__main__` makes me; read this file first.
+"""The whole agent of one node, put together. Made by `__main__`; read this file first.
 
     Configuration -> Settings -> Observer (the Look) -> Publisher (LocalDisks and their status) -> DiskWork, Parts
 
 Everything runs in one event loop. Nothing is written, to the API server or to a disk, before the host's lock and the
-node's Lease are ours; what may block for long runs in threads.
+node's Lease are this process's; what may block for long runs in threads.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def utc_now() -> str:
 class Agent:
     """One node's agent, made by whoever holds ``host_lock``.
 
-    ``lease_client`` is for the Lease alone: every write of ``client`` needs that Lease. ``access``: who we are, for the
+    ``lease_client`` is for the Lease alone: every write of ``client`` needs that Lease. ``access``: who it is, for the
     kubelet.
     """
 
@@ -135,7 +135,7 @@ class Agent:
     async def run(self, once: bool = False) -> None:
         """Until cancelled, or (``once``) until what was seen is published; then no disk or device is touched.
 
-        Raises what ended a task of ours.
+        Raises what ended one of the tasks.
         """
         self.informer.on(add=self._disk_changed, update=lambda _old, new: self._disk_changed(new))
         self.report.configuration(self.configuration.in_force)
@@ -154,7 +154,7 @@ class Agent:
             await _stop(lease)
 
     def _always(self) -> Mapping[str, Job]:
-        """What runs whether or not the node's Lease is ours: all that only looks."""
+        """What runs whether or not the agent has the node's Lease: all that only looks."""
         return {
             "configuration": self._follow_configuration,
             "watch": self.informer.run,
@@ -167,7 +167,7 @@ class Agent:
         }
 
     def _leading(self) -> Mapping[str, Job]:
-        """What starts once the Lease has been ours. When it is lost, every write is refused until it is back."""
+        """What starts once the agent has had the Lease. When it is lost, every write is refused until it is back."""
         found: dict[str, Job] = {"publisher": self._publish, "disks": self.reconciler.run}
         if self.work is not None:
             found["disk work"] = self.work.run
@@ -283,7 +283,7 @@ async def _named(name: str, job: Job) -> None:
 
 
 async def _first_of(running: list[asyncio.Task[Any]], until: Awaitable[Any]) -> None:
-    """Until ``until``; a task that ends before is an error of its own, or of ours."""
+    """Until ``until``; a task that ends before is an error of its own, or of the agent."""
     waiting = asyncio.ensure_future(until)
     try:
         await asyncio.wait([*running, waiting], return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
 """The configuration in force: read when the file changes, refused as a whole, the last good one kept.
 
-`agent` asks me on every poll and on SIGHUP. The last good text is also kept in the state directory, so that an agent
-that starts with a broken file goes on as before. I never write the file itself.
+Asked by `agent` on every poll and on SIGHUP. The last good text is also kept in the state directory, so that an agent
+that starts with a broken file goes on as before. Never writes the file itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Is the node's allocatable what its capacity and the kubelet's reservations make it? A condition of the agent's Lease.
 
-A Part. The rules are berth_core.app.node_facts; I ask and tell. An event on the Node tells people of a mismatch.
+A Part. The rules are berth_core.app.node_facts. An event on the Node tells people of a mismatch.
 """
 
 from __future__ import annotations

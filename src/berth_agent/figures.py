@@ -1,7 +1,7 @@
-"""Gauges and counters in Prometheus's text format (0.0.4): all that an agent needs. `metrics` and the parts use me.
+"""Gauges and counters in Prometheus's text format (0.0.4): all that an agent needs. Used by `metrics` and the parts.
 
 prometheus-client is what the controller uses; it brings a web server and an e-mail package along, 5 MB of the 40 that
-an agent may have (docs/decisions). The tests read what I write with prometheus-client's own parser.
+an agent may have (docs/decisions). The tests read the text with prometheus-client's own parser.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What tells that the host's disks may have changed: the kernel's messages, the mount table, and a cheap fingerprint.
 
-`observer` calls me. The netlink socket hears the kernel (group 1) and udevd after its rules (group 2); the kernel tells
-when the mount table changes. Where no message arrives (another network namespace than udevd's), the fingerprint, taken
-every few seconds, finds the same changes a little later. Messages are never believed: they only make somebody look.
+Called by `observer`. The netlink socket hears the kernel (group 1) and udevd after its rules (group 2); the kernel
+tells when the mount table changes. Where no message arrives (another network namespace than udevd's), the fingerprint,
+taken every few seconds, finds the same changes a little later. Messages are never believed: they only make somebody
+look.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class KernelMessages:
         self.heard = 0
 
     def open(self) -> bool:
-        """Listen; False (said once) where this host does not let us."""
+        """Listen; False (said once) where this host does not allow it."""
         try:
             self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _KOBJECT_UEVENT)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)

@@ -1,6 +1,6 @@
 """The kubelet of this node, asked by its own address: its configuration and what its containers use.
 
-`facts` and `usage` call me. With the agent's own identity: the kubelet asks the API server whether it may
+Called by `facts` and `usage`. With the agent's own identity: the kubelet asks the API server whether it may
 (nodes/configz, nodes/stats). Its certificate is verified against the cluster's authority, or the one in the settings.
 """
 

@@ -1,4 +1,4 @@
-"""Gives memory back that starting took and running does not need. `agent` calls me twice, after all is published.
+"""Gives memory back that starting took and running does not need. Called by `agent` twice, after all is published.
 
 Compiling the modules out of a zipapp leaves holes that glibc keeps; an agent lives for months beside other people's
 programs. Where there is no glibc, nothing happens.

@@ -1,4 +1,4 @@
-"""Whether another node sees one of our disks, too, or has one that was ours. `publish` and the life of disks ask me.
+"""Whether another node sees a disk of this one, or has one that was here. Asked by `publish` and the life of disks.
 
 Who shows a disk's world wide name first in a LocalDisk's status and then lists everybody that shows it finds the other,
 or is found. Who finds one names its node in its own status, and that node's agent watches for its name: nobody reads
@@ -29,7 +29,7 @@ _BAD_REQUEST = 400
 
 
 class _Answer(NamedTuple):
-    """``is_here``: whether the disk was in our node; ``until``: of the monotonic clock."""
+    """``is_here``: whether the disk was in this node; ``until``: of the monotonic clock."""
 
     identity: str
     is_here: bool
@@ -99,7 +99,7 @@ class Neighbours:
         return neighbour_of(disk, found)
 
     def _told(self, other: Object) -> None:
-        """Another node says that it sees a disk of ours, or says so no more."""
+        """Another node says that it sees a disk of this one, or says so no more."""
         for name, answer in list(self._answers.items()):
             if answer.identity == _shown(other):
                 del self._answers[name]

@@ -1,6 +1,6 @@
-"""Telling systemd how we are: READY=1, STATUS=, WATCHDOG=1, over the socket that it names in the environment.
+"""Tells systemd how the agent is: READY=1, STATUS=, WATCHDOG=1, over the socket that it names in the environment.
 
-`__main__` and `agent` call me. Without that socket nothing happens. Protocol: sd_notify(3).
+Called by `__main__` and `agent`. Without that socket nothing happens. Protocol: sd_notify(3).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import MutableMapping
 class Notifier:
     """One service manager, or none.
 
-    What it has put into the environment is taken out: it is meant for us, and a program that we start (systemd's own
-    among them do) would speak to it in our name.
+    What it has put into the environment is taken out: it is meant for the agent, and a program that it starts
+    (systemd's own among them do) would speak to it in the agent's name.
     """
 
     def __init__(self, environ: MutableMapping[str, str] | None = None) -> None:

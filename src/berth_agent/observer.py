@@ -1,6 +1,6 @@
 """The host's block devices as they are now: one Look, made anew when something changed and every so often anyway.
 
-`agent` runs me. A survey may take seconds (it asks lsblk and blkid, and a dying disk answers late), so it runs in a
+Run by `agent`. A survey may take seconds (it asks lsblk and blkid, and a dying disk answers late), so it runs in a
 thread of its own, never twice at once; the last Look stays until the next is complete. A survey that a dead disk holds
 for ever holds nothing else: neither this loop nor the end of the agent.
 """

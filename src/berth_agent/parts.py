@@ -1,4 +1,4 @@
-"""Which parts are plugged into the frame. `agent` calls me; each line is one part."""
+"""Which parts are plugged into the frame. Called by `agent`; each line is one part."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """LocalDisks of this node: created where the configuration asks for it, their status kept equal to what is seen.
 
-`agent` runs me; I run one pass whenever the Look, an object, the configuration or a finding changed. What is decided is
-decided in berth_core.app.agent_plan. I write nothing that is there already, never a spec, and never delete.
+Run by `agent`: one pass whenever the Look, an object, the configuration or a finding changed. The decisions are those
+of berth_core.app.agent_plan. Writes nothing that is there already, never a spec, and never deletes.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Publisher:
             self.published(look.number)
 
     def disks(self) -> Mapping[str, Object]:
-        """The node's LocalDisks, with our own last writes where the watch has not brought them yet."""
+        """The node's LocalDisks, with the agent's own last writes where the watch has not brought them yet."""
         found = {}
         for name, disk in self.tools.disks().items():
             before, answer = self._answers.get(name, (frozenset(), disk))

@@ -1,4 +1,4 @@
-"""The agent's port: /metrics, /healthz, /readyz, with TLS where the settings name a certificate. `agent` runs me.
+"""The agent's port: /metrics, /healthz, /readyz, with TLS where the settings name a certificate. Run by `agent`.
 
 When the settings name another port or certificate, the old port is closed and the new one opened.
 """

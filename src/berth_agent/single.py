@@ -42,7 +42,7 @@ class HostLock:
         return True
 
     async def wait(self) -> None:
-        """Until the lock is ours. Who has it is said once."""
+        """Until this process has the lock. Who has it is said once."""
         told = False
         while not self.take():
             if not told:

@@ -5,5 +5,5 @@
     commands    one function for each command: lists -> an answer, as JSON has it
     tables      the answer as text
 
-What is shown is decided in berth_core.app (overview, what_if, cluster_drift). I never write to the cluster.
+What is shown is decided in berth_core.app (overview, what_if, cluster_drift). Never writes to the cluster.
 """

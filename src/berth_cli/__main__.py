@@ -1,7 +1,7 @@
 """kubectl-berth: the command line. `kubectl berth --help`, once it is on the PATH, or `kubectl-berth --help`.
 
 Exit status: 0 all is well; 1 there is drift, or a replica has no place; 2 wrong usage or settings; 3 the API server
-refused us or cannot be reached.
+refuses or cannot be reached.
 """
 
 from __future__ import annotations

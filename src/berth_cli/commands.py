@@ -1,6 +1,6 @@
 """One function for each command: reads what it needs, and returns the answer as JSON has it, with an exit code.
 
-__main__ calls me. Nothing is decided here: what is free, what fits and what has drifted, berth_core.app says.
+Called by __main__. Nothing is decided here: what is free, what fits and what has drifted, berth_core.app says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists from the API server, one LIST for each kind. The commands call me."""
+"""Lists from the API server, one LIST for each kind. Called by the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as text: columns like kubectl's. __main__ calls me; what is in them, commands.py says.
+"""Answers as text: columns like kubectl's. Called by __main__; what is in them, commands.py says.
 
 Text that comes from the cluster goes to a terminal here: control characters become visible.
 """

@@ -1,7 +1,8 @@
 """berth-controller: binds claims to local disks. The composition root: `berth-controller --help`.
 
-Two clients: the election's own, and one whose writes are each preceded by the question whether we still lead. Caches
-are filled before we lead, so that the next leader begins at once. Who loses the lease ends, and is started anew.
+Two clients: the election's own, and one whose writes are each preceded by the question whether this process still
+leads. Caches are filled before it leads, so that the next leader begins at once. Who loses the lease ends, and is
+started anew.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ EVENT_RATE, EVENT_BURST = 20.0, 200
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused us; 2 wrong settings."""
+    """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused; 2 wrong settings."""
     try:
         settings = parse(sys.argv[1:] if argv is None else argv)
         logs.setup(settings.log_format, settings.log_level)
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def run(settings: Settings) -> int:
-    """Until a signal, or until we may not lead any more."""
+    """Until a signal, or until this process may not lead any more."""
     return await until_stopped(_serve(settings), _log)
 
 

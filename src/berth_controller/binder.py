@@ -1,7 +1,7 @@
 """One claim: asks for the next write, carries it out, asks again. Every step is decided in berth_core.lifecycle.
 
-The controller calls `reconcile` with (namespace, uid of the claim). What it needs is taken from the caches and from our
-own last writes (berth_kube.lifecycle).
+The controller calls `reconcile` with (namespace, uid of the claim). What it needs is taken from the caches and from the
+controller's own last writes (berth_kube.lifecycle).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Binder:
     # -- what is there ---------------------------------------------------------------------------------------------
 
     async def _view(self, key: ClaimKey, gone: bool) -> tuple[View | None, bool]:
-        """What is there of the claim; None where it is not ours. ``gone``: it was asked for live, and is gone."""
+        """What is there of the claim; None where it is not berth's. ``gone``: it was asked for live, and is gone."""
         caches = self._caches
         claim = None if gone else caches.claim_by_uid(key.namespace, key.uid)
         record = claim_berth(caches, key.namespace, key.uid)
@@ -174,7 +174,7 @@ class Binder:
         return claim_before.earlier(asked, [one for one in newest if one is not None], disks)
 
     def _asked(self, claim: Obj) -> Asked | None:
-        """The claim, if it is of one of our classes."""
+        """The claim, if it is of one of berth's classes."""
         storage_class = self._caches.class_of(claim)
         return claims.parse(claim, storage_class) if storage_class is not None else None
 

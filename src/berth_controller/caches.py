@@ -1,6 +1,6 @@
-"""What the API server has, by list-watch, reduced to what is looked at; and our own writes until the watches tell them.
+"""What the API server has, by list-watch, reduced to what is looked at; and own writes until the watches tell them.
 
-Everybody in this room reads here. Nothing that is given out is ever changed. I make no requests but list and watch.
+Everybody in this room reads here. Nothing that is given out is ever changed. Makes no requests but list and watch.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def slim(*parts: str) -> Callable[[Obj], Obj]:
 
 
 def slim_node(node: Obj) -> Obj:
-    """A node's heartbeats change nothing that we look at."""
+    """A node's heartbeats change nothing that is looked at."""
     meta, spec = node["metadata"], node.get("spec") or {}
     ready = [one for one in (node.get("status") or {}).get("conditions") or () if one.get("type") == "Ready"]
     kept = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
@@ -152,7 +152,7 @@ class Caches:
         return self.written.newest(resource, key, self._cached(resource, key))
 
     def wrote(self, resource: Resource, answer: Obj) -> None:
-        """Keep the answer to a write of ours, unless it was the last that was heard of the object."""
+        """Keep the answer to an own write, unless it was the last that was heard of the object."""
         if is_last(answer):
             self.written.gone(resource, key_of(answer), answer["metadata"]["uid"])
         else:
@@ -179,7 +179,7 @@ class Caches:
         return informers[resource].get(key.name, key.namespace)
 
     def class_of(self, claim: Obj) -> Obj | None:
-        """The StorageClass of a claim, if it is one of ours."""
+        """The StorageClass of a claim, if it is one of berth's."""
         storage_class = self.classes.get(claims.class_of(claim))
         return storage_class if claims.ours(storage_class) else None
 

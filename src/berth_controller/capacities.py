@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Capacities:
-    """Writes the objects of one namespace; those that bear our label and are not wanted any more go."""
+    """Writes the objects of one namespace; those that bear its label and are not wanted any more go."""
 
     def __init__(self, client: KubeClient, caches: Caches, held_back: HeldBack, namespace: str) -> None:
         self._client, self._caches, self._held_back, self._namespace = client, caches, held_back, namespace

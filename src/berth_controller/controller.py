@@ -1,6 +1,6 @@
 """Which event wakes which work: the caches' handlers, the queues and the reconcilers of one controller.
 
-__main__ makes me when this process may lead, and runs me until it may not. I decide nothing and write nothing myself.
+Made by __main__ when this process may lead, and run until it may not. Decides nothing and writes nothing by itself.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Controller:
             self._visit(_key_of(claim))
 
     def _disks_listed(self) -> None:
-        """What came and went since the last watch was told to nobody; a visit may have seen it in our own writes."""
+        """What came and went since the last watch was told to nobody; a visit may have seen it in own writes."""
         self._wakes.wake_all(soon=True)
         self._measure()
 

@@ -1,6 +1,6 @@
 """How often one claim is told something else: at once, then after pauses that grow while the facts keep changing.
 
-reports asks me, so that a claim's last Event is seconds behind the facts, and yet a hundred claims that wait while a
+Asked by reports, so that a claim's last Event is seconds behind the facts, and yet a hundred claims that wait while a
 hundred disks change one after the other do not make ten thousand Events.
 """
 

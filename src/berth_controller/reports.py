@@ -1,7 +1,7 @@
 """What people and machines are told: events, conditions, metrics, log lines. Decides nothing.
 
-Binder and orphan_watch call me. An event of the same words about the same object is sent once until it changes, and of
-other words no oftener than pace allows; a condition is written only when it differs.
+Called by binder and orphan_watch. An event of the same words about the same object is sent once until it changes, and
+of other words no oftener than pace allows; a condition is written only when it differs.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Reports:
         self.metrics.seconds.observe(seconds)
 
     async def condition(self, resource: Resource, about: Mapping[str, Any], kind: str, reason: str, text: str) -> None:
-        """Say so in a condition of ours (True), or take it back (empty ``reason``). The only field that we apply."""
+        """Say so in an own condition (True), or take it back (empty ``reason``). The only field that is applied."""
         old = condition_of(about, kind)
         same = old is not None and (old.get("reason"), old.get("message")) == (reason, text[:1024])
         if same or (old is None and not reason):

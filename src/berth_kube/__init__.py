@@ -1,6 +1,6 @@
 """The daemons' side of the API server: requests, list-watch, caches, leases, events. No other room makes requests.
 
-    config.load() -> Config          who we are: kubeconfig, or the pod's service account
+    config.load() -> Config          who the daemon is: kubeconfig, or the pod's service account
     client.KubeClient(config)        get, list, create, replace, patch, apply, delete, watch
     informer.Informer                list-watch of one kind into a cache that outlives the API server
     queue.Reconciler, WorkQueue      keys that want work, never the same one twice at a time

@@ -1,4 +1,4 @@
-"""A verb on a resource becomes one HTTP request, not yet sent. client.py alone calls me; I am pure."""
+"""A verb on a resource becomes one HTTP request, not yet sent. Called by client.py alone. Pure."""
 
 from __future__ import annotations
 

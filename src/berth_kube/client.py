@@ -6,8 +6,8 @@
         async with client.watch(LOCAL_DISK, version, seconds=300) as events:
             async for event in events: ...
 
-Paths are known beforehand (berth_core.model.resources): no discovery, no typed models. Requests are counted by verb. I
-never decide anything, and keep nothing but connections. Made, used and closed inside one running loop.
+Paths are known beforehand (berth_core.model.resources): no discovery, no typed models. Requests are counted by verb.
+Decides nothing, and keeps nothing but connections. Made, used and closed inside one running loop.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class KubeClient(Reading):
         self._sender.before_write = check
 
     def check_write(self) -> None:
-        """Raise what a write would now, for one that goes to somebody else who makes it for us."""
+        """Raise what a write would now, for one that somebody else is asked to make."""
         self._sender.before_write()
 
     @property
@@ -218,7 +218,7 @@ class KubeClient(Reading):
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> Obj:
-        """Server-side apply: we own the fields of ``body``; with ``force`` those too that somebody else has changed."""
+        """Server-side apply: the daemon owns the fields of ``body``; with ``force`` also those of others."""
         meta = body["metadata"]
         return await self._do(
             Request("apply", resource, meta["name"], meta.get("namespace"), subresource),

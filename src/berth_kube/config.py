@@ -1,7 +1,7 @@
-"""Who we are to the API server, and where it is: from a kubeconfig, or from the pod's service account.
+"""Who a daemon is to the API server, and where it is: from a kubeconfig, or from the pod's service account.
 
 The composition roots of the daemons call `load`. Everything that can be known to be wrong without connecting is refused
-here, by name. I make no requests.
+here, by name. Makes no requests.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def load(
 
 
 def in_cluster(environ: Mapping[str, str], folder: str = SERVICE_ACCOUNT) -> Config:
-    """The service account that the kubelet put into our pod; its token is read again when it is rotated."""
+    """The service account that the kubelet put into the pod; its token is read again when it is rotated."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     token, authority = os.path.join(folder, "token"), os.path.join(folder, "ca.crt")
     for path in (token, authority):

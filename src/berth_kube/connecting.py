@@ -1,4 +1,4 @@
-"""Opens connections, with verified TLS, and says in one line why one cannot be opened. wire.py alone calls me."""
+"""Opens connections, with verified TLS, and says in one line why one cannot be opened. Called by wire.py alone."""
 
 from __future__ import annotations
 

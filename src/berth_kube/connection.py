@@ -2,7 +2,7 @@
 
 An exchange is a request and its answer, or a bundle: several requests in one write, and their answers in that order.
 
-wire.py uses me, and tells of me in the words of exchange.py. I know HTTP only through http1.py.
+Used by wire.py, which tells of it in the words of exchange.py. Knows HTTP only through http1.py.
 
 A deadline aborts the connection instead of cancelling the task that waits: the waiting side then sees the end of the
 stream. That leaves cancellation to mean one thing, that somebody wants the task to stop.

@@ -1,6 +1,6 @@
-"""What we show to the API server with each request: nothing, a token, a token file, or what a plugin prints.
+"""What is shown to the API server with each request: nothing, a token, a token file, or what a plugin prints.
 
-config.py makes me, client.py asks me before each request and tells me of a 401. I make no requests.
+Made by config.py. client.py asks before each request and tells of a 401. Makes no requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an events.k8s.io/v1 Event says. events.py alone calls me; I am pure.
+"""What an events.k8s.io/v1 Event says. Called by events.py alone. Pure.
 
 Texts are cut to what the API server accepts: an event that is refused tells nobody anything.
 """

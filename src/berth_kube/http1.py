@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes: a request becomes bytes, bytes become an answer. connection.py alone calls me; I touch no socket.
+"""HTTP/1.1 as bytes: a request becomes bytes, bytes become an answer. Called by connection.py alone. Touches no socket.
 
 Here the parser is pure Python (h11). http1_fast.py does the same with a compiled one; no other file names a parser.
 """

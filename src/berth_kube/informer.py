@@ -147,7 +147,7 @@ class Informer:
     # -- the life --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """List and watch until the task is cancelled. Nothing that the API server does ends me."""
+        """List and watch until the task is cancelled. Nothing that the API server does ends it."""
         while True:
             await self._once()
 
@@ -195,7 +195,7 @@ class Informer:
         self._failures = 0
 
     async def _same_history(self) -> None:
-        """List again where the API server has not come as far as we have: its etcd was restored from a backup.
+        """List again where the API server has not come as far as the cache has: its etcd was restored from a backup.
 
         A watch from a version that is to come is accepted, and silent about everything until then.
         """

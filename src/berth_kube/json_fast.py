@@ -1,4 +1,4 @@
-"""JSON by a compiled parser (msgspec), for a daemon that reads very much of it. client.py is given what I return.
+"""JSON by a compiled parser (msgspec), for a daemon that reads very much of it. client.py is given its result.
 
 Like http1_fast.py: only who asks for it takes it, and json of the standard library stands in where it is not there.
 """

@@ -4,9 +4,9 @@
     writer.guard_writes(election.check)     # another client: the election's own writes are not guarded
     await election.run(work)                # leads, then runs work(); raises StateError when the lease is lost
 
-Others' clocks are never compared with ours: a lease is over when it has not changed for its duration since we saw it
-change. A leader counts from before it asked, on a clock that goes on while the process or the machine sleeps; who was
-paused for too long learns it from `check`, before it writes.
+Others' clocks are never compared with this one: a lease is over when it has not changed for its duration since it was
+seen change. A leader counts from before it asked, on a clock that goes on while the process or the machine sleeps; who
+was paused for too long learns it from `check`, before it writes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LeaderElection:
 
     @property
     def leading(self) -> bool:
-        """True while we hold the lease, as far as can be known without asking."""
+        """True while this process holds the lease, as far as can be known without asking."""
         return self._left() > 0.0
 
     @property
@@ -84,7 +84,7 @@ class LeaderElection:
         return holder_of(self._seen.lease)
 
     def check(self) -> None:
-        """To be called right before each write. Raises StateError when we may have lost the lease."""
+        """To be called right before each write. Raises StateError when the lease may be lost."""
         if not self.leading:
             raise StateError(
                 f"{self._who}: this process ({self.identity}) does not hold it (any more): nothing is written"
@@ -95,7 +95,7 @@ class LeaderElection:
         self._touched.set()
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait until we lead, then run ``work()``, renewing; give the lease back when it ends or we are cancelled.
+        """Wait for the lease, then run ``work()``, renewing; give it back when that ends or is cancelled.
 
         Raises StateError when the lease is lost; the work was cancelled then, and has ended.
         """
@@ -146,7 +146,7 @@ class LeaderElection:
         return why
 
     def _left(self) -> float:
-        """Seconds for which we may still lead without another renewal."""
+        """Seconds for which this process may still lead without another renewal."""
         since = self._held_since_asking
         return 0.0 if since is None else max(0.0, since + self._periods.renew - self._clock())
 
@@ -204,7 +204,7 @@ class LeaderElection:
         return True
 
     async def _release(self) -> None:
-        """Let the next one lead at once. Only what is still ours is given back."""
+        """Let the next one lead at once. Only what is still held is given back."""
         lease, held = self._seen.lease, self.leading
         self._held_since_asking = None
         if not held or lease is None:

@@ -1,6 +1,6 @@
-"""What is written into a Lease, and when somebody else's is over. lease.py alone calls me; I am pure.
+"""What is written into a Lease, and when somebody else's is over. Called by lease.py alone. Pure.
 
-The fields and their meaning are those of client-go's leader election, so that its clients and ours can compete.
+The fields and their meaning are those of client-go's leader election, so that its clients and these can compete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Claim(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """A lease as it was last seen to change, and what our own clock showed then."""
+    """A lease as it was last seen to change, and what the own clock showed then."""
 
     lease: Obj | None
     at: float

@@ -1,6 +1,6 @@
 """Carries out what berth_core.lifecycle.next_step says of a claim's berth: one write, and the look after a refusal.
 
-Controller and scheduler use me, each with its own caches. I decide nothing: what is refused is read anew, and next_step
+Used by controller and scheduler, each with its own caches. Decides nothing: what is refused is read anew, and next_step
 is asked again. So a stale cache costs a conflict, never a wrong write.
 """
 

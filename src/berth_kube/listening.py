@@ -1,6 +1,6 @@
-"""A TCP port with a bounded number of connections, of which no client can take all. serve.py and the extender use me.
+"""A TCP port with a bounded number of connections, of which no client can take all. Used by serve.py and the extender.
 
-I speak no protocol: ``serve`` is given each connection once its TLS handshake is through. Where a place is missing, the
+Speaks no protocol: ``serve`` is given each connection once its TLS handshake is through. Where a place is missing, the
 connection that has waited longest goes, of the address that has most; what is being answered stays. Who has shown a
 certificate takes no place and is never cut off for another. What is late is cut off, whatever it sends meanwhile.
 """
@@ -72,7 +72,7 @@ class Peer:
         self._timer = loop.call_later(seconds, self._cut, self, late)
 
     def works(self) -> None:
-        """It is our turn."""
+        """It is this connection's turn."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.since = None

@@ -1,4 +1,4 @@
-"""What both daemons count about their talk with the API server, for prometheus-client. The composition roots call me.
+"""What both daemons count about their talk with the API server, for prometheus-client. Called by the composition roots.
 
 client = KubeClient(config, observe=metrics.requests())
 reconciler = Reconciler("disk", work, observe=metrics.reconciles("disk"))
@@ -71,6 +71,6 @@ class Metrics:
         self._depth.labels(controller).set_function(length)
 
     def leading(self, leading: Callable[[], bool]) -> None:
-        """Show whether we lead, asked when somebody reads the metrics. Who has no election does not call it."""
+        """Show whether this process leads, asked when the metrics are read. For who has an election."""
         gauge = Gauge("berth_leading", "1 while this process leads", registry=self._registry)
         gauge.set_function(lambda: 1.0 if leading() else 0.0)

@@ -1,6 +1,6 @@
 """A daemon's settings from its command line and environment: a flag and a variable for each field of a dataclass.
 
-The settings of each daemon call me with their own dataclass, whose fields all have defaults. I read nothing by myself.
+Called by the settings of each daemon with their own dataclass, whose fields all have defaults. Reads nothing by itself.
 What a value may be is asked of option_values.
 """
 

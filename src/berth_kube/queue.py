@@ -1,4 +1,4 @@
-"""Keys that want work, and the loop that works on them. The controllers of the daemons are made of me.
+"""Keys that want work, and the loop that works on them. The controllers of the daemons are made of it.
 
 A key that is added while it waits is there once; one that is added while it is worked on comes again afterwards. So no
 key is ever worked on twice at one moment, and nothing that happened is forgotten. Not for threads.
@@ -110,7 +110,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake()  # the key was meant for me: somebody else takes it
+                    self._wake()  # the key was meant for this worker: another one takes it
                 raise
         key = self._ready.popleft()
         self._wanted.discard(key)

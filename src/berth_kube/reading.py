@@ -1,6 +1,6 @@
 """What a client reads: an object, a list page by page, a watch. client.py's KubeClient is one of these, and writes too.
 
-I know what a request is and who sends it; I keep nothing.
+Knows what a request is and who sends it. Keeps nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Listing(NamedTuple):
 
 
 class Reading:
-    """See `KubeClient`, which makes me."""
+    """The reading half of `KubeClient`."""
 
     def __init__(self, config: Config, manager: str, sender: Sender, decode: Decode, encode: Encode) -> None:
         self._config, self._manager, self._sender = config, manager, sender

@@ -1,6 +1,6 @@
 """How often a daemon sends a request again, and what its wire's failures are called in the table of both clients.
 
-What may be sent again, and after which pause, berth_core.model.api_requests says. client.py asks me; I am pure.
+What may be sent again, and after which pause, berth_core.model.api_requests says. Asked by client.py. Pure.
 """
 
 from __future__ import annotations

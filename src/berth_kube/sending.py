@@ -1,6 +1,6 @@
 """Sends calls: credentials, deadlines, tries, counting, and what it means when nobody answers.
 
-client.py alone calls me. I know wire.py below me, and nothing of verbs or kinds.
+Called by client.py alone. Knows wire.py below it, and nothing of verbs or kinds.
 """
 
 from __future__ import annotations

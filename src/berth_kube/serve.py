@@ -1,6 +1,6 @@
-"""/healthz, /readyz and /metrics of a daemon, with TLS where files are given. The composition roots start me.
+"""/healthz, /readyz and /metrics of a daemon, with TLS where files are given. Started by the composition roots.
 
-I only read: checks are functions that say what is wrong (None: nothing), metrics are those of prometheus-client.
+Only reads: checks are functions that say what is wrong (None: nothing), metrics are those of prometheus-client.
 """
 
 from __future__ import annotations

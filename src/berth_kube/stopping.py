@@ -1,4 +1,4 @@
-"""How a daemon runs its parts, and how it ends: asked to, or because one cannot go on. Composition roots call me."""
+"""How a daemon runs its parts, and how it ends: asked to, or because one cannot go on. Called by composition roots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .serve import Server
 async def until_stopped(work: Coroutine[Any, Any, None], log: logging.Logger) -> int:
     """Run the work until SIGTERM or SIGINT, or until it fails.
 
-    Exit status: 0 asked to stop; 1 the API refused us, or the lease was lost. Raises InputError for wrong settings.
+    Exit status: 0 asked to stop; 1 the API refused, or the lease was lost. Raises InputError for wrong settings.
     """
     whole = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
-"""The objects that an informer has seen, by key and by index. informer.py fills me; everybody may read.
+"""The objects that an informer has seen, by key and by index. Filled by informer.py; everybody may read.
 
-What I give out is the cache itself and is never changed by a reader. I wait for nothing and know no API server.
+What it gives out is the cache itself and is never changed by a reader. Waits for nothing and knows no API server.
 """
 
 from __future__ import annotations

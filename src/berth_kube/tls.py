@@ -1,7 +1,7 @@
-"""The TLS side of an identity, a client's and a server's: whom we trust, and the certificate that we show.
+"""The TLS side of an identity, a client's and a server's: whom it trusts, and the certificate that it shows.
 
-config.py and the composition roots make me; wire.py and listening.py ask me for the context of each new connection.
-Files are read again when they change, so that rotated certificates are taken up by the next connection. I connect
+Made by config.py and the composition roots. wire.py and listening.py ask for the context of each new connection.
+Files are read again when they change, so that rotated certificates are taken up by the next connection. Connects
 nowhere. A key that is given as data never lies in a folder: OpenSSL reads it from memory of this process.
 """
 
@@ -44,7 +44,7 @@ class Tls:
     """Contexts for one server, made anew when a file has changed or `use` brings another certificate."""
 
     def __init__(self, source: str, trust: Pem | None, pair: Pair | None, insecure: bool = False) -> None:
-        """``trust``: authorities (None: the machine's own); ``pair``: what we show; ``source``: for messages."""
+        """``trust``: authorities (None: the machine's own); ``pair``: what is shown; ``source``: for messages."""
         self._source, self._trust, self._pair, self._insecure = source, trust, pair, insecure
         self._made: tuple[object, ssl.SSLContext] | None = None
 

@@ -1,7 +1,7 @@
 """Keeps the token of a daemon on a host fresh: a TokenRequest for its own service account, bound to its own node.
 
-Agent and scheduler start me for --renew-token. In a pod the kubelet does this. The token is written beside its file and
-then renamed, with mode 0600; the API client reads the file again when it changes.
+Started by agent and scheduler for --renew-token. In a pod the kubelet does this. The token is written beside its file
+and then renamed, with mode 0600; the API client reads the file again when it changes.
 """
 
 from __future__ import annotations

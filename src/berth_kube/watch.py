@@ -1,4 +1,4 @@
-"""One watch request: its bytes become events. KubeClient.watch makes me; informer.py and short waits use me."""
+"""One watch request: its bytes become events. Made by KubeClient.watch, used by informer.py and short waits."""
 
 from __future__ import annotations
 

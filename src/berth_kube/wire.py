@@ -1,4 +1,4 @@
-"""Connections to one server, kept alive and bounded in number. sending.py alone calls me; I know nothing of the API.
+"""Connections to one server, kept alive and bounded in number. Called by sending.py alone. Knows nothing of the API.
 
 What failed is told as a `WireError`.
 """

@@ -1,7 +1,7 @@
-"""What the API server has answered to our own writes and questions, until the watches have told at least as much.
+"""What the API server has answered to own writes and questions, until the watches have told at least as much.
 
-Caches of the controller and of the scheduler ask me beside their informers. A watch may be far behind, and after a
-restart of the API server even silent about what came and went meanwhile: nobody may act on what we know to be over.
+Asked by the caches of controller and scheduler, beside their informers. A watch may be far behind, and after a
+restart of the API server even silent about what came and went meanwhile: nobody may act on what is known to be over.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Written:
         return over
 
     def rewound(self, resource: Resource) -> list[Obj]:
-        """The API server's history has gone back behind our answers: none of them holds. Returns what is dropped."""
+        """The API server's history has gone back behind these answers: none of them holds. Returns what is dropped."""
         over = [item for (kind, _key), item in self._objects.items() if kind == resource]
         for item in over:
             self._forget(resource, key_of(item))

@@ -1,8 +1,8 @@
 """berth-scheduler: places pods. The composition root: `berth-scheduler --help`.
 
-The election has a client of its own; writes of the others are each preceded by the question whether we still lead.
-Caches and the queue are filled before we lead, so that the next leader begins at once. Who loses the lease ends, and is
-started anew.
+The election has a client of its own; writes of the others are each preceded by the question whether this process still
+leads. Caches and the queue are filled before it leads, so that the next leader begins at once. Who loses the lease
+ends, and is started anew.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ EVENTS: Mapping[str, Any] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused us; 2 wrong settings."""
+    """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused; 2 wrong settings."""
     given = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog=NAME, description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -88,7 +88,7 @@ def _other_commands(commands: Any) -> dict[str, Callable[[argparse.Namespace], i
 
 
 async def run(settings: Settings) -> int:
-    """Until a signal, or until we may not lead any more."""
+    """Until a signal, or until this process may not lead any more."""
     files = Configurations(settings, lambda found: check_files(found.extenders))
     return await until_stopped(_serve(settings, files, files.load()), _log)
 
@@ -160,7 +160,8 @@ def _beside(
 async def _settle(cluster: Cluster) -> None:
     """The collector of cycles looks seldom while the caches are filled, and never again at what they hold by then.
 
-    That is before we lead. Never to look would be cheaper, but who waits for an API server for long makes cycles too.
+    That is before this process leads. Never to look would be cheaper, but who waits for an API server for long makes
+    cycles too.
     """
     gc.set_threshold(50_000, 20, 50)
     await cluster.wait_synced()

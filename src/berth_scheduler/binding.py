@@ -1,6 +1,6 @@
 """What follows a choice, beside the choices for other pods: Permit, Hold, PreBind, Bind, PostBind; and the way back.
 
-The scheduler hands me each pod that it has found a place for. Whatever fails, every Hold plugin gives back in reverse
+The scheduler hands over each pod that it has found a place for. Whatever fails, every Hold plugin gives back in reverse
 order, the assumption ends, and the pod is put back into the queue. A bind whose answer is lost is asked for until it is
 known: room is given up only when the pod is certainly not there.
 """

@@ -1,7 +1,7 @@
 """Binds of pods that need nothing else before them, many in one piece: a request of its own costs far more than a bind.
 
-scheduler.py gives me such flights and is told what became of each. Each bind has its pod's uid as precondition and an
-answer of its own, so one that is refused costs no other. I wait for no more of them: what has come up while the
+scheduler.py hands such flights over and is told what became of each. Each bind has its pod's uid as precondition and an
+answer of its own, so one that is refused costs no other. Waits for no more of them: what has come up while the
 connections were busy goes in one piece, and a pod that comes alone goes alone, at once.
 
 The API server takes what comes over one connection one after the other. So a piece is only as large as it can be in

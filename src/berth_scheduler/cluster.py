@@ -1,7 +1,7 @@
 """The API server's objects, by list-watch: as a snapshot for the engine, and as news for whoever keeps the queue.
 
-Scheduler and binding read me. What we have written ourselves counts at once, and an older word of the watch does not
-undo it. An object that cannot be read is left out and told once; it hides no other. I write nothing.
+Read by scheduler and binding. What this process has written counts at once, and an older word of the watch does not
+undo it. An object that cannot be read is left out and told once; it hides no other. Writes nothing.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class Cluster:
     # -- our own writes --------------------------------------------------------------------------------------------
 
     def wrote(self, kind: Resource, item: Obj) -> None:
-        """An answer of the API server to a write of ours: it counts before the watch tells it."""
+        """An answer of the API server to an own write: it counts before the watch tells it."""
         informer = self._informers[kind]
         if informer.version.isdigit() and int(informer.version) >= int(item["metadata"]["resourceVersion"]):
             return  # the watch has told as much already, perhaps that it is gone since
@@ -268,7 +268,7 @@ class Cluster:
         self.tell(Change(ClusterEvent(kind.kind, action), old, new))
 
     def _listed(self, kind: Resource, informer: Informer) -> None:
-        """What we wrote, and what went while nobody watched, goes here, too."""
+        """What this process wrote, and what went while nobody watched, goes here, too."""
         for item in self._written.listed(kind, informer.store.keys(), informer.version):
             self._remove(kind, item)
 

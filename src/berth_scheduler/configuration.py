@@ -101,7 +101,7 @@ class Configurations:
         return replace(found, leader_election=self._election(found, source.get("leaderElection") or {}))
 
     def _election(self, found: SchedulerConfiguration, given: Mapping[str, Any]) -> Any:
-        """kube-scheduler's own Lease is never ours unless the file names it: both may run beside each other."""
+        """kube-scheduler's own Lease is never this daemon's unless the file names it: both may run at once."""
         lease = found.leader_election
         if given.get("resourceName"):
             option_values.check_object_name("leaderElection.resourceName", lease.resource_name, "Lease")

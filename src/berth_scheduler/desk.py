@@ -1,6 +1,6 @@
 """What the rooms of the scheduler share: who waits, who is on the way, who counts on a node already, and the wake-up.
 
-scheduler.py makes one; news.py and failures.py work on it, too. I decide nothing.
+scheduler.py makes one; news.py and failures.py work on it, too. Decides nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Assumed:
 
 @dataclass
 class Desk:
-    """``profiles`` by the names of schedulers that we are; another configuration brings others."""
+    """``profiles`` by the names of schedulers that this one is; another configuration brings others."""
 
     cluster: Cluster
     reports: Reports

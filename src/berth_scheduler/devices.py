@@ -1,7 +1,7 @@
 """DynamicResources where it acts: writes the chosen devices and the pod into the pod's ResourceClaims.
 
-binding.py calls me. What is chosen is the engine's, and counts from the choice on. Nothing in the API stops two
-schedulers from writing one device into two claims; so before the pod is bound I wait until the watch has come to our
+Called by binding.py. What is chosen is the engine's, and counts from the choice on. Nothing in the API stops two
+schedulers from writing one device into two claims; so before the pod is bound the watch has to come to this process's
 own write, and with it to all that were made before: whoever then sees a device twice gives his choice back. Of two who
 both look, one at least sees it.
 """
@@ -35,7 +35,7 @@ SEEN_SECONDS = 60.0
 
 @dataclass
 class _Claim:
-    """One claim of a pod. ``allocation`` None: it has its devices already. ``wrote``: what we have added to it."""
+    """One claim of a pod. ``allocation`` None: it has its devices already. ``wrote``: what was added to it."""
 
     name: str
     uid: str
@@ -159,7 +159,7 @@ class ResourceClaims:
     # -- looking
 
     async def _alone(self, binding: Binding, claim: _Claim) -> None:
-        """Raises LockError where the watch, having told our own write, knows a device of it in another claim too."""
+        """Raises LockError where the watch, having told the own write, knows a device of it in another claim too."""
         pod = binding.request.pod
         where = f"ResourceClaim {pod.namespace}/{claim.name}"
 

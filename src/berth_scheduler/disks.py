@@ -1,7 +1,7 @@
 """LocalDiskFit where it acts: locks the chosen disks for the pod's claims, and brings the claims to Bound.
 
-binding.py calls me: `hold` takes the locks, `release` gives back what is not final yet, `pre_bind` makes the volumes
-and waits. Each write is decided in berth_core.lifecycle, as the controller's are: whoever of us comes first
+Called by binding.py: `hold` takes the locks, `release` gives back what is not final yet, `pre_bind` makes the volumes
+and waits. Each write is decided in berth_core.lifecycle, as the controller's are: whoever comes first
 writes, the other finds it done. So either may die between any two writes, and the other one goes on.
 """
 

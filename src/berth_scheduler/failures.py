@@ -1,6 +1,6 @@
 """A pod that was not placed: it is told why, goes back into the queue, and gives way to those of its group.
 
-scheduler.py calls me after each decision that came to nothing.
+Called by scheduler.py after each decision that came to nothing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def client_options() -> dict[str, Any]:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: the same loop with less of our own time in it."""
+    """uvloop where it is installed: the same loop with less of the daemon's own time in it."""
     try:
         import uvloop
     except ImportError:

@@ -1,6 +1,6 @@
 """A cluster from files: the objects of YAML or JSON documents, as `kubectl get ... -o yaml` writes them.
 
-The command `simulate` calls me. I talk to no API server. An object that cannot be read stops the reading.
+Called by the command `simulate`. Talks to no API server. An object that cannot be read stops the reading.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Groups of pods that found no place as a whole: held back together, and tried again together.
 
-The scheduler calls me. Without me the members of a group that does not fit would take turns in holding a place for
-nobody. Pure: I am told the time.
+Called by the scheduler. Without it the members of a group that does not fit would take turns in holding a place for
+nobody. Pure: the time is an argument.
 """
 
 from __future__ import annotations

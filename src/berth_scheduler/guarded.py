@@ -1,6 +1,7 @@
 """Plugins from outside at the two points where the queue asks them: their fault keeps one pod back, and no other.
 
-profiles.py puts me before them; kube-scheduler's own need no guard. Everywhere else the scheduler looks after itself.
+profiles.py puts the guard before them; kube-scheduler's own need no guard. Everywhere else the scheduler looks after
+itself.
 """
 
 from __future__ import annotations

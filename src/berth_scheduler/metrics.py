@@ -1,5 +1,7 @@
-"""What is counted, under kube-scheduler's names where it has them. The composition root makes me, scheduler and binding
-call me."""
+"""What is counted, under kube-scheduler's names where it has them.
+
+Made by the composition root, called by scheduler and binding.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the watches tell: pods that come, change and go, and everything that may help a waiting one.
 
-scheduler.py makes me. I bring the queue, the nominations and what was assumed up to date; I decide nothing.
+Made by scheduler.py. Brings the queue, the nominations and what was assumed up to date. Decides nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class News:
         self.changed(Change(ClusterEvent(ASSIGNED_POD, Action.DELETE), pod, None), pod.priority)
 
     def added(self, pod: Obj) -> None:
-        """There is a pod that we did not know, or that has not been ours."""
+        """There is a pod that was not known, or not one of this scheduler's."""
         info: PodInfo = pod["info"]
         if info.node_name:
             self._assigned(info)

@@ -1,8 +1,9 @@
 """`berth-scheduler simulate --openb`: the openb trace of a cluster with shared GPUs, replayed by the engine.
 
-simulate.py and the bench call me. The recipe is that of "Beware of Fragmentation" (USENIX ATC 2023): an empty cluster,
-the trace's pods in a random order, then pods drawn from the trace until so many per cent of the GPUs were asked for;
-one after the other, each tried once, none ever leaves. Filters: cpu, memory, and free GPU. Files: CSV, also with gzip.
+Called by simulate.py and the bench. The recipe is that of "Beware of Fragmentation" (USENIX ATC 2023): an empty
+cluster, the trace's pods in a random order, then pods drawn from the trace until so many per cent of the GPUs were
+asked for; one after the other, each tried once, none ever leaves. Filters: cpu, memory, and free GPU. Files: CSV, also
+with gzip.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     QuietHours = "example:QuietHours"
 
 The entry point's name is the plugin's name in configuration files. What it points to is a frozen dataclass, whose
-fields are its arguments, or a function of (arguments, path) that returns a plugin. configuration.py calls me once.
+fields are its arguments, or a function of (arguments, path) that returns a plugin. Called by configuration.py once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The report's page, live: what the module report writes, made of the caches that the scheduler has anyway.
 
-`__main__` starts me for --page-port. The page tells much about the cluster and asks nobody who he is: it is served on
+Started by `__main__` for --page-port. The page tells much about the cluster and asks nobody who he is: it is served on
 the loopback alone, and only to who asks by that name, so that no site in an operator's browser reads it by a name of
 its own for this address. It sends no request, and is made anew at most every few seconds, when somebody looks.
 """

@@ -1,6 +1,6 @@
 """What is kept of a pod: what scheduling sees of it, and the little of the object that is written about.
 
-The cache of pods calls me for each object that the API server sends. A pod is read again only where something changed
+Called by the cache of pods for each object that the API server sends. A pod is read again only where something changed
 that scheduling looks at: most of what a cluster says of its pods is that they are still well. And what the pods of one
 template have in common is read once: that is nearly all of it.
 """

@@ -1,8 +1,8 @@
 """Preemption, carried out: victims are told and deleted beside the decisions, and their pod waits until that is done.
 
-The scheduler hands me each pod for which PostFilter has found victims, the queue asks `Preempting` before it tries the
-pod again: kube-scheduler's asynchronous preemption (v1.36). Nothing is deleted but the very pod that was chosen, by its
-uid. I choose nobody.
+The scheduler hands over each pod for which PostFilter has found victims, the queue asks `Preempting` before it tries
+the pod again: kube-scheduler's asynchronous preemption (v1.36). Nothing is deleted but the very pod that was chosen, by
+its uid. Chooses nobody.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Preempting:
         cluster.pods.on(update=lambda _old, _new: self._news.set(), delete=lambda _pod: self._news.set())
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Let the pod in once all its victims are going: then the news of it may come before the answer to us."""
+        """Let the pod in once all its victims are going: then the news of it may come before the answer."""
         if pod.uid not in self._victims:
             return SUCCESS
         victims = self._victims[pod.uid]

@@ -1,6 +1,6 @@
 """A profile that runs: the engine's plugins, and what acts for them in this process.
 
-configuration.py says what stands where; the scheduler reads what I make of it. A plugin from outside acts itself.
+configuration.py says what stands where; the scheduler reads the result. A plugin from outside acts itself.
 """
 
 from __future__ import annotations

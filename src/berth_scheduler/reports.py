@@ -1,7 +1,7 @@
 """What people are told of a pod: events and the condition PodScheduled, in kube-scheduler's words. Decides nothing.
 
-Scheduler and binding call me. A condition is written only where it differs from what the pod has, and the writes of one
-pod go one after the other; what cannot be written is logged, as the next attempt will say it again.
+Called by scheduler and binding. A condition is written only where it differs from what the pod has, and the writes of
+one pod go one after the other; what cannot be written is logged, as the next attempt will say it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One pod after the other: out of the queue, through the cycle, assumed; the rest goes on beside it in binding.py.
 
-__main__ makes me. news.py fills the queue, failures.py takes back what found no place. A decision is one step of the
-loop that nothing interrupts, so no two pods see the same room. I decide nothing: the engine does.
+Made by __main__. news.py fills the queue, failures.py takes back what found no place. A decision is one step of the
+loop that nothing interrupts, so no two pods see the same room. Decides nothing: the engine does.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Scheduler:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of schedulers that we are."""
+        """The names of schedulers that this one is."""
         return frozenset(self._desk.profiles)
 
     @property

@@ -1,4 +1,4 @@
-"""What the command line and the environment say. __main__ calls me; nobody else reads either."""
+"""What the command line and the environment say. Called by __main__; nobody else reads either."""
 
 from __future__ import annotations
 

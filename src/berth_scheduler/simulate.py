@@ -1,6 +1,6 @@
 """`berth-scheduler simulate`: where the pods of a file would go, on the cluster of a file. No API server.
 
-__main__ calls me. The decisions are the daemon's own: the same profiles, the same engine, one pod after the other in
+Called by __main__. The decisions are the daemon's own: the same profiles, the same engine, one pod after the other in
 the order of priority; each choice counts for those that follow. Pods that find no place are told who would have to go,
 and nobody goes. Permit, binding and time are not simulated: a group is not all or nothing here.
 """

@@ -1,6 +1,6 @@
 """What is kept of objects that are many: what somebody reads, and what is equal in most of them once.
 
-The caches in cluster.py call me for each object that the API server sends; of pods, pods.py does.
+Called by the caches in cluster.py for each object that the API server sends; of pods, pods.py does.
 """
 
 from __future__ import annotations

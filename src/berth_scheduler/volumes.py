@@ -1,6 +1,6 @@
 """VolumeBinding where it acts: ties chosen volumes to their claims, asks for those that are made on demand, and waits.
 
-binding.py calls me. Choices are the engine's. From the moment of the choice on, a volume and a claim's node count as
+Called by binding.py. Choices are the engine's. From the moment of the choice on, a volume and a claim's node count as
 taken for every pod that is looked at later. Claims that a local disk fills are disks.py's.
 """
 

@@ -1,4 +1,4 @@
-"""What a prepared claim gives to containers, as a CDI specification; written and removed whole. `prepare` calls me.
+"""What a prepared claim gives to containers, as a CDI specification; written and removed whole. Called by `prepare`.
 
 One file for each claim, so that two claims on one device have their own share in their own environment. A file is
 complete or absent: it is written beside its place, synced and renamed.

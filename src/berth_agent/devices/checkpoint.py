@@ -1,4 +1,4 @@
-"""Which claims are prepared, on disk: what a new agent knows of the one before it. `prepare` calls me.
+"""Which claims are prepared, on disk: what a new agent knows of the one before it. Called by `prepare`.
 
 The file is replaced whole. One that cannot be read is put aside and said: then what is prepared is learned again from
 the kubelet, which asks anew after its own start, and from the CDI files, which are left alone.

@@ -1,7 +1,7 @@
-"""The two sockets of a DRA kubelet plugin: the kubelet finds us by one, and asks for devices over the other.
+"""The two sockets of a DRA kubelet plugin: the kubelet finds the agent by one, and asks for devices over the other.
 
 The plugin's folder is made first, its socket next, the registration's socket last: a kubelet that sees the latter can
-call at once. Both go when we stop. A kubelet that restarts finds the registration again by itself.
+call at once. Both go when the agent stops. A kubelet that restarts finds the registration again by itself.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Health:
 
 
 class DraService:
-    """What the kubelet calls on our socket."""
+    """What the kubelet calls on the agent's socket."""
 
     def __init__(self, prepare: Serve, unprepare: Serve, health: Health) -> None:
         self._prepare, self._unprepare, self._health = prepare, unprepare, health
@@ -105,7 +105,7 @@ def _answering(serve: Serve) -> Callable[[Stream[Any, Any]], Awaitable[None]]:
 
 
 class Registration:
-    """Tells the kubelet who we are; the kubelet tells us whether it took us."""
+    """Tells the kubelet who the agent is, and is told whether the kubelet took it."""
 
     def __init__(self, endpoint: str, told: Callable[[bool, str], None]) -> None:
         self._endpoint, self._told = endpoint, told
@@ -140,7 +140,7 @@ class Registration:
 
 
 class Sockets:
-    """Both servers. ``root``: the kubelet's folder, the same path for it and for us."""
+    """Both servers. ``root``: the kubelet's folder, the same path for it and for the agent."""
 
     def __init__(self, root: str, service: DraService, told: Callable[[bool, str], None]) -> None:
         self._plugin = os.path.join(root, "plugins", DRIVER, "dra.sock")

@@ -1,8 +1,8 @@
-"""The devices of a node, all the time: scan, declare, publish, serve the kubelet. `make` in __init__ makes me.
+"""The devices of a node, all the time: scan, declare, publish, serve the kubelet. Made by `make` in __init__.
 
-One loop writes: it wakes when a source's interval is over, the settings changed, the kubelet registered us, or somebody
-wrote a LocalDevice or a ResourceSlice of this node (a kubelet that starts removes all slices of its node). At rest it
-writes nothing.
+One loop writes: it wakes when a source's interval is over, the settings changed, the kubelet registered the agent, or
+somebody wrote a LocalDevice or a ResourceSlice of this node (a kubelet that starts removes all slices of its node). At
+rest it writes nothing.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DevicePart:
         return self._tools.settings().policies.devices
 
     def _told(self, registered: bool, error: str) -> None:
-        """The kubelet's word on our registration."""
+        """The kubelet's word on the registration."""
         if error:
             log.warning("the kubelet does not take DRA driver %s: %s", DRIVER, error)
         self._registered = registered

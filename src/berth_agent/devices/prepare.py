@@ -1,9 +1,8 @@
-"""Prepare and unprepare ResourceClaims for the kubelet: locks checked against the API server, then CDI. `kubelet` calls
-me.
+"""Prepare and unprepare ResourceClaims for the kubelet: locks checked against the API server, then CDI.
 
-A claim gets its devices only when each is locked for the berth of its pod, as the API server says at that moment. All
-of it can be asked again at any time and gives the same answer: a kubelet repeats itself, and so does a new one. I never
-write to the API, and never take a device from a running container.
+Called by `kubelet`. A claim gets its devices only when each is locked for the berth of its pod, as the API server says
+at that moment. All of it can be asked again at any time and gives the same answer: a kubelet repeats itself, and so
+does a new one. Never writes to the API, and never takes a device from a running container.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class Preparer:
             cdi.write(self._root, uid, claim["cdi"])
 
     async def tidy(self) -> None:
-        """Forget claims that are gone from the API server and that no kubelet will ever ask us to undo.
+        """Forget claims that are gone from the API server and that no kubelet will ever ask to undo.
 
         CDI files that no checkpoint knows (it was lost) are judged likewise, and else kept: a container that starts
         again needs them.

@@ -129,7 +129,7 @@ def _drift(device: Device, local: Object) -> str:
 
 
 def says(local: Object, wanted: Object) -> bool:
-    """Whether the object's status is already what we would apply; other conditions than ours are not ours to judge."""
+    """Whether the object's status is already what would be applied; conditions of others are not judged."""
     there = local.get("status") or {}
     ours = {each["type"] for each in wanted["conditions"]}
     conditions = {each["type"]: each for each in there.get("conditions") or () if each["type"] in ours}

@@ -1,7 +1,7 @@
 """Devices of a node as ResourceSlices, and what to write so that the API server has just these. Pure.
 
 One pool per node, of as many slices as its devices need. Each device carries attributes that pin it (``id``), shares as
-a consumable capacity, and a taint: what was not made for a lock is not given one of our devices by accident.
+a consumable capacity, and a taint: what was not made for a lock is not given one of these devices by accident.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _attribute(value: Attribute) -> dict[str, Any]:
 
 def plan_slices(node: Object, devices: Sequence[Mapping[str, Any]], there: Sequence[Object]) -> SlicePlan:
     """What to write. ``node``: the Node object, owner of its slices; ``devices``: all of its, as `slice_device` makes
-    them; ``there``: the slices of our driver on this node. Nothing when they say the same already."""
+    them; ``there``: the slices of this driver on this node. Nothing when they say the same already."""
     name = node["metadata"]["name"]
     ordered = sorted(devices, key=lambda each: str(each["name"]))
     chunks = [ordered[start : start + PER_SLICE] for start in range(0, len(ordered), PER_SLICE)]

@@ -1,4 +1,4 @@
-"""Where devices come from: one interface, and the sources that the settings ask for. The part's loop calls me.
+"""Where devices come from: one interface, and the sources that the settings ask for. Called by the part's loop.
 
 A source only looks. What it cannot read is a problem that it names, never an exception: one broken device must not
 hide the others. It runs in a thread, for a driver may take its time.

@@ -6,7 +6,7 @@
     checking.py    health of every disk: probes, SMART, the kernel's log
     kernel_log.py  the kernel's log as it is written
     pods.py        pods on a disk that is not well are told
-    record.py      our fields of a LocalDisk's status
+    record.py      this part's fields of a LocalDisk's status
 
 What is decided is decided in berth_core.app (prepare, fs_plan, wipe, health); what is done to a disk is done in
 berth_host. Nothing here takes a disk that is in use away from anybody.

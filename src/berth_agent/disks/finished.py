@@ -1,4 +1,4 @@
-"""Which wipes were asked for and came to an end on this host, whatever the API server remembers. `wiping` calls me.
+"""Which wipes were asked for and came to an end on this host, whatever the API server remembers. Called by `wiping`.
 
 A cluster whose state is restored from a backup asks again for what was done since, or was taken back; other data may be
 there by then.

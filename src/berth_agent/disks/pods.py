@@ -1,6 +1,6 @@
 """Pods on a disk that is not well are told: condition berth.dev/DiskHealthy, and an Event; their claim by an Event.
 
-Called by checking. Claim and pod are found by the PersistentVolume that the disk's lock has, whoever made it. I take
+Called by checking. Claim and pod are found by the PersistentVolume that the disk's lock has, whoever made it. Takes
 nothing away.
 """
 

@@ -1,7 +1,7 @@
 """The filesystem of a held disk is made and mounted, and taken off its mount point when nobody holds it any more.
 
 Called by work, for one disk never twice at once. The work on the disk itself is berth_host's, in a thread; before and
-after each step it comes back to us to have the lock checked at the API server (the fence) and the journal written.
+after each step it comes back to have the lock checked at the API server (the fence) and the journal written.
 """
 
 from __future__ import annotations

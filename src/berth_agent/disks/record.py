@@ -1,7 +1,7 @@
 """Our fields of a LocalDisk's status: journal, wipe, lastWipe, health, and the conditions Prepared and Wiped.
 
-Written by server-side apply under a field manager of our own, so that the frame's fields and anybody else's stay. An
-apply names all of our fields or loses them: each write begins with a fresh look at the object, and holds over that
+Written by server-side apply under a field manager of its own, so that the frame's fields and anybody else's stay. An
+apply names all of its fields or loses them: each write begins with a fresh look at the object, and holds over that
 alone.
 """
 
@@ -60,7 +60,7 @@ class Record:
         return await self.tools.client.apply(LOCAL_DISK, body, subresource="status", manager=MANAGER)
 
     def _status(self, live: Object, finding: Finding | None, fields: Mapping[str, Any]) -> Object | None:
-        """All of our fields, with these; None where the status says so already."""
+        """All of this part's fields, with these; None where the status says so already."""
         own = {key: live[key] for key in FIELDS if key in live}
         wanted = {key: value for key, value in {**own, **fields}.items() if value is not None}
         before = [each for each in live.get("conditions") or () if each.get("type") in CONDITIONS]

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str) -> T:
-    """The result of ``work``. When we are cancelled, the thread goes on, and nobody waits for it."""
+    """The result of ``work``. When the caller is cancelled, the thread goes on, and nobody waits for it."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

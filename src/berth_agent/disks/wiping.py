@@ -1,7 +1,7 @@
 """A request to wipe a disk is carried out: checked, done by a process of its own, followed, recorded.
 
 Called by work, for one disk never twice at once. The process (berth_host.wiper) holds the disk exclusively; it stops
-when we are gone, and the next agent goes on at the offset that the status tells.
+when this agent is gone, and the next one goes on at the offset that the status tells.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PROGRAM = "import sys; from berth_host.wiper import main; sys.exit(main())"
 
 
 class _Paused(Exception):
-    """We are not the one agent of the node any more: no error, the wipe goes on when we are again."""
+    """This is not the one agent of the node any more: no error, the wipe goes on when it is again."""
 
 
 class _Died(BerthError):

@@ -1,4 +1,4 @@
-"""What is to be done with one disk now. The frame calls me as DiskWork; see the package's docstring."""
+"""What is to be done with one disk now. Called by the frame as DiskWork; see the package's docstring."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Takes a sample of every container every minute and hands it to the store. A Part.
 
-When the store fails, samples of the last minutes are kept and written when it works again; the disks never wait for me.
+When the store fails, samples of the last minutes are kept and written when it works again; the disks never wait for it.
 """
 
 from __future__ import annotations

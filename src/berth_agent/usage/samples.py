@@ -1,4 +1,4 @@
-"""From the kubelet's summary (stats/v1alpha1) to samples. Pure; `sampler` calls me."""
+"""From the kubelet's summary (stats/v1alpha1) to samples. Pure. Called by `sampler`."""
 
 from __future__ import annotations
 

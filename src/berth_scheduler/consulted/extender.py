@@ -113,7 +113,8 @@ class HttpExtender:
     async def bind(self, one: Binding) -> Status:
         """Bind a pod in the place of Bind plugins. SKIP where it fails and may be ignored. Raises ExtenderError.
 
-        It is a write, though not our own: who leads no more does not ask for it, and gets what the client raises then.
+        It is a write, though not the scheduler's own: who leads no more does not ask for it, and gets what the client
+        raises then.
         """
         one.api.check_write()
         try:

@@ -1,6 +1,6 @@
 """Questions to an extender and its answers (k8s.io/kube-scheduler/extender/v1): Go's field names, as Go reads them.
 
-opinions.py calls me. Pure. An answer is somebody else's word: what cannot be meant is an ExtenderError.
+Called by opinions.py. Pure. An answer is somebody else's word: what cannot be meant is an ExtenderError.
 """
 
 from __future__ import annotations

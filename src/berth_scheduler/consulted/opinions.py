@@ -1,6 +1,6 @@
 """What the extenders of a configuration say of one pod: which nodes will do, how good they are, who may have to go.
 
-turns.py asks me. As in kube-scheduler: Filter goes from one to the next, each about the nodes that are left; all are
+Asked by turns.py. As in kube-scheduler: Filter goes from one to the next, each about the nodes that are left; all are
 asked to rate at the same time, and who fails to rate gives no scores; who may be ignored is, wherever it fails.
 """
 

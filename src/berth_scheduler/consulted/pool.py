@@ -1,4 +1,4 @@
-"""The extenders of a configuration, kept while it stays the same where it names them. __main__ makes me."""
+"""The extenders of a configuration, kept while it stays the same where it names them. Made by __main__."""
 
 from __future__ import annotations
 

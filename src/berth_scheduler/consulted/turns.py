@@ -1,6 +1,6 @@
 """Pods that concern an extender, put before it one after the other in the order of the queue.
 
-The scheduler hands them to me, and goes on with other pods: an extender that is slow, or hangs, is waited for by those
+The scheduler hands them over, and goes on with other pods: an extender that is slow, or hangs, is waited for by those
 that need it. Its opinion may be old when it comes, so the decision is made again with it, in one step, by the cluster
 as it is then; nodes that came to fit meanwhile are asked about, too.
 """

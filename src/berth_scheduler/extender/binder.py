@@ -1,6 +1,6 @@
 """The bind verb: locks the pod's disks where nobody has done so yet, brings its claims to Bound, and binds the pod.
 
-command.py calls me. Mostly the claims are Bound when kube-scheduler asks (its VolumeBinding waits for that), and only
+Called by command.py. Mostly the claims are Bound when kube-scheduler asks (its VolumeBinding waits for that), and only
 the pod is left. What is taken is given back where the pod cannot be bound. Asked twice for one pod, as after a time-out
 of kube-scheduler's, the second question waits for the answer to the first.
 """
@@ -67,7 +67,7 @@ class Binder:
         _log.info("bound", extra={"pod": f"{info.namespace}/{info.name}", "node": question.node})
 
     async def _pod(self, question: BindAsked) -> Obj:
-        """The pod as the API server has it now: what kube-scheduler knows may be old, and what we know older."""
+        """The pod as the API server has it now: kube-scheduler's may be old, and the caches' older."""
         found = await self._client.find(POD, question.name, question.namespace)
         if found is None or found["metadata"]["uid"] != question.uid:
             raise NotFoundError(f"pod {question.namespace}/{question.name} is gone", 404)

@@ -1,4 +1,4 @@
-"""`berth-scheduler extend`: the composition root of the extender. __main__ calls me.
+"""`berth-scheduler extend`: the composition root of the extender. Called by __main__.
 
 Every process answers for itself: which disk a pod gets is decided by compare-and-swap, so several of them need no
 election. A request that is wrong, or that fails, costs that request and nothing else.
@@ -102,7 +102,7 @@ def add_extend(commands: Any) -> None:
 
 
 def extend_command(arguments: argparse.Namespace) -> int:
-    """Exit status: 0 asked to stop; 1 the API refused us. Raises InputError for wrong settings."""
+    """Exit status: 0 asked to stop; 1 the API refused. Raises InputError for wrong settings."""
     settings = read(arguments)
     logs.setup(settings.log_format, settings.log_level)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -164,7 +164,7 @@ async def _serve(settings: Settings) -> None:
 
 
 async def _together(server: Server | None, cluster: Cluster, holds: Holds, listener: Listener) -> None:
-    """The caches and the two ports, until one of them fails or we are cancelled."""
+    """The caches and the two ports, until one of them fails or the task is cancelled."""
     try:
         await listener.start()
         await together(server, cluster.run(), _hold(cluster, holds, listener))

@@ -1,4 +1,4 @@
-"""What the extender counts. command.py makes me."""
+"""What the extender counts. Made by command.py."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 An extender is not told what kube-scheduler made of its answers. What it can see is the node that kube-scheduler writes
 on a claim (volume.kubernetes.io/selected-node), and its own binds: from either moment on a disk of the claim counts as
 taken. A hold ends when the watch shows the lock, when the claim's node is taken back or the claim goes, and at the
-latest after `seconds`. Locks decide; holds only spare pods a way in vain. verdicts.py and binder.py use me.
+latest after `seconds`. Locks decide; holds only spare pods a way in vain. Used by verdicts.py and binder.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""POST requests with JSON bodies over HTTP/1.1, many on one connection. command.py starts me.
+"""POST requests with JSON bodies over HTTP/1.1, many on one connection. Started by command.py.
 
-I know no verbs: `answer` is given a path and a body. A body is refused (413) as soon as it is known to be too large, by
+Knows no verbs: `answer` is given a path and a body. A body is refused (413) as soon as it is known to be too large, by
 its own word or while it arrives; so is one more than memory is set aside for (503). What is not HTTP is answered with
 400 and cut off. Whoever is slow is cut off too (berth_kube/listening.py), and nobody else notices.
 """

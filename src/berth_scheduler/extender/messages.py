@@ -1,6 +1,6 @@
 """The extender API (k8s.io/kube-scheduler/extender/v1) as JSON: Go's field names at the top, the API's own inside.
 
-command.py calls me between the listener and who decides. Pure. What cannot be read is refused with the field's path.
+Called by command.py between the listener and who decides. Pure. What cannot be read is refused with the field's path.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the extender says of nodes: which have the disks and devices that a pod asks for, and how well they fit.
 
-command.py calls me for filter, prioritize and preempt. Only what a stock kube-scheduler cannot know is judged
+Called by command.py for filter, prioritize and preempt. Only what a stock kube-scheduler cannot know is judged
 (LocalDiskFit, LocalDeviceFit, the node of the pod's own Berth). A pod that asks for none of it passes untouched.
 """
 
@@ -29,7 +29,7 @@ MAX_SCORE = 100
 
 @dataclass(frozen=True)
 class Verdicts:
-    """``passing``: nodes and their scores; None: every node, as the pod asks for nothing of ours.
+    """``passing``: nodes and their scores; None: every node, as the pod asks for nothing of berth.
 
     ``failed``: reasons of the known nodes that do not pass.
     """
@@ -126,7 +126,7 @@ class Judge:
 
 
 def ours(asked: Ask) -> bool:
-    """Whether the pod asks for anything that we know better than kube-scheduler."""
+    """Whether the pod asks for anything that berth knows better than kube-scheduler."""
     return bool(asked.problem or asked.berth or asked.request.disks or asked.request.devices)
 
 
