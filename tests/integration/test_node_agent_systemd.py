@@ -156,7 +156,8 @@ def upgraded_with_one_restart(host: Host, now: dict[str, Any]) -> None:
 def started_again_when_it_is_killed(host: Host) -> None:
     """And what it says before and after is in the journal."""
     mount = host.mount()
-    (pid,) = host.shown("MainPID")
+    (pid, limit) = host.shown("MainPID", "StartLimitIntervalUSec")
+    assert limit == "0", "it is never given up"
     host.here(f"systemctl kill --kill-who=main -s KILL {UNIT}")
     eventually(lambda: host.shown("MainPID")[0] not in ("0", pid), 30, "systemd starts it again")
     eventually(lambda: host.shown("ActiveState", "NRestarts") == ["active", "1"], 60, "and it is ready")

@@ -36,6 +36,11 @@ def test_systemd_reads_it_without_a_complaint(unit: Path) -> None:
     assert complaints == []
 
 
+def test_it_is_never_given_up(unit: Path) -> None:
+    """It ends where its Lease is lost or it may not lead: five times in ten seconds is soon reached."""
+    assert "\nStartLimitIntervalSec=0\n" in unit.read_text().partition("[Service]")[0]
+
+
 def test_it_may_do_little(unit: Path) -> None:
     """Its exposure by systemd's own count is below 2.5 of 10; that of a unit without a word about it is 9.6."""
     analyze("security", "--offline=true", "--threshold=25", str(unit))
