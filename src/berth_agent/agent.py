@@ -137,7 +137,8 @@ class Agent:
 
         Raises what ended one of the tasks.
         """
-        self.informer.on(add=self._disk_changed, update=lambda _old, new: self._disk_changed(new))
+        changed = self._disk_changed
+        self.informer.on(add=changed, update=lambda _old, new: changed(new), listed=self.publisher.listed)
         self.report.configuration(self.configuration.in_force)
         # The Lease is stopped last: until then nobody else may begin.
         lease = _spawn({"lease": self._hold_lease})

@@ -100,6 +100,10 @@ class Publisher:
                 found[name] = disk
         return found
 
+    def listed(self) -> None:
+        """Everything was read anew: of an etcd that was restored from a backup, as it was before we wrote over it."""
+        self._answers.clear()
+
     def _declare(self, look: Look, existing: list[Object]) -> Declarations:
         settings = self.tools.settings()
         if not settings.policies.declare:

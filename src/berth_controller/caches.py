@@ -135,6 +135,7 @@ class Caches:
 
     def _rewound(self, informer: Informer) -> None:
         self.written.rewound(informer.resource)
+        self._parsed.clear()  # by versions that may stand for something else now
 
     async def wait_synced(self) -> None:
         """Until every kind was listed once."""

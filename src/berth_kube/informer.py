@@ -221,15 +221,31 @@ class Informer:
             self._keep(page.items, seen)
         self.lists += 1
         self._version = version
-        if self._rewound:
+        rewound = self._rewound or self._is_older(seen)
+        if rewound:
             for handler in self._handlers:
                 self._guard(handler.rewound)
             self._rewound = False
-        self._replace(seen)
+        self._replace(seen, anew=rewound)
         for handler in self._handlers:
             self._guard(handler.listed)
         self._worked()
         self._synced.set()
+
+    def _is_older(self, seen: dict[Key, Obj]) -> bool:
+        """Whether an object of the list is as it was before we saw it last.
+
+        So it is after a restore that has raised the revision, as it should be: the list's own version has grown.
+        """
+        for key, item in seen.items():
+            old, now = self.store.get(key), item["metadata"]
+            if old is None or old["metadata"].get("uid") != now.get("uid"):
+                continue
+            if int(old["metadata"].get("resourceVersion") or 0) > int(now.get("resourceVersion") or 0):
+                told = f"{key} is of version {now['resourceVersion']}, and was of {old['metadata']['resourceVersion']}"
+                _log.warning("%s: %s: etcd was restored from a backup", self.resource.plural, told)
+                return True
+        return False
 
     def _keep(self, items: list[Obj], seen: dict[Key, Obj]) -> None:
         for item in items:
@@ -237,14 +253,15 @@ class Informer:
             if kept is not None:
                 seen[key_of(kept)] = kept
 
-    def _replace(self, seen: dict[Key, Obj]) -> None:
+    def _replace(self, seen: dict[Key, Obj], *, anew: bool = False) -> None:
+        """``anew``: a version stands for something else than it did, so that all are told."""
         for key in sorted(self.store.keys() - seen.keys()):
             self._forget(key)
         if not len(self.store) and any(handler.fill is not None for handler in self._handlers):
             self._fill(seen)
             return
         for key, item in seen.items():
-            self._put(key, item)
+            self._put(key, item, anew=anew)
 
     def _fill(self, seen: dict[Key, Obj]) -> None:
         """Keep the first list, and tell it as a whole to whoever takes it so."""
@@ -300,12 +317,12 @@ class Informer:
             _log.exception("%s %s is left out: it cannot be read", self.resource.kind, key_of(item))
             return None
 
-    def _put(self, key: Key, item: Obj) -> None:
+    def _put(self, key: Key, item: Obj, *, anew: bool = False) -> None:
         old, new_meta = self.store.get(key), item["metadata"]
         if old is not None and old["metadata"].get("uid") != new_meta.get("uid"):
             self._forget(key)
             old = None
-        if old is not None and old["metadata"].get("resourceVersion") == new_meta.get("resourceVersion"):
+        if not anew and old is not None and old["metadata"].get("resourceVersion") == new_meta.get("resourceVersion"):
             return
         self.store.put(key, item)
         for handler in self._handlers:

@@ -52,14 +52,18 @@ class Written:
             self._buried.popitem(last=False)
 
     def listed(self, resource: Resource, keys: Collection[Key], version: str) -> list[Obj]:
-        """A full list of that version has these keys. Returns what it does not have: no watch will tell its end."""
+        """A full list of that version has these keys. Returns the answers that it ends: it tells at least as much.
+
+        What it does not have is gone, and no watch will tell. What it has may be older than the answer: in a cluster
+        whose etcd was restored from a backup, with a revision that was raised.
+        """
         over = [
             item
-            for (kind, key), item in self._objects.items()
-            if kind == resource and key not in keys and _version(item) <= int(version or 0)
+            for (kind, _key), item in self._objects.items()
+            if kind == resource and _version(item) <= int(version or 0)
         ]
         for item in over:
-            self._forget(resource, key_of(item))
+            self._objects.pop((resource, key_of(item)), None)
         for place in [one for one in self._gone if one[0] == resource and one[1] not in keys]:
             del self._gone[place]
         return over

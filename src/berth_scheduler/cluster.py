@@ -268,9 +268,13 @@ class Cluster:
         self.tell(Change(ClusterEvent(kind.kind, action), old, new))
 
     def _listed(self, kind: Resource, informer: Informer) -> None:
-        """What this process wrote, and what went while nobody watched, goes here, too."""
+        """What this process wrote, and what went while nobody watched, goes here, too; of the rest the list counts."""
         for item in self._written.listed(kind, informer.store.keys(), informer.version):
-            self._remove(kind, item)
+            there = informer.store.get(key_of(item))
+            if there is None:
+                self._remove(kind, item)
+            else:
+                self._put(kind, there)
 
     def _rewound(self, kind: Resource, informer: Informer) -> None:
         """Answers of a history that is over count no more: what the watch has told does, until the list is told."""

@@ -83,9 +83,21 @@ def test_a_list_ends_what_it_does_not_have_unless_it_is_older() -> None:
     assert written.listed(PV, [], "5") == []
     assert written.newest(PV, KEY, None) == volume(6)
     assert written.listed(BERTH, [], "8") == []
-    assert written.listed(PV, [KEY], "8") == []
     assert written.listed(PV, [], "8") == [volume(6)]
     assert written.newest(PV, KEY, None) is None
+
+
+def test_a_list_counts_for_more_than_the_answers_before_it() -> None:
+    """An etcd that was restored with a revision that was raised lists objects that are older than our answers."""
+    written = Written()
+    written.put(PV, volume(6))
+    written.put(BERTH, volume(6))
+    assert written.listed(PV, [KEY], "1000") == [volume(6)]
+    assert written.newest(PV, KEY, volume(4)) == volume(4)
+    assert written.newest(BERTH, KEY, volume(4)) == volume(6), "its list is still to come"
+    written.put(PV, volume(1002))
+    assert written.listed(PV, [KEY], "1001") == [], "it was answered since"
+    assert written.newest(PV, KEY, volume(1001)) == volume(1002)
 
 
 def test_nothing_is_left_of_a_history_that_has_gone_back() -> None:
