@@ -70,10 +70,7 @@ class News:
     def _updated(self, old: Obj, new: Obj) -> None:
         before, info = old["info"], new["info"]
         if before.node_name:
-            if before != info:
-                self._desk.cluster.snapshot.put_pod(info)
-                for change in pod_changes(before, info):
-                    self.changed(change)
+            self._was_assigned(old, new)
         elif info.node_name:
             if info.uid not in self._desk.assumed:  # who is assumed has left both
                 self._desk.queue.remove(info.uid)
@@ -88,6 +85,17 @@ class News:
             if before.preemption.nominated and before.preemption.nominated != info.preemption.nominated:
                 self._nomination_over(before)
             self._desk.wake.set()
+
+    def _was_assigned(self, old: Obj, new: Obj) -> None:
+        """A pod on a node changes. One that is on none any more waits again: etcd was restored from a backup."""
+        before, info = old["info"], new["info"]
+        if not info.node_name:
+            self._deleted(old)
+            self.added(new)
+        elif before != info:
+            self._desk.cluster.snapshot.put_pod(info)
+            for change in pod_changes(before, info):
+                self.changed(change)
 
     def _deleted(self, pod: Obj) -> None:
         info: PodInfo = pod["info"]

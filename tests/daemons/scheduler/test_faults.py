@@ -195,6 +195,22 @@ def test_ten_thousand_events_in_a_burst(world, start, plane):
     assert scheduler.process.poll() is None
 
 
+def test_a_bind_that_a_restored_etcd_does_not_know(world, start, plane):
+    """The pod is as before, under a scheduler that has placed it: it is placed again, in the room that it had."""
+    if not hasattr(plane, "restart_apiserver"):
+        pytest.skip("an existing cluster's etcd is not ours to write into")
+    world.node(cpu="1")
+    world.pod("a", cpu="800m")
+    key, bound = f"/registry/pods/{world.name}/a", f"msg=bound pod={world.name}/a "
+    with Etcd(plane) as etcd:
+        before = etcd.get(key)
+        scheduler = start()
+        until(lambda: scheduler.text().count(bound) == 1, scheduler.text)
+        etcd.put(key, before)
+    until(lambda: scheduler.text().count(bound) == 2, scheduler.text)
+    world.placed("a")
+
+
 def test_a_backlog_behind_an_api_server_that_is_slow(world, start):
     """An admission webhook that never answers holds each bind: what is decided is a little more than can be sent."""
     for number in range(3):
