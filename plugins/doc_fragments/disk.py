@@ -49,11 +49,14 @@ mount_options:
   elements: str
 reclaim_policy:
   description:
-    - What becomes of the data when the berth is given up. V(Delete) asks the node agent to wipe, by O(@wipe_method).
+    - What becomes of the data when a claim without an app is deleted whose StorageClass says V(Delete), too.
+      V(Delete) asks the node agent to wipe, by O(@wipe_method). The data of an app is always kept.
   type: str
   choices: [Retain, Delete]
 wipe_method:
-  description: How thoroughly the node agent wipes a disk with reclaim policy V(Delete).
+  description:
+    - How thoroughly the node agent wipes a disk with reclaim policy V(Delete). V(signatures), which counts where
+      nothing is said, leaves the data on the disk. V(auto) discards or overwrites every block.
   type: str
   choices: [auto, signatures, discard, zero, random]
 reserved:

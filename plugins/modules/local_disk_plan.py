@@ -26,7 +26,8 @@ description:
     refused with
     the list of candidates.
   - What a declaration does not mention has its default, C(volume_mode=Filesystem), C(fs_type=ext4),
-    C(reclaim_policy=Retain), C(wipe_method=signatures), C(reserved=false), no StorageClass and no mount options.
+    C(reclaim_policy=Retain), C(wipe_method=signatures) (which leaves the data on the disk), C(reserved=false), no
+    StorageClass and no mount options.
 options:
   node_name:
     description: The node that the host is.

@@ -44,7 +44,10 @@ options:
     description: Parameters of the provisioner. They cannot be changed later.
     type: dict
   reclaim_policy:
-    description: What becomes of a dynamically provisioned volume when its claim is deleted. It cannot be changed later.
+    description:
+      - What becomes of a dynamically provisioned volume when its claim is deleted. It cannot be changed later.
+      - With V(Delete) a LocalDisk that says V(Delete) too is wiped, by its own
+        O(berth.stateful.local_disk#module:wipe_method). By default that removes signatures and leaves the data.
     type: str
     choices: [Retain, Delete]
     default: Retain
