@@ -51,6 +51,10 @@ options:
     description: Return every disk with what is against it, instead of the disks that match.
     type: bool
     default: false
+seealso:
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""

@@ -60,6 +60,9 @@ seealso:
   - module: berth.stateful.resource_list_info
   - plugin: berth.stateful.berths
     plugin_type: lookup
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""

@@ -34,6 +34,9 @@ attributes:
     support: none
 seealso:
   - module: berth.stateful.local_disk_plan
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""

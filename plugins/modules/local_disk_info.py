@@ -59,6 +59,9 @@ extends_documentation_fragment:
 seealso:
   - module: berth.stateful.local_disk
   - module: berth.stateful.local_disk_plan
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""

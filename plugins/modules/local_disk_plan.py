@@ -60,6 +60,9 @@ extends_documentation_fragment:
 seealso:
   - module: berth.stateful.block_device_info
   - module: berth.stateful.local_disk
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""

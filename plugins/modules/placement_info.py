@@ -125,6 +125,9 @@ requirements:
 seealso:
   - module: berth.stateful.stateful_app
   - module: berth.stateful.resource_list_info
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""

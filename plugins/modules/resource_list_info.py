@@ -46,6 +46,9 @@ requirements:
   - jmespath (for O(query))
 seealso:
   - module: berth.stateful.local_disk_info
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""

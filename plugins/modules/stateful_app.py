@@ -168,7 +168,9 @@ options:
         description: Thousandths of one device.
         type: int
   topology_spread_constraints:
-    description: As in a pod's C(spec.topologySpreadConstraints). Berths without a pod count like pods.
+    description:
+      - As in a pod's C(spec.topologySpreadConstraints). Berths without a pod count like pods.
+      - Without one, and without anti-affinity in the template, several replicas may get disks of one node.
     type: list
     elements: dict
   pod_management_policy:
@@ -215,6 +217,9 @@ extends_documentation_fragment:
 seealso:
   - module: berth.stateful.stateful_app_info
   - module: berth.stateful.resource_list_info
+  - name: Selectors
+    description: How disks, devices and nodes are picked, in one table.
+    link: https://github.com/berth-dev/berth.stateful/tree/main/docs/guides/selectors.md
 """
 
 EXAMPLES = r"""
