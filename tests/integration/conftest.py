@@ -14,6 +14,7 @@ LONGEST_FIRST = (
     "test_extender.py",
     "test_node_agent_daemonset.py",
     "test_node_agent_systemd.py",
+    "test_postgresql_guide.py",
     "test_scheduler.py",
 )
 
