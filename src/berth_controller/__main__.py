@@ -14,6 +14,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from berth_core.app.controller_settings import Settings
 from berth_core.errors import BerthError, InputError
 from berth_kube import config, logs
 from berth_kube.client import KubeClient
@@ -26,7 +27,7 @@ from berth_kube.stopping import together, until_stopped
 from .caches import Caches
 from .controller import Controller
 from .reports import Metrics, Reports
-from .settings import Settings, parse
+from .settings import parse
 
 _log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from berth_core.app import claim_wakes, claims
 from berth_core.app.claim_disks import place_of
 from berth_core.app.claim_manifests import DISK_ANNOTATION
+from berth_core.app.controller_settings import Settings
 from berth_kube.client import KubeClient
 from berth_kube.lifecycle import claim_berth
 from berth_kube.metrics import Metrics as RequestMetrics
@@ -21,7 +22,6 @@ from .caches import Caches, Obj
 from .capacities import Capacities
 from .orphan_watch import OrphanWatch
 from .reports import Reports
-from .settings import Settings
 from .wakes import ClaimKey, Wakes
 
 #: Many disks change at one moment; their capacity is written once.

@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 
 from berth_core.app import orphans
+from berth_core.app.controller_settings import Settings
 from berth_core.app.manifests import volume_name
 from berth_core.app.orphans import Finding, Holdings
 from berth_core.errors import BerthError
@@ -20,7 +21,6 @@ from berth_kube.client import KubeClient
 
 from .caches import Caches, Obj
 from .reports import ORPHANED, Reports, condition_of, name_of
-from .settings import Settings
 
 _log = logging.getLogger(__name__)
 

@@ -5,48 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
-from berth_core.errors import InputError
+from berth_core.app.controller_settings import BOUNDS, Settings, check_orphan_periods
+from berth_core.app.crd_schemas import check_installed_for
 from berth_kube import options
 
 #: Each flag has an environment variable: BERTH_CONTROLLER_ and the flag's name in capitals.
 PREFIX = "BERTH_CONTROLLER_"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Durations are seconds. ``kubeconfig`` empty: the pod's service account, else the user's own file."""
-
-    kubeconfig: str = ""
-    namespace: str = "berth-system"
-    identity: str = ""
-    leader_elect: bool = True
-    workers: int = 8
-    resync: float = 300.0
-    mount_root: str = DEFAULT_MOUNT_ROOT
-    orphan_interval: float = 60.0
-    orphan_report_after: float = 60.0
-    orphan_repair_after: float = 600.0
-    address: str = "127.0.0.1"
-    port: int = 9809
-    tls_certificate: str = ""
-    tls_key: str = ""
-    log_format: str = "logfmt"
-    log_level: str = "info"
-
-
-#: Least and most; durations in seconds.
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    "workers": (1, 64),
-    "resync": (1, 86400),
-    "orphan_interval": (1, 86400),
-    "orphan_report_after": (0, 30 * 86400),
-    "orphan_repair_after": (0, 30 * 86400),
-}
-
 
 _HELP = {
     "kubeconfig": "kubeconfig file (default: the pod's service account, else KUBECONFIG or ~/.kube/config)",
@@ -65,6 +31,7 @@ _HELP = {
     "tls_key": "PEM file",
     "log_format": "logfmt or json",
     "log_level": "debug, info, warning or error",
+    "schemas": "schemas of the custom resources that it is to work with, as NAME=NUMBER,...: with others it ends",
 }
 
 
@@ -86,9 +53,7 @@ def _checked(settings: Settings) -> Settings:
     options.check_mount_root(settings)
     options.check_served(settings)
     options.check_bounds(settings, BOUNDS)
-    if 0 < settings.orphan_repair_after < settings.orphan_report_after:
-        raise InputError(
-            f"--orphan-repair-after is {settings.orphan_repair_after:g}: expected 0, or at least --orphan-report-after"
-            f" ({settings.orphan_report_after:g}): what is repaired was reported"
-        )
+    check_orphan_periods(settings)
+    if settings.schemas:
+        check_installed_for(settings.schemas, "--schemas")
     return settings

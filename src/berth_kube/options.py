@@ -10,13 +10,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from berth_core.app.controller_settings import LOG_FORMATS, LOG_LEVELS
 from berth_core.app.fsid import mount_point
 from berth_core.errors import InputError
 
 from . import option_values
 
-LOG_FORMATS = ("logfmt", "json")
-LOG_LEVELS = ("debug", "info", "warning", "error")
 #: The last word of a field's name -> who judges its value.
 _SERVED: Mapping[str, Callable[[str, Any], None]] = {
     "namespace": option_values.check_namespace,

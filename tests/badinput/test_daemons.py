@@ -191,6 +191,7 @@ SHORT = (
     (f"berth-controller|{ALONE}|--tls-certificate|file|--tls-key|file", "certificate file", "cannot be used"),
     ("berth-controller|--orphan-report-after|60|--orphan-repair-after|5", "--orphan-repair-after is 5", "(60)"),
     ("berth-controller|--leader-elect=perhaps", "--leader-elect"),
+    ("berth-controller|--schemas|berths.berth.dev=1", "--schemas is 'berths.berth.dev=1'", "this program knows berths"),
     # -- berth-scheduler
     ("berth-scheduler|run|--namespace|a.b", "--namespace is 'a.b'"),
     ("berth-scheduler|run|--address|not an address", "--address is 'not an address'"),

@@ -31,6 +31,7 @@ POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image":
 APP = {"name": "db", "template": TEMPLATE, "disks": [{"name": "data", "size": "1Gi"}]}
 #: Options with which each module goes as far as it can in an empty cluster.
 GOOD: dict[str, tuple[dict[str, Any], ...]] = {
+    "controller": ({"image": "c:1", "flags": {"workers": 4}}, {"state": "absent"}),
     "crds": ({},),
     "disk_replace": ({"name": "h1-a", "new": {"identity": {"serial": "new", "size": "4Gi"}}},),
     "kube_scheduler_info": ({"node_names": ["h1"]},),

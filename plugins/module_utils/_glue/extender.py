@@ -12,6 +12,7 @@ from typing import Any
 
 from ..berth_core.app import extender_install as install
 from ..berth_core.app import shipped
+from ..berth_core.app.shipped import Owner
 from ..berth_core.errors import StateError
 from ..berth_core.model import resources as kinds
 from . import installing
@@ -21,32 +22,32 @@ from .installing import Object
 _KEYS = tuple(key for key, _begin in install.TLS.values())
 
 
-def present(context: Context, manifests: list[Object]) -> dict[str, Any]:
+def present(context: Context, owner: Owner, manifests: list[Object]) -> dict[str, Any]:
     params = context.params
     taken = ("name", "namespace", "image", "replicas", "priority_class", "resources", "node_selector", "tolerations")
     wanted = install.Wanted(**{key: params[key] for key in taken}, tls=params["tls"], cluster_ip=params["cluster_ip"])
     secret = install.secret(wanted)
     data = _data_of_the_secret(context) if secret is None else secret["data"]
-    bodies = install.objects(manifests, wanted, data) + ([secret] if secret else [])
-    found = installing.changes(context, install.SHIPPED, installing.in_order(bodies))
-    installing.refuse_what_cannot_run(context)
-    diff = installing.write(context, found, _shown)
+    bodies = installing.in_order("scheduler", install.objects(manifests, wanted, data) + ([secret] if secret else []))
+    found = installing.changes(context, owner, bodies)
+    installing.refuse_what_cannot_run(context, owner)
+    diff = installing.write(context, owner, found, _shown)
     if params["wait"] and not context.check_mode:
-        installing.wait_until(context, "answer", lambda: _missing(context))
+        installing.wait_until(context, owner, "answer", lambda: _missing(context, owner))
     (service,) = (body for body in bodies if body["kind"] == kinds.SERVICE.kind)
     live = context.client.find(kinds.SERVICE, params["name"], params["namespace"])
     return {"changed": bool(diff), "diff": diff, "url": install.url(live or service)}
 
 
-def absent(context: Context, manifests: list[Object]) -> dict[str, Any]:
+def absent(context: Context, owner: Owner, manifests: list[Object]) -> dict[str, Any]:
     """Everything that is this extender's; a Secret that somebody else made stays."""
     shipped.check_object_name(context.params["name"])
     secret = {"kind": kinds.SECRET.kind, "metadata": {"name": install.SHIPPED, "namespace": shipped.SHIPPED_NAMESPACE}}
-    bodies = installing.in_order([*manifests, secret])
-    found = installing.found_of(context, install.SHIPPED, bodies)
+    bodies = installing.in_order("scheduler", [*manifests, secret])
+    found = installing.found_of(context, owner, bodies)
     waiting = install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName=") if found else ())
-    installing.refuse_while(context, waiting)
-    diff = installing.remove(context, install.SHIPPED, found)
+    installing.refuse_while(context, owner, waiting)
+    diff = installing.remove(context, owner, found)
     return {"changed": bool(diff), "diff": diff, "waiting": waiting}
 
 
@@ -68,7 +69,7 @@ def _shown(body: Object) -> Object:
     return install.veiled(body) if body.get("kind") == kinds.SECRET.kind else body
 
 
-def _missing(context: Context) -> str:
+def _missing(context: Context, owner: Owner) -> str:
     """A pod is Ready when its port is open and its caches are filled."""
-    deployment = context.client.get(kinds.DEPLOYMENT, context.params["name"], context.params["namespace"])
-    return shipped.not_rolled_out(deployment, installing.pods(context, install.SHIPPED))
+    deployment = context.client.get(kinds.DEPLOYMENT, owner.name, owner.namespace)
+    return shipped.not_rolled_out(deployment, installing.pods(context, owner))

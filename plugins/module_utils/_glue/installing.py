@@ -3,21 +3,26 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A Deployment of ours and what belongs to it: what differs from what is there, writing it, removing it, waiting.
 
-Called by scheduler.py, scheduler_service.py and extender.py, whose objects they are. What is whose is decided in
-berth_core/app/shipped.py.
+Called by scheduler.py, scheduler_service.py, extender.py and controller.py, whose objects they are. What is whose is
+decided in berth_core/app/shipped.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Callable
 
 from ..berth_core.app import shipped
 from ..berth_core.app.compare import differences, prune
+from ..berth_core.app.shipped import Owner
 from ..berth_core.errors import InputError, StateError, TimeoutExpired
 from ..berth_core.model import resources as kinds
+from ..berth_core.model.names import check_image, check_label, check_subdomain
+from ..berth_core.model.requests import check_requirements
 from ..berth_core.model.resources import Resource
+from ..berth_core.model.taint import parse_tolerations
 from .base import Context
-from .objects import diff_entry, poll
+from .objects import diff_entry, label_map, poll
 from .tried import Change, try_all
 
 #: Rights before what uses them; away in the other direction.
@@ -26,27 +31,45 @@ KINDS = {
     for each in (
         *(kinds.NAMESPACE, kinds.SERVICE_ACCOUNT, kinds.CLUSTER_ROLE, kinds.CLUSTER_ROLE_BINDING, kinds.ROLE),
         *(kinds.ROLE_BINDING, kinds.CONFIG_MAP, kinds.SECRET, kinds.SERVICE, kinds.POD_DISRUPTION_BUDGET),
-        kinds.DEPLOYMENT,
+        *(kinds.CSI_DRIVER, kinds.DEPLOYMENT),
     )
 }
-_MANAGER = "berth-scheduler-install"
+#: More would be a mistake: of the pods one works.
+_REPLICAS = 100
+#: What may be said of the pods of any of these Deployments.
+POD_OPTIONS: dict[str, dict[str, Any]] = {
+    "priority_class": {"type": "str", "default": "system-cluster-critical"},
+    "resources": {"type": "dict"},
+    "node_selector": {"type": "dict"},
+    "tolerations": {"type": "list", "elements": "dict"},
+}
 Object = dict[str, Any]
 
 
-def in_order(bodies: list[Object]) -> list[Object]:
+def check_pods(params: Mapping[str, Any]) -> None:
+    """What was asked for the pods, and where they run. Raises InputError that names the option."""
+    check_label(params["namespace"], "namespace")
+    check_subdomain(params["priority_class"], "priority_class")
+    if params["image"]:
+        check_image(params["image"], "image")
+    if params["replicas"] > _REPLICAS:
+        raise InputError(f"replicas is {params['replicas']}: expected 1 to {_REPLICAS}, of which one works")
+    check_requirements(params["resources"] or {}, "resources")
+    label_map("node_selector", params["node_selector"])
+    parse_tolerations({"tolerations": params["tolerations"]}, "tolerations")
+
+
+def in_order(module: str, bodies: list[Object]) -> list[Object]:
     """Sorted by kind. InputError for kinds that we do not install."""
     unknown = [str(body.get("kind")) for body in bodies if body.get("kind") not in KINDS]
     if unknown:
-        raise InputError(f"scheduler: manifests: {unknown[0]} is no kind that we install")
+        raise InputError(f"{module}: manifests: {unknown[0]} is no kind that we install")
     order = tuple(KINDS)
     return sorted(bodies, key=lambda body: order.index(body["kind"]))
 
 
-def changes(context: Context, origin: str, wanted: list[Object]) -> list[Change]:
-    """What differs from what is there. Nothing that is not of that name is written over (StateError).
-
-    ``origin``: the name under which the objects are shipped.
-    """
+def changes(context: Context, owner: Owner, wanted: list[Object]) -> list[Change]:
+    """What differs from what is there. Nothing that is not the owner's is written over (StateError)."""
     found = []
     for body in wanted:
         kind, name, namespace = KINDS[body["kind"]], body["metadata"]["name"], body["metadata"].get("namespace")
@@ -54,61 +77,82 @@ def changes(context: Context, origin: str, wanted: list[Object]) -> list[Change]
         if live is not None and kind is kinds.NAMESPACE:  # others live there too: it is theirs as well
             continue
         if live is not None:
-            shipped.check_live(live, body, origin, context.params["name"], kind.describe(name, namespace))
+            shipped.check_live(live, owner, kind.describe(name, namespace))
             if not differences(body, live):
                 continue
         found.append(Change(kind, body, live))
     return found
 
 
-def write(context: Context, found: list[Change], shown: Callable[[Object], Object] = dict) -> list[Object]:
+def write(
+    context: Context, owner: Owner, found: list[Change], shown: Callable[[Object], Object] = dict
+) -> list[Object]:
     """Write them, unless in check mode, once the API server would take them all; the diff.
 
     ``shown``: an object as people may read it.
     """
-    try_all(context, found, _MANAGER)
+    manager = f"berth-{owner.kind}-install"
+    try_all(context, found, manager)
     diff = []
     for kind, body, live in found:
         meta = body["metadata"]
         if not context.check_mode:
-            context.client.apply(kind, body, manager=_MANAGER)
+            context.client.apply(kind, body, manager=manager)
         before = shown(prune(live, body)) if live else None
         diff.append(diff_entry(kind, meta["name"], before, shown(body), meta.get("namespace")))
     return diff
 
 
-def refuse_what_cannot_run(context: Context) -> None:
-    """What would leave its pods waiting for ever. In a check mode the play's earlier tasks have made nothing yet."""
+def refuse_what_cannot_run(context: Context, owner: Owner) -> None:
+    """What would leave its pods waiting for ever."""
     given = context.params["priority_class"]
     if context.client.find(kinds.PRIORITY_CLASS, given) is None:
-        _refuse(context, f"scheduler: PriorityClass {given} does not exist, and no pod is admitted without it")
+        refuse(context, f"{owner.kind}: PriorityClass {given} does not exist, and no pod is admitted without it")
     else:
-        refuse_without_resources(context)
+        refuse_without_resources(context, owner)
 
 
-def refuse_without_resources(context: Context) -> None:
+def refuse_without_resources(context: Context, owner: Owner) -> None:
     """It would wait for ever until it has listed them."""
-    if context.client.find(kinds.CRD, f"{kinds.LOCAL_DISK.plural}.{kinds.LOCAL_DISK.group}") is None:
-        _refuse(
+    if context.client.find(kinds.CRD, kinds.LOCAL_DISK.definition) is None:
+        refuse(
             context,
-            "scheduler: the cluster does not know LocalDisks, which it watches: install them with the module crds",
+            f"{owner.kind}: the cluster does not know LocalDisks, which it watches: install them with the module crds",
         )
 
 
-def _refuse(context: Context, problem: str) -> None:
+def refuse(context: Context, problem: str) -> None:
+    """Raise StateError before anything is written. In a check mode the play's earlier tasks have made nothing yet: then
+    it is a warning."""
     if not context.check_mode:
         raise StateError(f"{problem}; nothing was written")
     context.warn(problem)
 
 
-def pods(context: Context, origin: str) -> list[Object]:
+def pods(context: Context, owner: Owner) -> list[Object]:
     """Those of its Deployment that are not on their way out."""
-    labels = f"{shipped.NAME_LABEL}={origin},{shipped.INSTANCE}={context.params['name']}"
-    found = context.client.list(kinds.POD, context.params["namespace"], labels=labels)
+    labels = f"{shipped.NAME_LABEL}={owner.origin},{shipped.INSTANCE}={owner.name}"
+    found = context.client.list(kinds.POD, owner.namespace, labels=labels)
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
 
-def wait_until(context: Context, what: str, missing: Callable[[], str]) -> None:
+def lease(context: Context, owner: Owner) -> Object | None:
+    """That of its name, by which one of its processes leads."""
+    return context.client.find(kinds.LEASE, owner.name, owner.namespace)
+
+
+def wait_until_it_leads(context: Context, owner: Owner) -> str:
+    """Until every pod is new and Ready and one of them leads: that one."""
+
+    def missing() -> str:
+        deployment = context.client.get(kinds.DEPLOYMENT, owner.name, owner.namespace)
+        return shipped.not_leading(deployment, lease(context, owner), pods(context, owner))
+
+    wait_until(context, owner, "lead", missing)
+    return shipped.leader(lease(context, owner))
+
+
+def wait_until(context: Context, owner: Owner, what: str, missing: Callable[[], str]) -> None:
     """Until nothing is missing. Raises TimeoutExpired that says where it stands."""
     seconds, problem = context.params["wait_timeout"], ""
 
@@ -116,39 +160,45 @@ def wait_until(context: Context, what: str, missing: Callable[[], str]) -> None:
         nonlocal problem
         said = missing()
         if said and said != problem:
-            context.progress(f"scheduler {context.params['name']}: {said}")
+            context.progress(f"{owner}: {said}")
         problem = said
         return None if said else True
 
     if poll(look, seconds) is None:
-        raise TimeoutExpired(f"scheduler {context.params['name']} does not {what} after {seconds} s: {problem}")
+        raise TimeoutExpired(f"{owner} does not {what} after {seconds} s: {problem}")
 
 
-def found_of(context: Context, origin: str, bodies: list[Object]) -> list[Change]:
+def found_of(context: Context, owner: Owner, bodies: list[Object]) -> list[Change]:
     """What is there under its name and is its own, in the order in which it is removed; all but the namespace, in which
-    others live too."""
-    name, namespace = context.params["name"], context.params["namespace"]
+    others live too. Raises StateError where it is installed in another one."""
     found = []
     for body in reversed(bodies):
-        kind, meta = KINDS[body["kind"]], shipped.renamed(body, origin, name, namespace)["metadata"]
+        kind = KINDS[body["kind"]]
+        meta = shipped.renamed(body, owner.origin, owner.name, owner.namespace)["metadata"]
         live = None if kind is kinds.NAMESPACE else context.client.find(kind, meta["name"], meta.get("namespace"))
-        if live is not None and shipped.is_ours(live, origin, name):
+        if live is not None and shipped.is_ours(live, owner):
+            where = kind.describe(meta["name"], meta.get("namespace"))
+            shipped.check_place(live, owner, where, "give that namespace to remove it")
             found.append(Change(kind, live, live))
     return found
 
 
-def refuse_while(context: Context, waiting: list[str]) -> None:
-    """Pods that wait for it keep it there, unless forced (StateError)."""
+def refuse_while(context: Context, owner: Owner, waiting: list[str]) -> None:
+    """Pods that wait for a scheduler keep it there, unless forced (StateError)."""
     if waiting and not context.params["force"]:
-        told = ", ".join(waiting[:5]) + (f" and {len(waiting) - 5} more" if len(waiting) > 5 else "")
         raise StateError(
-            f"scheduler {context.params['name']} is not removed while pods wait for it: {told}. Nobody else would "
+            f"{owner} is not removed while pods wait for it: {first(waiting)}. Nobody else would "
             "place them; remove them first, or set force: true",
             waiting=waiting,
         )
 
 
-def remove(context: Context, origin: str, found: list[Change]) -> list[Object]:
+def first(names: list[str], shown: int = 5) -> str:
+    """The first of them, and how many more there are."""
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
+
+
+def remove(context: Context, owner: Owner, found: list[Change]) -> list[Object]:
     """Remove them; its pods are waited for before their rights go. The diff."""
     diff = []
     for kind, live, _live in found:
@@ -158,15 +208,24 @@ def remove(context: Context, origin: str, found: list[Change]) -> list[Object]:
             continue
         context.client.delete(kind, meta["name"], meta.get("namespace"), uid=meta["uid"])
         if kind is kinds.DEPLOYMENT and context.params["wait"]:
-            _wait_gone(context, origin)
+            _wait_gone(context, owner)
     return diff
 
 
-def _wait_gone(context: Context, origin: str) -> None:
+def _wait_gone(context: Context, owner: Owner) -> None:
     seconds = context.params["wait_timeout"]
-    if not poll(lambda: None if pods(context, origin) else True, seconds):
-        left = ", ".join(sorted(pod["metadata"]["name"] for pod in pods(context, origin)))
-        raise TimeoutExpired(f"scheduler {context.params['name']}: its pods are still there after {seconds} s: {left}")
+    if not poll(lambda: None if pods(context, owner) else True, seconds):
+        left = ", ".join(sorted(pod["metadata"]["name"] for pod in pods(context, owner)))
+        raise TimeoutExpired(f"{owner}: its pods are still there after {seconds} s: {left}")
+
+
+def remove_lease(context: Context, owner: Owner) -> list[Object]:
+    """The Lease of its name, which its processes made; the diff."""
+    if lease(context, owner) is None:
+        return []
+    if not context.check_mode:
+        context.client.delete(kinds.LEASE, owner.name, owner.namespace)
+    return [gone(kinds.LEASE, owner.name, owner.namespace)]
 
 
 def gone(kind: Resource, name: str, namespace: str | None) -> Object:

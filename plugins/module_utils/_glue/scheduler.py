@@ -13,23 +13,18 @@ is read, and every refusal made, before the first write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..berth_core.app import scheduler_install as install
 from ..berth_core.app import service_install
 from ..berth_core.app.extender_install import SHIPPED as EXTENDER
-from ..berth_core.app.shipped import SHIPPED_NAMESPACE
+from ..berth_core.app.shipped import SHIPPED_NAMESPACE, Owner
 from ..berth_core.errors import InputError
 from ..berth_core.model import resources as kinds
-from ..berth_core.model.names import check_image, check_label, check_subdomain
-from ..berth_core.model.requests import check_requirements
-from ..berth_core.model.taint import parse_tolerations
 from . import extender, installing, scheduler_service
 from .base import Context, Operation
 from .crds import bring
 from .installing import Object
-from .objects import label_map
 
 #: mode -> folder of deploy/, and the name of its objects there.
 _MODES = {
@@ -37,8 +32,6 @@ _MODES = {
     "service": ("scheduler", install.SHIPPED),
     "extender": ("extender", EXTENDER),
 }
-#: More would be a mistake: of a scheduler's pods one works.
-_REPLICAS = 100
 #: What the names of its profiles stand on.
 _NOTED = (kinds.DEPLOYMENT, kinds.ROLE)
 #: option -> the modes that it says something of; of what is not here, all.
@@ -66,29 +59,18 @@ def run(context: Context) -> dict[str, Any]:
     shipped = context.params["manifests"]
     if not shipped:
         raise InputError("scheduler: there are no manifests; run it as a task (its action plugin brings them)")
-    shipped = installing.in_order(shipped)
+    shipped = installing.in_order("scheduler", shipped)
     absent = context.params["state"] == "absent"
-    _check(context.params)
+    installing.check_pods(context.params)
     _refuse_what_is_of_another_mode(context)
-    if context.params["mode"] == "extender":
-        return extender.absent(context, shipped) if absent else extender.present(context, shipped)
+    mode = context.params["mode"]
+    owner = Owner("scheduler", _MODES[mode][1], context.params["name"], context.params["namespace"])
+    if mode == "extender":
+        return extender.absent(context, owner, shipped) if absent else extender.present(context, owner, shipped)
     if absent:
-        return _absent(context, shipped)
-    service = context.params["mode"] == "service"
-    return scheduler_service.present(context, shipped) if service else _present(context, shipped)
-
-
-def _check(params: Mapping[str, Any]) -> None:
-    """Raises InputError that names the option."""
-    check_label(params["namespace"], "namespace")
-    check_subdomain(params["priority_class"], "priority_class")
-    if params["image"]:
-        check_image(params["image"], "image")
-    if params["replicas"] > _REPLICAS:
-        raise InputError(f"replicas is {params['replicas']}: expected 1 to {_REPLICAS}, of which one works")
-    check_requirements(params["resources"] or {}, "resources")
-    label_map("node_selector", params["node_selector"])
-    parse_tolerations({"tolerations": params["tolerations"]}, "tolerations")
+        return _absent(context, owner, shipped)
+    service = mode == "service"
+    return scheduler_service.present(context, owner, shipped) if service else _present(context, owner, shipped)
 
 
 def _refuse_what_is_of_another_mode(context: Context) -> None:
@@ -100,37 +82,27 @@ def _refuse_what_is_of_another_mode(context: Context) -> None:
         raise InputError(f"scheduler: image is missing, which mode: {mode} runs")
 
 
-def _present(context: Context, shipped: list[Object]) -> dict[str, Any]:
+def _present(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
     params = context.params
     taken = ("name", "namespace", "image", "replicas", "config", "priority_class", "resources", "node_selector")
     more = {key: params[key] for key in ("tolerations", "page_port")}
     more["outside_plugins"] = params["outside_plugins"] or ()
     asked = install.Wanted(**{key: params[key] for key in taken}, **more)
-    found = installing.changes(context, install.SHIPPED, install.objects(shipped, asked))
-    installing.refuse_what_cannot_run(context)
-    diff = installing.write(context, found)
+    found = installing.changes(context, owner, install.objects(shipped, asked))
+    installing.refuse_what_cannot_run(context, owner)
+    diff = installing.write(context, owner, found)
     result: dict[str, Any] = {"changed": bool(diff), "diff": diff, "scheduler_names": install.configuration(asked)[1]}
     if params["wait"] and not context.check_mode:
-        installing.wait_until(context, "lead", lambda: _missing(context))
-        result["leader"] = install.leader(_lease(context))
+        result["leader"] = installing.wait_until_it_leads(context, owner)
     return result
 
 
-def _lease(context: Context) -> Object | None:
-    return context.client.find(kinds.LEASE, context.params["name"], context.params["namespace"])
-
-
-def _missing(context: Context) -> str:
-    deployment = context.client.get(kinds.DEPLOYMENT, context.params["name"], context.params["namespace"])
-    return install.not_leading(deployment, _lease(context), installing.pods(context, install.SHIPPED))
-
-
-def _absent(context: Context, shipped: list[Object]) -> dict[str, Any]:
+def _absent(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
     """Two modes of one name are one scheduler: account, rights and Lease stay until the last of them goes."""
     params = context.params
     install.check_name(params["name"])
     token = service_install.token_rights(params["name"], params["namespace"])
-    found = installing.found_of(context, install.SHIPPED, installing.in_order([*shipped, *token]))
+    found = installing.found_of(context, owner, installing.in_order("scheduler", [*shipped, *token]))
     modes = [service_install.mode_of(each.live or {}, params["name"]) for each in found]
     goes_on = any(mode not in ("", params["mode"]) for mode in modes)
     going = [each for each, mode in zip(found, modes) if mode == params["mode"]] if goes_on else found
@@ -138,19 +110,10 @@ def _absent(context: Context, shipped: list[Object]) -> dict[str, Any]:
     names = install.profiles_of(noted, params["name"])
     last = bool(going) and not goes_on
     waiting = install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName=") if last else (), names)
-    installing.refuse_while(context, waiting)
-    diff = installing.remove(context, install.SHIPPED, going)
-    diff += _remove_lease(context) if last else []
+    installing.refuse_while(context, owner, waiting)
+    diff = installing.remove(context, owner, going)
+    diff += installing.remove_lease(context, owner) if last else []
     return {"changed": bool(diff), "diff": diff, "waiting": waiting}
-
-
-def _remove_lease(context: Context) -> list[Object]:
-    name, namespace = context.params["name"], context.params["namespace"]
-    if _lease(context) is None:
-        return []
-    if not context.check_mode:
-        context.client.delete(kinds.LEASE, name, namespace)
-    return [installing.gone(kinds.LEASE, name, namespace)]
 
 
 OPERATION = Operation(
@@ -174,10 +137,7 @@ OPERATION = Operation(
             },
         },
         "cluster_ip": {"type": "str"},
-        "priority_class": {"type": "str", "default": "system-cluster-critical"},
-        "resources": {"type": "dict"},
-        "node_selector": {"type": "dict"},
-        "tolerations": {"type": "list", "elements": "dict"},
+        **installing.POD_OPTIONS,
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 300},
         "force": {"type": "bool", "default": False},

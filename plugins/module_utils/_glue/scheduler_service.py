@@ -13,21 +13,21 @@ import json
 from typing import Any
 
 from ..berth_core.app import scheduler_install, service_install
-from ..berth_core.app.scheduler_install import SHIPPED, Wanted
-from ..berth_core.model import resources as kinds
+from ..berth_core.app.scheduler_install import Wanted
+from ..berth_core.app.shipped import Owner, leader
 from . import installing
 from .base import Context
 from .installing import Object
 
 
-def present(context: Context, manifests: list[Object]) -> dict[str, Any]:
+def present(context: Context, owner: Owner, manifests: list[Object]) -> dict[str, Any]:
     params = context.params
     taken = {key: params[key] for key in ("name", "namespace", "config")}
     wanted = Wanted(image="", outside_plugins=params["outside_plugins"] or (), **taken)
-    bodies = installing.in_order(service_install.objects(manifests, wanted))
-    found = installing.changes(context, SHIPPED, bodies)
-    installing.refuse_without_resources(context)
-    diff = installing.write(context, found)
+    bodies = installing.in_order("scheduler", service_install.objects(manifests, wanted))
+    found = installing.changes(context, owner, bodies)
+    installing.refuse_without_resources(context, owner)
+    diff = installing.write(context, owner, found)
     document, profiles = scheduler_install.configuration(wanted)
     result = {
         "changed": bool(diff),
@@ -35,12 +35,10 @@ def present(context: Context, manifests: list[Object]) -> dict[str, Any]:
         "scheduler_names": profiles,
         "configuration": json.dumps(document, indent=2, sort_keys=True) + "\n",
     }
-    lease = _lease(context)
+    before = installing.lease(context, owner)
     if params["wait"] and not context.check_mode:
-        installing.wait_until(context, "lead", lambda: service_install.not_leading(_lease(context), lease))
-        lease = _lease(context)
-    return {**result, "leader": scheduler_install.leader(lease)}
-
-
-def _lease(context: Context) -> Object | None:
-    return context.client.find(kinds.LEASE, context.params["name"], context.params["namespace"])
+        installing.wait_until(
+            context, owner, "lead", lambda: service_install.not_leading(installing.lease(context, owner), before)
+        )
+        before = installing.lease(context, owner)
+    return {**result, "leader": leader(before)}

@@ -194,16 +194,20 @@ def live(name: str, **labels: str) -> dict[str, Any]:
 
 def test_what_is_not_that_scheduler_s_is_left_alone():
     mine = {shipped_objects.INSTANCE: "packing"}
-    assert shipped_objects.is_ours(live("packing", **mine), install.SHIPPED, "packing")
-    assert shipped_objects.is_ours(live(install.SHIPPED), install.SHIPPED, install.SHIPPED)  # applied by hand
-    assert not shipped_objects.is_ours(live("berth-agent"), install.SHIPPED, "berth-agent")
-    assert not shipped_objects.is_ours({"metadata": {"name": "admin"}}, install.SHIPPED, "admin")
+
+    def owner(name: str) -> shipped_objects.Owner:
+        return shipped_objects.Owner("scheduler", install.SHIPPED, name, "placing")
+
+    assert shipped_objects.is_ours(live("packing", **mine), owner("packing"))
+    assert shipped_objects.is_ours(live(install.SHIPPED), owner(install.SHIPPED))  # applied by hand
+    assert not shipped_objects.is_ours(live("berth-agent"), owner("berth-agent"))
+    assert not shipped_objects.is_ours({"metadata": {"name": "admin"}}, owner("admin"))
     with pytest.raises(StateError, match="ClusterRole admin is there and is no part of scheduler admin"):
-        shipped_objects.check_live({"metadata": {"name": "admin"}}, {}, install.SHIPPED, "admin", "ClusterRole admin")
-    body = made()["ClusterRoleBinding"]
-    elsewhere = {**live("packing", **mine), "subjects": [{"namespace": "other"}]}
+        shipped_objects.check_live({"metadata": {"name": "admin"}}, owner("admin"), "ClusterRole admin")
+    here, elsewhere = ({**live("packing", **mine), "subjects": [{"namespace": one}]} for one in ("placing", "other"))
+    shipped_objects.check_live(here, owner("packing"), "ClusterRoleBinding packing")
     with pytest.raises(StateError, match="scheduler packing is installed in namespace other"):
-        shipped_objects.check_live(elsewhere, body, install.SHIPPED, "packing", "ClusterRoleBinding packing")
+        shipped_objects.check_live(elsewhere, owner("packing"), "ClusterRoleBinding packing")
 
 
 def test_pods_that_wait_are_those_without_a_node_that_name_it():
@@ -246,9 +250,9 @@ def running(name: str, ready: bool = True) -> dict[str, Any]:
 )
 def test_what_is_missing_until_it_leads(status: dict[str, int], holder: str, pods: Any, missing: str):
     lease = {"spec": {"holderIdentity": holder}}
-    assert install.not_leading(deployment(**status), lease, pods) == missing
+    assert shipped_objects.not_leading(deployment(**status), lease, pods) == missing
 
 
 def test_without_a_lease_nobody_leads():
-    assert install.leader(None) == ""
-    assert "held by nobody" in install.not_leading(deployment(), None, [running("p1")])
+    assert shipped_objects.leader(None) == ""
+    assert "held by nobody" in shipped_objects.not_leading(deployment(), None, [running("p1")])

@@ -75,6 +75,11 @@ def ours(storage_class: Object | None) -> bool:
     return storage_class is not None and storage_class.get("provisioner") == PROVISIONER
 
 
+def provisioned(volume: Object) -> bool:
+    """Whether a PersistentVolume was made for a claim of berth's classes."""
+    return mapping(mapping(volume, "metadata"), "annotations").get(PROVISIONED_BY) == PROVISIONER
+
+
 def lost_class(claim: Object, storage_class: Object | None, begun: bool) -> str:
     """Why a claim of ours cannot be bound any more: its class is gone, or another one has its name. Else empty.
 

@@ -140,7 +140,7 @@ def _without_defaults(live: Mapping[str, Any], desired: Mapping[str, Any]) -> di
 
 def _refuse_older(name: str, desired: Mapping[str, Any], live: Mapping[str, Any]) -> None:
     """The API server drops what a schema does not know from whatever is written after it."""
-    ours, theirs = _schema(desired), _schema(live)
+    ours, theirs = schema_of(desired), schema_of(live)
     if theirs > ours:
         raise StateError(
             f"CustomResourceDefinition {name} has schema {theirs}, of a newer release; this one brings schema {ours}, "
@@ -149,7 +149,8 @@ def _refuse_older(name: str, desired: Mapping[str, Any], live: Mapping[str, Any]
         )
 
 
-def _schema(body: Mapping[str, Any]) -> int:
+def schema_of(body: Mapping[str, Any]) -> int:
+    """The number of a definition's schema."""
     number = str((body["metadata"].get("annotations") or {}).get(SCHEMA, ""))
     return int(number) if number.isdecimal() else 0
 

@@ -21,7 +21,7 @@ from ..lifecycle.locks import BERTH_ANNOTATION
 from ..lifecycle.view import recorded
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, Resource
 from .claim_manifests import DISK_ANNOTATION
-from .claims import PROVISIONED_BY, PROVISIONER, claim_of
+from .claims import claim_of, provisioned
 from .manifests import volume_name
 
 Object = Mapping[str, Any]
@@ -122,7 +122,7 @@ def _volume(volume: Object, disks: Mapping[str, Object], berths: Mapping[str, Ob
     whose = f" of namespace {claim}" if claim else ""
     text = f"PersistentVolume {name}{whose} stands for LocalDisk {disk['metadata']['name']}, which is {holder}"
     released = (volume.get("status") or {}).get("phase") == "Released" and uid not in berths
-    return Finding(VOLUME_WITHOUT_LOCK, PV, volume, text, DELETE_VOLUME if released and _ours(volume) else "")
+    return Finding(VOLUME_WITHOUT_LOCK, PV, volume, text, DELETE_VOLUME if released and provisioned(volume) else "")
 
 
 def _berth(record: Object, disks: Mapping[str, Object], holdings: Holdings) -> Finding | None:
@@ -149,7 +149,3 @@ def disk_of(volume: Object) -> str:
 
 def _berth_uid(volume: Object) -> str:
     return str((volume["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) or "")
-
-
-def _ours(volume: Object) -> bool:
-    return (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == PROVISIONER

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A scheduler in the cluster: the shipped objects under its own name, filled in as asked for; whether it leads.
+"""A scheduler in the cluster: the shipped objects under its own name, filled in as asked for; who waits for it.
 
 Called by the module scheduler. The objects are those of deploy/scheduler, which come in as they are there; I know their
 name, and make of it the name of any scheduler. Nothing is read or written here.
@@ -20,8 +20,7 @@ from ..config.names import EXTENDS, POINTS
 from ..config.plugin_args import API_VERSION
 from ..errors import InputError
 from ..plugins.table import TABLE
-from .node_agents import is_ready
-from .shipped import Object, Pods, check_object_name, check_replicas, digest, fill_in, not_rolled_out, renamed
+from .shipped import Object, Pods, check_object_name, check_replicas, digest, fill_in, renamed
 
 #: The name of the shipped objects.
 SHIPPED = "berth-scheduler"
@@ -151,25 +150,3 @@ def waiting_pods(pods: Iterable[Mapping[str, Any]], names: Sequence[str]) -> lis
         and not pod["spec"].get("nodeName")
         and not pod["metadata"].get("deletionTimestamp")
     )
-
-
-def not_leading(
-    deployment: Mapping[str, Any], lease: Mapping[str, Any] | None, pods: Sequence[Mapping[str, Any]]
-) -> str:
-    """What is missing until all pods are new and Ready and one of them leads, as one line; empty when nothing is.
-
-    ``lease`` is only looked at for who holds it: the holder is a pod that is Ready, so that it renews it.
-    """
-    missing = not_rolled_out(deployment, pods)
-    if missing:
-        return missing
-    holder = leader(lease)
-    if holder in {pod["metadata"]["name"] for pod in pods if is_ready(pod)}:
-        return ""
-    return f"its pods are Ready and none leads: its Lease is held by {holder or 'nobody'}"
-
-
-def leader(lease: Mapping[str, Any] | None) -> str:
-    """The pod that holds the Lease; empty: none. A holder is called after its pod, `_` and a random part."""
-    held = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
-    return held.rpartition("_")[0]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .scheduler_install import PROFILES, SHIPPED, Wanted, check_name, configuration, leader
-from .shipped import INSTANCE, NAME_LABEL, PART_OF, Object, renamed
+from .scheduler_install import PROFILES, SHIPPED, Wanted, check_name, configuration
+from .shipped import INSTANCE, NAME_LABEL, PART_OF, Object, leader, renamed
 
 #: What is shipped besides account and rights: the Deployment and what belongs to it.
 IN_THE_CLUSTER = ("ConfigMap", "PodDisruptionBudget", "Deployment")

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A Deployment of deploy/ and what belongs to it, under any name: made of the shipped objects, told from others'.
 
-Called by scheduler_install.py and extender_install.py, and by the module that writes the objects. The shipped ones come
-in as they are there. Nothing is read or written here.
+Called by scheduler_install.py, extender_install.py and controller_install.py, and by the modules that write the
+objects. The shipped ones come in as they are there. Nothing is read or written here.
 """
 
 from __future__ import annotations
@@ -30,6 +30,21 @@ ASKED = "berth.dev/asked-for"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,44}[a-z0-9])?")
 
 Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose objects they are. ``origin``: the name under which they are shipped; ``several``: others may have names of
+    their own."""
+
+    kind: str
+    origin: str
+    name: str
+    namespace: str
+    several: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -100,26 +115,27 @@ def fill_in(body: Object, wanted: Pods, configuration: str, notes: Mapping[str, 
     body["metadata"]["annotations"] = {ASKED: digest(json.dumps(body, sort_keys=True)), **(notes or {})}
 
 
-def is_ours(live: Mapping[str, Any], shipped: str, name: str) -> bool:
-    """Whether an object is one of that name's. Those of deploy/ may have been applied by hand."""
+def is_ours(live: Mapping[str, Any], owner: Owner) -> bool:
+    """Whether an object is one of the owner's. Those of deploy/ may have been applied by hand."""
     labels = live["metadata"].get("labels") or {}
-    whose = labels.get(INSTANCE) or (shipped if live["metadata"]["name"] == shipped else "")
-    return labels.get(PART_OF) == "berth" and whose == name
+    return labels.get(PART_OF) == "berth" and (labels.get(INSTANCE) or owner.origin) == owner.name
 
 
-def check_live(live: Mapping[str, Any], body: Mapping[str, Any], shipped: str, name: str, where: str) -> None:
-    """Refuse to write over what is not ours, or what is that name's in another namespace (StateError)."""
-    if not is_ours(live, shipped, name):
-        raise StateError(
-            f"{where} is there and is no part of scheduler {name}: nothing was written; choose another name"
-        )
-    there = {one.get("namespace") for one in live.get("subjects") or ()}
-    here = {one.get("namespace") for one in body.get("subjects") or ()}
-    if there and here and there != here:
-        raise StateError(
-            f"scheduler {name} is installed in namespace {', '.join(sorted(map(str, there)))} ({where}): nothing was "
-            "written; remove it there first, or choose another name"
-        )
+def check_live(live: Mapping[str, Any], owner: Owner, where: str) -> None:
+    """Refuse to write over what is not the owner's, or what is its own in another namespace (StateError)."""
+    if not is_ours(live, owner):
+        remedy = "choose another name" if owner.several else "rename it, or remove it"
+        raise StateError(f"{where} is there and is no part of {owner}: nothing was written; {remedy}")
+    other = "choose another name" if owner.several else "give that namespace"
+    check_place(live, owner, where, f"remove it there first, or {other}")
+
+
+def check_place(live: Mapping[str, Any], owner: Owner, where: str, advice: str) -> None:
+    """Refuse a binding of an account in another namespace: the owner's other objects are there (StateError)."""
+    there = {str(one["namespace"]) for one in live.get("subjects") or () if one.get("namespace")}
+    if there - {owner.namespace}:
+        told = ", ".join(sorted(there))
+        raise StateError(f"{owner} is installed in namespace {told} ({where}): nothing was written; {advice}")
 
 
 def not_rolled_out(deployment: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
@@ -135,3 +151,25 @@ def not_rolled_out(deployment: Mapping[str, Any], pods: Sequence[Mapping[str, An
     waiting = sorted(pod_problem(pod) for pod in pods if not is_ready(pod))
     told = f"; not Ready: {'; '.join(waiting)}" if waiting else ""
     return f"of {wanted} pods {updated} are new and {available} are available{told}"
+
+
+def not_leading(
+    deployment: Mapping[str, Any], lease: Mapping[str, Any] | None, pods: Sequence[Mapping[str, Any]]
+) -> str:
+    """What is missing until all pods are new and Ready and one of them leads, as one line; empty when nothing is.
+
+    ``lease`` is only looked at for who holds it: the holder is a pod that is Ready, so that it renews it.
+    """
+    missing = not_rolled_out(deployment, pods)
+    if missing:
+        return missing
+    holder = leader(lease)
+    if holder in {pod["metadata"]["name"] for pod in pods if is_ready(pod)}:
+        return ""
+    return f"its pods are Ready and none leads: its Lease is held by {holder or 'nobody'}"
+
+
+def leader(lease: Mapping[str, Any] | None) -> str:
+    """The pod that holds the Lease; empty: none. A holder is called after its pod, `_` and a random part."""
+    held = str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+    return held.rpartition("_")[0]

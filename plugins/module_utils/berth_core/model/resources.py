@@ -33,6 +33,11 @@ class Resource(NamedTuple):
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def definition(self) -> str:
+        """The name of the CustomResourceDefinition, where the kind has one."""
+        return f"{self.plural}.{self.group}"
+
     def path(self, name: str | None = None, namespace: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, of one object, or of its subresource; every part is quoted."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module controller: the controller in the cluster, with its rights, its pods and the CSIDriver of its provisioner.
+
+Called by plugins/modules/controller.py and plugins/action/controller.py. The manifests are the collection's own
+(deploy/controller), what is made of them is decided in berth_core/app/controller_install.py. Everything is read, and
+every refusal made, before the first write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..berth_core.app import capacity, crd_schemas
+from ..berth_core.app import controller_install as install
+from ..berth_core.app.controller_settings import LOG_LEVELS
+from ..berth_core.app.shipped import SHIPPED_NAMESPACE, Owner
+from ..berth_core.errors import InputError, StateError
+from ..berth_core.model import resources as kinds
+from . import installing
+from .base import Context, Operation
+from .crds import bring
+from .installing import Object
+
+
+def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    return bring(arguments, "manifests", "controller")
+
+
+def run(context: Context) -> dict[str, Any]:
+    params = context.params
+    if not params["manifests"]:
+        raise InputError("controller: there are no manifests; run it as a task (its action plugin brings them)")
+    shipped = installing.in_order("controller", params["manifests"])
+    installing.check_pods(params)
+    owner = Owner("controller", install.SHIPPED, install.SHIPPED, params["namespace"], several=False)
+    return _absent(context, owner, shipped) if params["state"] == "absent" else _present(context, owner, shipped)
+
+
+def _present(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
+    params = context.params
+    if not params["image"]:
+        raise InputError("controller: image is missing, which state: present runs")
+    taken = ("namespace", "image", "replicas", "priority_class", "resources", "node_selector", "tolerations")
+    more = {"log_level": params["log_level"], "flags": params["flags"] or {}}
+    asked = install.Wanted(name=owner.name, **{key: params[key] for key in taken}, **more)
+    found = installing.changes(context, owner, install.objects(shipped, asked))
+    installing.refuse_what_cannot_run(context, owner)
+    _refuse_other_schemas(context)
+    diff = installing.write(context, owner, found)
+    result: dict[str, Any] = {"changed": bool(diff), "diff": diff}
+    if params["wait"] and not context.check_mode:
+        result["leader"] = installing.wait_until_it_leads(context, owner)
+    return result
+
+
+def _refuse_other_schemas(context: Context) -> None:
+    """What another release wrote would be read wrongly, or what it writes would be dropped."""
+    for name in crd_schemas.SCHEMAS:
+        live = context.client.find(kinds.CRD, name)
+        problem = (
+            crd_schemas.other_schema(name, live) if live else f"{name} is missing: install it with the module crds"
+        )
+        if problem:
+            installing.refuse(context, f"controller: {problem}")
+
+
+def _absent(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
+    found = installing.found_of(context, owner, shipped)
+    claims = _claims(context) if found else []
+    if claims and not context.params["force"]:
+        raise StateError(
+            f"{owner} is not removed while claims need it: {installing.first(claims)}. Nobody else would bind them, or "
+            "give their disks up; delete them first, or set force: true",
+            claims=claims,
+        )
+    pods = [each for each in found if each.kind is kinds.DEPLOYMENT]
+    diff = installing.remove(context, owner, pods)
+    # While something is left that a run that was cut off would find.
+    diff += installing.remove_lease(context, owner) + _remove_capacities(context) if found else []
+    diff += installing.remove(context, owner, [each for each in found if each not in pods])
+    return {"changed": bool(diff), "diff": diff, "claims": claims}
+
+
+def _claims(context: Context) -> list[str]:
+    """Those that need the controller."""
+    of = (context.client.list(kind) for kind in (kinds.PVC, kinds.STORAGE_CLASS, kinds.PV))
+    return install.needed_by(*of)
+
+
+def _remove_capacities(context: Context) -> list[Object]:
+    """What it told the stock scheduler: nobody would keep it true; the diff."""
+    namespace, diff = context.params["namespace"], []
+    for each in context.client.list(kinds.CSI_STORAGE_CAPACITY, namespace, labels=capacity.SELECTOR):
+        name = each["metadata"]["name"]
+        diff.append(installing.gone(kinds.CSI_STORAGE_CAPACITY, name, namespace))
+        if not context.check_mode:
+            context.client.delete(kinds.CSI_STORAGE_CAPACITY, name, namespace)
+    return diff
+
+
+OPERATION = Operation(
+    name="controller",
+    options={
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "namespace": {"type": "str", "default": SHIPPED_NAMESPACE},
+        "image": {"type": "str"},
+        "replicas": {"type": "int", "default": 2},
+        "log_level": {"type": "str", "choices": list(LOG_LEVELS), "default": "info"},
+        "flags": {"type": "dict"},
+        **installing.POD_OPTIONS,
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "int", "default": 300},
+        "force": {"type": "bool", "default": False},
+        "manifests": {"type": "list", "elements": "dict"},
+    },
+    run=run,
+    prepare=prepare,
+)

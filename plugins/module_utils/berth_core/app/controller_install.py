@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller in the cluster: the shipped objects filled in as asked for; who needs it, what it leaves behind.
+
+Called by the module controller. The objects are those of deploy/controller, which come in as they are there. There is
+one controller in a cluster: its name is fixed. Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InputError
+from . import claims
+from .controller_settings import LOG_LEVELS, checked_flags
+from .crd_schemas import as_text
+from .shipped import Object, Pods, check_replicas, digest, fill_in, renamed
+
+#: The name of the shipped objects and of the Lease.
+SHIPPED = "berth-controller"
+#: The variable of a setting is this and the setting's name.
+_PREFIX = "BERTH_CONTROLLER_"
+
+
+@dataclass(frozen=True)
+class Wanted(Pods):
+    """The controller. ``flags``: more of its flags, without the dashes."""
+
+    log_level: str = "info"
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+
+def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[Object]:
+    """The objects of the controller, in the order of ``shipped``. Raises InputError for what cannot be."""
+    check_replicas(wanted.replicas)
+    if wanted.log_level not in LOG_LEVELS:
+        raise InputError(f"log_level is {wanted.log_level!r}: expected {', '.join(LOG_LEVELS)}")
+    settings = {**checked_flags(wanted.flags), "log_level": wanted.log_level, "schemas": as_text()}
+    made = [renamed(body, SHIPPED, wanted.name, wanted.namespace) for body in shipped]
+    for body in made:
+        if body["kind"] == "Deployment":
+            for container in body["spec"]["template"]["spec"]["containers"]:
+                container.setdefault("env", []).extend(_variables(settings))
+            fill_in(body, wanted, digest(json.dumps(settings, sort_keys=True)))
+    return made
+
+
+def _variables(settings: Mapping[str, str]) -> list[Object]:
+    return [{"name": _PREFIX + name.upper(), "value": value} for name, value in sorted(settings.items())]
+
+
+def needed_by(
+    found: Iterable[Mapping[str, Any]], classes: Iterable[Mapping[str, Any]], volumes: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Claims that nobody else binds, and those whose volumes nobody else gives up (``namespace/name``, sorted).
+
+    ``found`` are the claims of the cluster. A volume whose claim is gone is still to be given up.
+    """
+    ours = {each["metadata"]["name"] for each in classes if claims.ours(each)}
+    waiting = {_key(each["metadata"]) for each in found if _waits(each, ours)}
+    given = [each for each in volumes if claims.provisioned(each)]
+    holding = {_key((each.get("spec") or {}).get("claimRef") or each["metadata"]) for each in given}
+    return sorted(waiting | holding)
+
+
+def _waits(claim: Mapping[str, Any], ours: set[str]) -> bool:
+    if (claim.get("spec") or {}).get("volumeName") or claim["metadata"].get("deletionTimestamp"):
+        return False
+    notes = claim["metadata"].get("annotations") or {}
+    return claims.class_of(claim) in ours or any(notes.get(key) == claims.PROVISIONER for key in claims.HANDED_TO)
+
+
+def _key(named: Mapping[str, Any]) -> str:
+    """``namespace/name``; of a volume without a claim its own name."""
+    return "/".join(str(named[key]) for key in ("namespace", "name") if named.get(key))
