@@ -23,9 +23,12 @@ options:
   state:
     description:
       - V(present) writes what differs, and nothing else.
-      - V(absent) removes what V(present) made, all but the namespace, and the scheduler's Lease.
+      - V(absent) removes what V(present) made, all but the namespace, and the scheduler's Lease; first of all the
+        policies of O(assign_pods), so that nothing waits for a scheduler that is gone.
+      - V(unassigned) removes only those policies, and waits until no pod waits for the scheduler. The role does so
+        before it stops a scheduler that runs on hosts.
     type: str
-    choices: [present, absent]
+    choices: [present, unassigned, absent]
     default: present
   mode:
     description:
@@ -101,6 +104,28 @@ options:
         made before. By default the cluster chooses one.
     type: str
     version_added: 0.2.0
+  assign_pods:
+    description:
+      - Pods of namespaces with the label C(berth.dev/scheduler=NAME), NAME being O(name), are given the scheduler when
+        they are made, unless somebody wrote another C(schedulerName) than C(default-scheduler), which is what the API
+        server fills in where nobody wrote one.
+      - A pod with that label is given no other scheduler than that of its own label;
+        C(berth.dev/scheduler=default-scheduler) leaves it to the stock one. Pods of C(kube-system) and of O(namespace)
+        are left as they are.
+      - It is a MutatingAdmissionPolicy, which Kubernetes has from 1.36 on. It is made when the scheduler leads, and the
+        task ends when API servers have taken it up.
+      - V(false) removes it; without a value it is left as it is. See O(state=absent) for its removal.
+    type: bool
+    version_added: 0.2.0
+  assign_storage_classes:
+    description:
+      - With O(assign_pods=true) also pods of any other namespace that bring a volume of one of these StorageClasses
+        with them (C(ephemeral)).
+      - A policy sees the pod alone. Of a claim that a pod names it does not see the class, so that pods with claims of
+        their own, as a StatefulSet makes them, are assigned by their namespace's label.
+    type: list
+    elements: str
+    version_added: 0.2.0
   priority_class:
     description: PriorityClass of the pods. It has to exist.
     type: str
@@ -170,6 +195,11 @@ EXAMPLES = r"""
                 scoringStrategy:
                   type: MostAllocated
 
+- name: It places the pods of every namespace that is labelled berth.dev/scheduler=berth-scheduler
+  berth.stateful.scheduler:
+    image: registry.example.com/berth:0.2.0
+    assign_pods: true
+
 - name: Behind the stock scheduler
   berth.stateful.scheduler:
     mode: extender
@@ -215,10 +245,26 @@ url:
   sample: https://10.96.0.210:9811
 waiting:
   description: Pods that wait for it, C(namespace/name).
-  returned: with O(state=absent)
+  returned: with O(state=absent) and O(state=unassigned)
   type: list
   elements: str
   sample: [default/db-0]
+policies:
+  description: The admission policies of O(assign_pods), and what was done with each.
+  returned: unless O(mode=extender)
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    name:
+      description: Its name.
+      type: str
+    action:
+      description: One of C(create), C(update), C(delete), C(none).
+      type: str
+  sample: [{kind: MutatingAdmissionPolicy, name: berth-scheduler-namespaces, action: create}]
 requests:
   description: How many requests the API server was asked, by verb.
   returned: always

@@ -183,12 +183,12 @@ def found_of(context: Context, owner: Owner, bodies: list[Object]) -> list[Chang
     return found
 
 
-def refuse_while(context: Context, owner: Owner, waiting: list[str]) -> None:
-    """Pods that wait for a scheduler keep it there, unless forced (StateError)."""
+def refuse_while(context: Context, owner: Owner, waiting: list[str], more: str = "") -> None:
+    """Pods that wait for a scheduler keep it there, unless forced (StateError). ``more``: what else is to be done."""
     if waiting and not context.params["force"]:
         raise StateError(
             f"{owner} is not removed while pods wait for it: {first(waiting)}. Nobody else would "
-            "place them; remove them first, or set force: true",
+            f"place them; remove them first, or set force: true{more}",
             waiting=waiting,
         )
 

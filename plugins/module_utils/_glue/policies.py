@@ -1,9 +1,11 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The roles and admission policies that the module crds installs with the definitions and removes after them.
+"""The roles and admission policies that the module crds installs with the definitions and removes after them, and those
+of a scheduler's assign_pods.
 
-Called by crds. Reading is one thing and writing another, so that everything is refused before the first write.
+Called by crds and assigning. Reading is one thing and writing another, so that everything is refused before the first
+write.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _RESOURCES = {
     each.kind: each
     for each in (
         *(resources.CLUSTER_ROLE, resources.VALIDATING_ADMISSION_POLICY),
-        resources.VALIDATING_ADMISSION_POLICY_BINDING,
+        *(resources.VALIDATING_ADMISSION_POLICY_BINDING, resources.MUTATING_ADMISSION_POLICY),
+        resources.MUTATING_ADMISSION_POLICY_BINDING,
     )
 }
 

@@ -4,7 +4,7 @@
 """The module scheduler: a scheduler in the cluster, with its rights, configuration, pods and disruption budget.
 
 With mode: extender what stands behind the stock one instead (extender.py), with mode: service the rights of one that
-runs on hosts (scheduler_service.py).
+runs on hosts (scheduler_service.py). Which pods are given it: assigning.py.
 
 Called by plugins/modules/scheduler.py and plugins/action/scheduler.py. The manifests are the collection's own
 (deploy/scheduler, deploy/extender), what is made of them is decided in berth_core/app/scheduler_install.py. Everything
@@ -21,10 +21,11 @@ from ..berth_core.app.extender_install import SHIPPED as EXTENDER
 from ..berth_core.app.shipped import SHIPPED_NAMESPACE, Owner
 from ..berth_core.errors import InputError
 from ..berth_core.model import resources as kinds
-from . import extender, installing, scheduler_service
+from . import assigning, extender, installing, policies, scheduler_service
 from .base import Context, Operation
 from .crds import bring
 from .installing import Object
+from .tried import Change
 
 #: mode -> folder of deploy/, and the name of its objects there.
 _MODES = {
@@ -34,6 +35,8 @@ _MODES = {
 }
 #: What the names of its profiles stand on.
 _NOTED = (kinds.DEPLOYMENT, kinds.ROLE)
+#: Of pods that wait, where those that take their place would wait too.
+_GIVEN = "; before that state: unassigned, which gives it to no pod that is made anew"
 #: option -> the modes that it says something of; of what is not here, all.
 _OF = {
     "tls": ("extender",),
@@ -45,6 +48,8 @@ _OF = {
     "resources": ("daemon", "extender"),
     "node_selector": ("daemon", "extender"),
     "tolerations": ("daemon", "extender"),
+    "assign_pods": ("daemon", "service"),
+    "assign_storage_classes": ("daemon", "service"),
 }
 
 
@@ -61,21 +66,31 @@ def run(context: Context) -> dict[str, Any]:
         raise InputError("scheduler: there are no manifests; run it as a task (its action plugin brings them)")
     shipped = installing.in_order("scheduler", shipped)
     absent = context.params["state"] == "absent"
+    assigning.check(context.params)
     installing.check_pods(context.params)
     _refuse_what_is_of_another_mode(context)
     mode = context.params["mode"]
     owner = Owner("scheduler", _MODES[mode][1], context.params["name"], context.params["namespace"])
+    if context.params["state"] == "unassigned":
+        return _unassigned(context, owner, shipped)
     if mode == "extender":
         return extender.absent(context, owner, shipped) if absent else extender.present(context, owner, shipped)
     if absent:
         return _absent(context, owner, shipped)
+    install.check_name(context.params["name"])
+    assigned = assigning.plan(context)
     service = mode == "service"
-    return scheduler_service.present(context, owner, shipped) if service else _present(context, owner, shipped)
+    result = scheduler_service.present(context, owner, shipped) if service else _present(context, owner, shipped)
+    diff = assigning.carry_out(context, assigned)
+    result["diff"] += diff
+    return {**result, "changed": result["changed"] or bool(diff), "policies": policies.rows(assigned)}
 
 
 def _refuse_what_is_of_another_mode(context: Context) -> None:
     params, mode = context.params, context.params["mode"]
     given = [option for option, modes in _OF.items() if params[option] and mode not in modes]
+    if params["state"] == "unassigned" and mode == "extender":
+        given.append("state: unassigned")
     if given:
         raise InputError(f"scheduler: {given[0]} is nothing of mode: {mode}; leave it out, or choose another mode")
     if params["state"] == "present" and mode != "service" and not params["image"]:
@@ -98,28 +113,54 @@ def _present(context: Context, owner: Owner, shipped: list[Object]) -> dict[str,
 
 
 def _absent(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
-    """Two modes of one name are one scheduler: account, rights and Lease stay until the last of them goes."""
+    """Two modes of one name are one scheduler: account, rights, Lease and policies stay until the last of them goes."""
+    params = context.params
+    found, names = _found(context, owner, shipped)
+    modes = [service_install.mode_of(each.live or {}, params["name"]) for each in found]
+    goes_on = any(mode not in ("", params["mode"]) for mode in modes)
+    going = [each for each, mode in zip(found, modes) if mode == params["mode"]] if goes_on else found
+    last = bool(going) and not goes_on
+    assigned = [] if goes_on else assigning.plan_removal(context)
+    waiting = _waiting(context, names) if last else []
+    more = _GIVEN if any(one.action == "delete" for one in assigned) else ""
+    installing.refuse_while(context, owner, waiting, more)
+    # First, so that no pod is given a scheduler that is gone; those of the last moment it still places.
+    diff = assigning.carry_out(context, assigned)
+    if diff and last:
+        waiting = assigning.wait_for_pods(context, lambda: _waiting(context, names))
+    diff += installing.remove(context, owner, going)
+    diff += installing.remove_lease(context, owner) if last else []
+    return {"changed": bool(diff), "diff": diff, "waiting": waiting, "policies": policies.rows(assigned)}
+
+
+def _unassigned(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
+    """Nobody is given it any more; it stays, and places those that were."""
+    names = _found(context, owner, shipped)[1]
+    assigned = assigning.plan_removal(context)
+    diff = assigning.carry_out(context, assigned)
+    waiting = assigning.wait_for_pods(context, lambda: _waiting(context, names))
+    return {"changed": bool(diff), "diff": diff, "waiting": waiting, "policies": policies.rows(assigned)}
+
+
+def _found(context: Context, owner: Owner, shipped: list[Object]) -> tuple[list[Change], list[str]]:
+    """What is there of the scheduler, and the names that its pods give."""
     params = context.params
     install.check_name(params["name"])
     token = service_install.token_rights(params["name"], params["namespace"])
     found = installing.found_of(context, owner, installing.in_order("scheduler", [*shipped, *token]))
     modes = [service_install.mode_of(each.live or {}, params["name"]) for each in found]
-    goes_on = any(mode not in ("", params["mode"]) for mode in modes)
-    going = [each for each, mode in zip(found, modes) if mode == params["mode"]] if goes_on else found
     noted = next((one.live for one, mode in zip(found, modes) if mode and one.kind in _NOTED), None)
-    names = install.profiles_of(noted, params["name"])
-    last = bool(going) and not goes_on
-    waiting = install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName=") if last else (), names)
-    installing.refuse_while(context, owner, waiting)
-    diff = installing.remove(context, owner, going)
-    diff += installing.remove_lease(context, owner) if last else []
-    return {"changed": bool(diff), "diff": diff, "waiting": waiting}
+    return found, install.profiles_of(noted, params["name"])
+
+
+def _waiting(context: Context, names: list[str]) -> list[str]:
+    return install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName="), names)
 
 
 OPERATION = Operation(
     name="scheduler",
     options={
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "state": {"type": "str", "choices": ["present", "unassigned", "absent"], "default": "present"},
         "mode": {"type": "str", "choices": list(_MODES), "default": "daemon"},
         "name": {"type": "str"},
         "namespace": {"type": "str", "default": SHIPPED_NAMESPACE},
@@ -137,6 +178,8 @@ OPERATION = Operation(
             },
         },
         "cluster_ip": {"type": "str"},
+        "assign_pods": {"type": "bool"},
+        "assign_storage_classes": {"type": "list", "elements": "str"},
         **installing.POD_OPTIONS,
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 300},

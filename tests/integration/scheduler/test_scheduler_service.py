@@ -35,6 +35,10 @@ class Ground:
         self.name = f"s{uuid4().hex[:8]}"
         self.world = World(self.api, self.name)
         self.removed = False
+        self.apps = f"{self.name}-apps"
+        labels = {"berth.dev/scheduler": self.name}
+        self.api.create(kinds.NAMESPACE, {"metadata": {"name": self.apps, "labels": labels}})
+        eventually(lambda: self.api.get(kinds.SERVICE_ACCOUNT, "default", self.apps), SECONDS, "its pods' account")
 
     def play(self, *args: str, **more: Any) -> Run:
         values = {
@@ -44,6 +48,7 @@ class Ground:
             "scheduler_api_server": self.cluster.hosts.server_url,
             "scheduler_kubeconfig": str(self.cluster.kubeconfig),
             "scheduler_wait_timeout": int(SECONDS),
+            "scheduler_assign_pods": True,
             **more,
         }
         role = {"name": "role", "ansible.builtin.include_role": {"name": "berth.stateful.scheduler"}}
@@ -58,6 +63,14 @@ class Ground:
         """Who holds the Lease, host and random part; empty: nobody."""
         lease = self.api.find(kinds.LEASE, self.name, self.name)
         return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+
+    def given(self) -> str:
+        """Which scheduler a pod is given whose namespace is labelled for this one."""
+        body = {
+            "metadata": {"name": "asks", "namespace": self.apps},
+            "spec": {"containers": [{"name": "c", "image": "c"}]},
+        }
+        return str(self.api.create(kinds.POD, body, dry_run=True)["spec"]["schedulerName"])
 
     def places(self, pod: str) -> None:
         """Until a new pod has a node, and our scheduler has told of it."""
@@ -87,6 +100,7 @@ def ground(dev_cluster: Any, tmp_path: Path) -> Iterator[Ground]:
         eventually(lambda: not it.api.list(kinds.POD, it.name), SECONDS, "the pods go")
         again = it.play(scheduler_state="absent", scheduler_force=True).ok()
         assert not it.removed or changed(again) == []
+        it.api.delete(kinds.NAMESPACE, it.apps)
         it.world.clear()
 
 
@@ -95,6 +109,7 @@ def test_it_is_installed_leads_is_upgraded_standby_first_and_goes(ground: Ground
     assert any("Program" in each or "tried before" in each for each in changed(planned)), planned.output
     assert [ground.processes(host) for host in HOSTS] == [[], []]
     assert ground.api.find(kinds.SERVICE_ACCOUNT, ground.name, ground.name) is None
+    assert ground.given() == "default-scheduler"
 
     first = ground.play().ok()
     assert first.last["leader"] in HOSTS
@@ -106,6 +121,7 @@ def test_it_is_installed_leads_is_upgraded_standby_first_and_goes(ground: Ground
         assert out(ground.cluster, HOSTS[0], f"stat -c %a {folder}/{ground.name}") == mode
     assert changed(ground.play().ok()) == []
     ground.places("one")
+    assert ground.given() == ground.name
 
     # Who leads is killed without a word: another leads, and where it was one is again.
     before = ground.leader()
@@ -134,6 +150,7 @@ def test_it_is_installed_leads_is_upgraded_standby_first_and_goes(ground: Ground
 
     assert changed(ground.play(scheduler_state="absent").ok())
     ground.removed = True
+    assert ground.given() == "default-scheduler"
     for each in HOSTS:
         assert ground.processes(each) == []
         left = "ls -d /etc/berth-scheduler /var/lib/berth-scheduler /var/cache/berth-scheduler 2>/dev/null || true"

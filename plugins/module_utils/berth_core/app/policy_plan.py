@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to do with the admission policies and roles that come with the CustomResourceDefinitions. Called by the module
-crds.
+"""What to do with the admission policies and roles that come with the CustomResourceDefinitions, or with a scheduler.
+Called by the modules crds and scheduler.
 
 Like a definition, such an object is wholly ours: a condition that somebody has added to a policy would switch it off.
 So everything is compared, after what the API server fills in by itself. Never looks at the API.
@@ -22,7 +22,10 @@ from .crd_plan import CrdChange
 from .fsid import DEFAULT_MOUNT_ROOT, mount_point
 
 #: In the order in which they are made: rights before what asks for them.
-KINDS = ("ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+KINDS = (
+    *("ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+    *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
+)
 _PART_OF = "app.kubernetes.io/part-of"
 _MOUNT_ROOT = "mountRoot"
 #: What is written into a policy's expression between quotes.
