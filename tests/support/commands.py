@@ -1,0 +1,95 @@
+"""The commands that a page shows, run as a reader would: each block in the reader's folder, beside the page's files.
+
+What cannot be run as it stands is in `INSTEAD`, with the reason and with what is run in its place. All else is run as
+it is written (tests/integration/test_page_commands.py).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support import pages
+
+#: The pages whose every command is run.
+RUN = tuple(pages.ROOT / name for name in ("README.md", "docs/guides/install.md", "docs/guides/quickstart.md"))
+
+
+class Other(NamedTuple):
+    """Why a command is not run as it is written, and what is: nothing, where that is empty."""
+
+    reason: str
+    command: str = ""
+
+
+_CHECKOUT = "cd {root}"
+_NO_STAGES = "its stages would write over those of the `make test` that runs this; its last one is what it is for"
+_NO_GALAXY = "no test asks Galaxy: the tarball of this checkout stands for what it would send"
+INSTEAD: Mapping[str, Other] = {
+    "git clone https://github.com/berth-dev/berth.stateful && cd berth.stateful": Other(
+        "no test asks the repository's host: this checkout stands for the clone", _CHECKOUT
+    ),
+    "make demo": Other(_NO_STAGES, "make -C {root} demo-play"),
+    "make demo-down": Other("a reader is in the checkout", "make -C {root} demo-down"),
+    "ansible-galaxy collection install berth.stateful": Other(
+        _NO_GALAXY, "ansible-galaxy collection install --offline {tarball}"
+    ),
+    "make collection": Other(
+        "a stage of `make test` has this name and runs it", "mkdir -p build/collection && cp {tarball} build/collection"
+    ),
+    "podman build -f deploy/Containerfile -t registry.example.com/berth:0.2.0 .": Other(
+        "tests/image builds that file, without podman and its registry"
+    ),
+    "podman push registry.example.com/berth:0.2.0": Other("there is no registry"),
+}
+
+
+def blocks(page: Path) -> Iterator[list[str]]:
+    """The commands of each block, without their comments."""
+    for example in pages.examples(page):
+        if example.language == "console":
+            yield [line.partition(" # ")[0].strip() for line in example.text.splitlines() if line.strip()]
+
+
+class Reader:
+    """Somebody with an empty home and a folder of his own, who does what pages say."""
+
+    def __init__(self, folder: Path, programs: Path, **places: object) -> None:
+        """``programs``: where ansible-playbook is. ``places``: what `INSTEAD` names in braces."""
+        self.home, self.folder, self._places = folder / "home", folder / "work", places
+        own = folder / "bin"
+        for path in (self.home, self.folder, own):
+            path.mkdir()
+        self.programs = own
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        path = os.pathsep.join((str(own), str(programs), os.environ["PATH"]))
+        self._environment = {"HOME": str(self.home), "PATH": path, "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8"}
+
+    def read(self, page: Path) -> list[str]:
+        """Write the page's files and run its blocks; what each of them printed. AssertionError where one fails."""
+        for name, text in pages.files(page).items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text, encoding="utf-8")
+        return [self.run([self._as_run(command) for command in block]) for block in blocks(page)]
+
+    def run(self, commands: list[str]) -> str:
+        """One shell for all of them, which ends at the first that fails."""
+        done = subprocess.run(
+            ["bash", "-euxo", "pipefail", "-c", "\n".join(commands)],
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, f"{commands}:\n{done.stdout}"
+        return done.stdout
+
+    def _as_run(self, command: str) -> str:
+        return INSTEAD[command].command.format(**self._places) if command in INSTEAD else command
