@@ -178,6 +178,33 @@ options:
       O(template) or O(src) says, or V(OrderedReady).
     type: str
     choices: [OrderedReady, Parallel]
+  update_strategy:
+    description:
+      - How a changed template reaches the pods that are there. Each replica keeps its berth; the next one is begun when
+        there are no more than O(max_unavailable) replicas that are not Ready.
+      - Without it, bare pods are made anew one after the other, and a StatefulSet rolls as its controller does.
+      - V(in_place_if_possible) patches the running pod where only images, labels, annotations, cpu and memory change
+        (cpu and memory by C(resize)), and makes it anew on its node otherwise, or where the node cannot resize it.
+      - V(in_place_only) fails before anything is written where a pod would have to be made anew.
+      - V(same_node) makes every pod anew on its node.
+      - The StatefulSet gets C(updateStrategy) V(OnDelete), so that its controller does not do the same. A run waits for
+        each replica, O(wait_timeout) seconds for each step; one that was cut off is continued by the next, and the
+        former template given again takes everything back.
+    type: str
+    choices: [in_place_if_possible, in_place_only, same_node]
+    version_added: 0.2.0
+  partition:
+    description:
+      - With O(update_strategy), replicas with a lower ordinal keep their pods as they are, for a trial on the others;
+        0 by default.
+      - A pod below it that goes by itself comes back with the new template.
+    type: int
+    version_added: 0.2.0
+  max_unavailable:
+    description: With O(update_strategy), how many replicas may be not Ready at once, a number (V(1) by default) or a
+      percentage of O(replicas), rounded down, at least 1.
+    type: str
+    version_added: 0.2.0
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
       P(berth.stateful.local_disks#role)).
@@ -276,6 +303,26 @@ EXAMPLES = r"""
     src: postgres.yml
     wait: true
 
+- name: A new image in the running pods, the highest ordinal first
+  berth.stateful.stateful_app:
+    name: db
+    update_strategy: in_place_only
+    replicas: 3
+    disks:
+      - name: data
+        size: 200Mi
+        storage_class: berth-local
+    template:
+      spec:
+        containers:
+          - name: db
+            image: berth.local/busybox:2
+            imagePullPolicy: Never
+            command: [sh, -c, "date >> /data/starts; exec sleep 1000000"]
+            volumeMounts:
+              - name: data
+                mountPath: /data
+
 - name: Stop it and keep its data
   berth.stateful.stateful_app:
     name: db
@@ -337,6 +384,31 @@ restarted:
   type: list
   elements: dict
   sample: [{pod: db-0, ended: "Failed (Evicted: The node was low on resource: memory)"}]
+updated:
+  description: With O(update_strategy), the pods of another template, in the order in which they are updated.
+  returned: when there are some
+  type: list
+  elements: dict
+  contains:
+    pod:
+      description: The pod.
+      type: str
+    ordinal:
+      description: The replica.
+      type: int
+    in_place:
+      description: Whether the running pod takes the change. Where its node could not resize it, it was made anew
+        nevertheless, and a warning says so.
+      type: bool
+    fields:
+      description: The fields of the template that change or, where the pod is made anew, those that force it.
+      type: list
+      elements: str
+    not_ready_seconds:
+      description: For how long the replica was not Ready, as far as the run has seen it. Not in check mode.
+      type: float
+  sample:
+    - {pod: db-2, ordinal: 2, in_place: true, fields: ["spec.containers[db].image"], not_ready_seconds: 1.2}
 explanation:
   description: The verdict of every node and disk and, on success, all scores. With O(explain=true), and whenever a
     replica does not fit.

@@ -17,6 +17,7 @@ from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import make_plan, removal_plan
+from ..berth_core.app.update_rules import STRATEGIES
 from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError, StateError
 from ..berth_core.lifecycle import states
@@ -30,6 +31,7 @@ from .app.reserving import Reservation
 from .app.selecting import Selector
 from .app.sources import load_template
 from .app.trying import Trial
+from .app.updating import Updater
 from .base import Context, Operation
 
 _PORT = {
@@ -74,6 +76,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "devices": {"type": "list", "elements": "dict", "options": _DEVICE},
     "topology_spread_constraints": {"type": "list", "elements": "dict"},
     "pod_management_policy": {"type": "str", "choices": ["OrderedReady", "Parallel"]},
+    "update_strategy": {"type": "str", "choices": list(STRATEGIES)},
+    "partition": {"type": "int"},
+    "max_unavailable": {"type": "str"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -110,9 +115,15 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     selector = Selector(hand)
     choices = selector.select(explain)
     trial.quotas(choices, selector.world)
-    result: dict[str, Any] = {"changed": not plan.empty, "diff": report.diff(app, observed, plan, choices, until)}
+    builder = Builder(hand, selector)
+    updater = _updater(hand, builder, trial)
+    changes = updater.changes() if updater is not None else {}
+    diff = report.diff(app, observed, plan, choices, until, changes)
+    result: dict[str, Any] = {"changed": not plan.empty, "diff": diff}
     if plan.restart:
         result["restarted"] = report.restarted(app, observed, plan)
+    if changes:
+        result["updated"] = report.updated(app, changes)
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if context.check_mode:
@@ -122,7 +133,9 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     elif plan.empty and not _awaited(context, app, observed):
         result["berths"] = report.rows(observed, app.workload)
     else:
-        _carry_out(hand, selector, choices)
+        seconds = _carry_out(hand, selector, choices, builder, updater)
+        for row in result.get("updated", ()):
+            row["not_ready_seconds"] = seconds.get(row["ordinal"])
         result["berths"] = report.written_rows({o: hand.record(o) for o in range(app.replicas)})
     return result
 
@@ -145,8 +158,20 @@ def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
     return bool(context.params["wait"]) and not all(done)
 
 
-def _carry_out(hand: Hand, selector: Selector, choices: list[Choice]) -> None:
-    """The state table, forward; what has to go goes first."""
+def _updater(hand: Hand, builder: Builder, trial: Trial) -> Updater | None:
+    """Who brings a changed template to the pods; None where nothing is to be brought, or the workload does it."""
+    if hand.app.update is None or not hand.plan.update:
+        return None
+    return Updater(hand, hand.app.update, builder.create_pod, trial.stateful_set)
+
+
+def _carry_out(
+    hand: Hand, selector: Selector, choices: list[Choice], builder: Builder, updater: Updater | None
+) -> dict[int, float]:
+    """The state table, forward; what has to go goes first.
+
+    Returns the seconds for which each replica that was updated was not Ready.
+    """
     until, plan = hand.context.params["until"], hand.plan
     if not plan.empty:
         handing.check(hand)
@@ -156,17 +181,19 @@ def _carry_out(hand: Hand, selector: Selector, choices: list[Choice]) -> None:
         reservation = Reservation(hand, selector)
         reservation.discard()
         reservation.reserve(choices)
-    builder = Builder(hand, selector.world)
+    seconds: dict[int, float] = {}
     try:
         if not plan.empty and states.reached(until, states.BOUND):
             builder.prebind()
         if not plan.empty and states.reached(until, states.CREATED):
             builder.create()
+            seconds = updater.run() if updater is not None else {}
     except BerthError as exc:
         _tell_what_is_left(hand, exc)
         raise
     if hand.context.params["wait"]:
         builder.run()
+    return seconds
 
 
 def _tell_what_is_left(hand: Hand, failure: BerthError) -> None:

@@ -26,14 +26,19 @@ from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SE
 from . import wait
 from .driver import refuse
 from .hand import Hand
+from .selecting import Selector
 
 
 class Builder:
-    """``world``, where one was read, spares a GET for each node."""
+    """What the selector has read of the world, where it has, spares a GET for each node."""
 
-    def __init__(self, hand: Hand, world: World | None) -> None:
+    def __init__(self, hand: Hand, selector: Selector) -> None:
         self._hand = hand
-        self._world = world
+        self._selector = selector
+
+    @property
+    def _world(self) -> World | None:
+        return self._selector.world
 
     def prebind(self) -> None:
         """Volumes and claims of every berth that lacks them."""
@@ -91,14 +96,14 @@ class Builder:
         replaced = self._hand.plan.replace_pods
         for ordinal in range(self._hand.app.replicas):
             if self._hand.seen.pod(ordinal) is None:
-                self._create_pod(ordinal)
+                self.create_pod(ordinal)
         for ordinal in self._hand.plan.restart:
             self._pod_goes(ordinal)
-            self._create_pod(ordinal)
+            self.create_pod(ordinal)
         for ordinal in replaced:
             self._replace_pod(ordinal)
 
-    def _create_pod(self, ordinal: int) -> None:
+    def create_pod(self, ordinal: int) -> None:
         """Create it, or find that it is there (an earlier run's, or our own whose answer was lost).
 
         Its metadata tells ours from another's: admission adds to the lists of the whole.
@@ -128,7 +133,7 @@ class Builder:
         all the while."""
         name = self._hand.app.berth_name(ordinal)
         self._pod_goes(ordinal)
-        self._create_pod(ordinal)
+        self.create_pod(ordinal)
         self.wait_pods(wait.pods_ready([name]), f"pod {name} to be Ready again")
 
     def _pod_goes(self, ordinal: int) -> None:

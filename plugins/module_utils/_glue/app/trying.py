@@ -30,6 +30,7 @@ from ...berth_core.errors import (
 )
 from ...berth_core.lifecycle.view import disks_of
 from ...berth_core.model.resources import LIMIT_RANGE, POD, RESOURCE_QUOTA, Resource
+from ...berth_core.model.resources import STATEFUL_SET as STATEFUL_SETS
 from .hand import Hand
 
 Object = dict[str, Any]
@@ -38,10 +39,14 @@ _NEW_NAMESPACE = 10.0
 
 
 class Trial:
-    """``_full``: refusals by a quota, which is held against everything at once when that is known."""
+    """``stateful_set``: as it would be, where it changes.
+
+    ``_full``: refusals by a quota, which is held against everything at once when that is known.
+    """
 
     def __init__(self, hand: Hand) -> None:
         self._hand = hand
+        self.stateful_set: Object | None = None
         self._full: list[tuple[Resource, ApiError]] = []
 
     def objects(self) -> None:
@@ -52,7 +57,9 @@ class Trial:
         if trial.needs_pod(hand.plan):
             hand.app = replace(hand.app, admitted=self._admitted())
         for resource, body in trial.workload(hand.app, hand.seen):
-            self._try(resource, body, apply=True)
+            tried = self._try(resource, body, apply=True)
+            if resource == STATEFUL_SETS:
+                self.stateful_set = tried
         for resource, body in trial.storage(hand.app, hand.seen):
             with contextlib.suppress(ConflictError):  # it is there: whose it is, the lifecycle finds out
                 self._try(resource, body)

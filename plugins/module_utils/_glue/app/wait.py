@@ -20,8 +20,10 @@ from ..client import ApiClient
 Objects = dict[str, dict[str, Any]]
 #: From what is seen (by name) to what is still missing, a line each.
 Missing = Callable[[Objects], Sequence[str]]
+#: Waiting reasons of a container that only another image mends.
+IMAGE_REASONS = ("InvalidImageName", "ErrImageNeverPull")
 #: Waiting reasons of a container that no time mends.
-_HOPELESS = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+_HOPELESS = (*IMAGE_REASONS, "CreateContainerConfigError")
 
 
 def until(

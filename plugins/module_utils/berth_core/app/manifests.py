@@ -18,6 +18,7 @@ from ..model.pod import PodInfo
 from ..model.quantity import exact_bytes
 from .device_claim import resource_claim
 from .fsid import volume_path
+from .update_rules import ON_DELETE
 from .wanted import (
     APP_LABEL,
     MANAGED_LABEL,
@@ -31,6 +32,8 @@ from .wanted import (
 #: Which app's claim a volume serves: PVs are cluster-wide, and two namespaces may have apps of one name.
 NAMESPACE_LABEL = "berth.dev/namespace"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+#: On a bare pod: a hash of what no update in place changes.
+BASE_ANNOTATION = "berth.dev/base"
 
 
 def app_labels(app: AppWanted, ordinal: int | None = None) -> dict[str, str]:
@@ -193,6 +196,8 @@ def stateful_set(app: AppWanted) -> dict[str, Any]:
         "volumeClaimTemplates": templates,
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
     }
+    if app.update is not None:  # the module brings the template to the pods, and the StatefulSet's controller does not
+        spec["updateStrategy"] = {"type": ON_DELETE}
     own = app.given.metadata
     annotations = {**own.annotations, REVISION_ANNOTATION: app.set_revision}
     labels = {**own.labels, **app_labels(app)}
@@ -204,7 +209,8 @@ def pod(app: AppWanted, ordinal: int, node: str) -> dict[str, Any]:
     """The bare pod of one ordinal (workload Pod), tied to ``node``."""
     body = untied_pod(app, ordinal)
     metadata = body["metadata"]
-    metadata["annotations"] = {**metadata.get("annotations", {}), REVISION_ANNOTATION: app.revision}
+    own = {REVISION_ANNOTATION: app.revision, BASE_ANNOTATION: app.base}
+    metadata["annotations"] = {**metadata.get("annotations", {}), **own}
     _tie(body["spec"], node)
     return body
 

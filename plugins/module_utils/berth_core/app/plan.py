@@ -19,7 +19,12 @@ from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
 from .observed import Object, Observed, device_claim_stands, ended, phase
+from .pod_revision import HASH, Mark, outdated
+from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
+
+#: Where bare pods bear their revision.
+OWN = Mark("annotations", REVISION_ANNOTATION)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Plan:
     give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
     revision of the template: what admission adds to a pod is no revision. ``replace_pods``: bare pods of another
     revision, highest ordinal first. ``restart``: bare pods that have ended and are made anew in their berths.
+    ``update``: ordinals whose pods have another revision, where the app has rules for updates, highest first.
     ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
@@ -48,6 +54,7 @@ class Plan:
     replacing: tuple[int, ...] = ()
     restart: tuple[int, ...] = ()
     beside: tuple[Mapping[str, Any], ...] = ()
+    update: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -59,6 +66,7 @@ class Plan:
             or self.refresh
             or self.replace_pods
             or self.restart
+            or self.update
             or self.service
             or self.stateful_set
             or self.stale
@@ -94,7 +102,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         advance,
         release,
         tuple(refresh),
-        _outdated_pods(app, observed) if build else (),
+        _outdated_pods(app, observed) if build and app.update is None else (),
         service_change(app, observed) if build else None,
         stateful_set_change(app, observed) if build else None,
         _stale(observed),
@@ -102,6 +110,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         tuple(replacing),
         _ended_pods(app, observed, replacing) if build else (),
         beside_changes(app, observed) if build else (),
+        _to_update(app, observed, replacing) if build else (),
     )
 
 
@@ -177,12 +186,33 @@ def _names(names: Any) -> str:
 def _outdated_pods(app: AppWanted, observed: Observed) -> tuple[int, ...]:
     if app.workload != POD:
         return ()
-    outdated = []
+    found = []
     for ordinal in range(app.replicas):
         pod = observed.pod(ordinal)
-        if pod is not None and (pod["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) != app.revision:
-            outdated.append(ordinal)
-    return tuple(reversed(outdated))
+        if pod is not None and outdated(pod, app.revision, OWN):
+            found.append(ordinal)
+    return tuple(reversed(found))
+
+
+def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[int, ...]:
+    if app.update is None:
+        return ()
+    mark, revision = (HASH, _revision_there(app, observed)) if app.workload == STATEFUL_SET else (OWN, app.revision)
+    found = []
+    for ordinal in range(app.update.partition, app.replicas):
+        pod = observed.pod(ordinal)
+        if pod is not None and ordinal not in replacing and outdated(pod, revision, mark):
+            found.append(ordinal)
+    return tuple(reversed(found))
+
+
+def _revision_there(app: AppWanted, observed: Observed) -> str:
+    """The mark of pods that are made from this template; empty where the StatefulSet's controller does not say yet."""
+    live = observed.stateful_set or {"metadata": {}}
+    status, meta = live.get("status") or {}, live["metadata"]
+    told = (meta.get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
+    seen = int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 1)
+    return str(status.get("updateRevision") or "") if told and seen else ""
 
 
 def _ended_pods(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[int, ...]:
@@ -194,11 +224,11 @@ def _ended_pods(app: AppWanted, observed: Observed, replacing: Sequence[int]) ->
     if app.workload != POD or policy == "Never":
         return ()
     phases = ("Failed", "Succeeded") if policy == "Always" else ("Failed",)
-    outdated = _outdated_pods(app, observed)
+    old = _outdated_pods(app, observed)
     return tuple(
         ordinal
         for ordinal in range(app.replicas)
-        if ended(observed.pod(ordinal)).startswith(phases) and ordinal not in (*outdated, *replacing)
+        if ended(observed.pod(ordinal)).startswith(phases) and ordinal not in (*old, *replacing)
     )
 
 
@@ -231,5 +261,7 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     desired["spec"]["volumeClaimTemplates"] = (
         live["spec"].get("volumeClaimTemplates") or []
     )  # never changes: they only name the claims
+    if "updateStrategy" not in desired["spec"] and (live["spec"].get("updateStrategy") or {}).get("type") == ON_DELETE:
+        desired["spec"]["updateStrategy"] = {"type": "RollingUpdate"}  # updates were ours, and are not any more
     same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
     return None if same_revision and not differences(desired, live) else desired

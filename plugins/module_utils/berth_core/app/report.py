@@ -19,6 +19,7 @@ from .choose import Choice
 from .compare import prune
 from .observed import Object, Observed, ended, phase
 from .plan import Plan
+from .pod_change import PodChange
 from .wanted import POD, REVISION_ANNOTATION, AppWanted
 
 
@@ -109,7 +110,14 @@ def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
     return brief
 
 
-def diff(app: AppWanted, observed: Observed, plan: Plan, choices: Sequence[Choice], goal: str) -> dict[str, Any]:
+def diff(
+    app: AppWanted,
+    observed: Observed,
+    plan: Plan,
+    choices: Sequence[Choice],
+    goal: str,
+    updates: Mapping[int, PodChange] | None = None,
+) -> dict[str, Any]:
     """Ansible's diff of a plan: every berth with its node, disks and devices, and every object that changes."""
     have = {row["name"]: row for row in rows(observed, app.workload)}
     before = {name: _brief(row) for name, row in have.items()}
@@ -123,6 +131,8 @@ def diff(app: AppWanted, observed: Observed, plan: Plan, choices: Sequence[Choic
     for row in chosen_rows(app, choices):
         after[row["name"]] = {**_brief(row), "phase": goal}
     objects_before, objects_after = _object_changes(app, observed, plan, choices, goal)
+    for ordinal, change in sorted((updates or {}).items()):
+        objects_after[f"Pod {app.namespace}/{app.berth_name(ordinal)}"] = _told(change)
     return {
         "before": {"berths": before, "objects": objects_before},
         "after": {"berths": after, "objects": objects_after},
@@ -188,6 +198,24 @@ def _pod_changes(app: AppWanted, observed: Observed, plan: Plan, before: dict[st
             after[key] = {"revision": app.revision}
         elif pod is None:
             after[key] = {"revision": app.revision}
+
+
+def _told(change: PodChange) -> str:
+    fields = ", ".join(change.forced or change.fields) or "nothing that the pod shows"
+    return f"updated in place: {fields}" if change.in_place else f"made anew on its node: {fields}"
+
+
+def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, Any]]:
+    """What becomes of the pods of another revision, highest ordinal first."""
+    return [
+        {
+            "pod": app.berth_name(ordinal),
+            "ordinal": ordinal,
+            "in_place": change.in_place,
+            "fields": list(change.forced or change.fields),
+        }
+        for ordinal, change in sorted(updates.items(), reverse=True)
+    ]
 
 
 def restarted(app: AppWanted, observed: Observed, plan: Plan) -> list[dict[str, str]]:

@@ -25,8 +25,10 @@ from .given import Given, agreed, read_given
 from .given_beside import check_governing
 from .given_disks import merged
 from .given_set import SetGiven
+from .pod_change import without_running_fields
 from .service_wanted import service_of
 from .template_shape import check_readable, pod_template
+from .update_rules import ON_DELETE, UpdateRules, update_rules
 
 APP_LABEL = "berth.dev/app"
 ORDINAL_LABEL = "berth.dev/ordinal"
@@ -71,6 +73,7 @@ class AppWanted:
 
     ``admitted``: a pod of it as the namespace's admission returned it; None where none was asked for. What is made is
     made from the template, and so is the revision: only what counts against a node is taken from this.
+    ``update``: how a changed template reaches the pods; None: the workload's own way.
     """
 
     name: str
@@ -88,6 +91,7 @@ class AppWanted:
     #: Services and ConfigMaps of the same manifest, the Service of ``service`` left out
     beside: tuple[Mapping[str, Any], ...] = ()
     admitted: Mapping[str, Any] | None = None
+    update: UpdateRules | None = None
 
     def berth_name(self, ordinal: int) -> str:
         """Also the pod's name, for either workload."""
@@ -117,6 +121,11 @@ class AppWanted:
         """A hash of everything that its StatefulSet is made from, as far as a manifest said it."""
         own = [dict(self.given.fields), dict(self.given.metadata.labels), dict(self.given.metadata.annotations)]
         return _digest([self.revision, own]) if any(own) else self.revision
+
+    @property
+    def base(self) -> str:
+        """A hash of what of a bare pod no update in place changes: all but images, cpu and memory."""
+        return _digest(without_running_fields(self.template))
 
 
 def _digest(value: Any) -> str:
@@ -196,7 +205,16 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
         *("pod_management_policy", options.get("pod_management_policy")),
         *("spec.podManagementPolicy", told.pod_management_policy, "OrderedReady"),
     )
-    app = AppWanted(name, namespace, replicas, workload, template, None, disks, devices, policy, mount_root, told)
+    update = update_rules(options, replicas)
+    own_strategy = told.fields.get("updateStrategy")
+    if update is not None and own_strategy not in (None, {"type": ON_DELETE}):
+        raise InputError(
+            f"update_strategy is {update.strategy}, and spec.updateStrategy of the StatefulSet in template or src is "
+            f"{shown(own_strategy)}: keep one of them (partition and max_unavailable are options, too)"
+        )
+    app = AppWanted(
+        name, namespace, replicas, workload, template, None, disks, devices, policy, mount_root, told, update=update
+    )
     return _with_services(app, options.get("service"), given)
 
 

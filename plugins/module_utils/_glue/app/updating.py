@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Brings a changed template to the pods, in place or one new pod after the other. Decides nothing: app.update does.
+
+Every write is bound to the pod that was seen. What is refused because somebody was faster is looked at again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from ...berth_core.app import manifests, update
+from ...berth_core.app.observed import ready
+from ...berth_core.app.plan import OWN
+from ...berth_core.app.pod_change import PodChange, with_running_fields
+from ...berth_core.app.pod_revision import Target, change_of
+from ...berth_core.app.update_rules import IN_PLACE_ONLY, SAME_NODE, UpdateRules
+from ...berth_core.app.wanted import APP_LABEL
+from ...berth_core.app.wanted import POD as POD_WORKLOAD
+from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError, TimeoutExpired
+from ...berth_core.model.resources import CONTROLLER_REVISION, POD, STATEFUL_SET
+from ..objects import poll
+from . import wait
+from .hand import Hand
+
+Object = dict[str, Any]
+#: The mark of a revision that the StatefulSet's controller has not named yet.
+_NEW = "(new)"
+
+
+class Updater:
+    """``create``: makes the bare pod of an ordinal. ``tried``: the StatefulSet as a dry run returned it, if one was."""
+
+    def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
+        self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
+        self._since: dict[int, float] = {}
+        self._down: dict[int, float] = {}
+
+    def changes(self) -> dict[int, PodChange]:
+        """What the update is going to do with each pod of the plan. Raises StateError where the rules forbid it."""
+        hand, target = self._hand, self._target(self._tried)
+        found = {}
+        for ordinal in hand.plan.update:
+            change = change_of(hand.seen.pods[hand.app.berth_name(ordinal)], target)
+            if self._rules.strategy == SAME_NODE and change.in_place:
+                change = PodChange(forced=(*change.fields, f"update_strategy: {SAME_NODE}"))
+            if self._rules.strategy == IN_PLACE_ONLY and not change.in_place:
+                raise StateError(update.only_in_place(hand.app.berth_name(ordinal), change.forced))
+            found[ordinal] = change
+        return found
+
+    def run(self) -> dict[int, float]:
+        """Go on until every pod has the new template and is Ready.
+
+        Returns the seconds for which each replica was not Ready, as far as this run has seen it.
+        """
+        target = self._target(None)
+        while True:
+            pods = wait.until(
+                self._hand.client,
+                POD,
+                self._hand.app.namespace,
+                f"{APP_LABEL}={self._hand.app.name}",
+                self._hand.timeout,
+                lambda seen: self._missing(seen, target),
+                "the update",
+                self._hand.context.progress,
+            )
+            acts = self._roll(pods, target).acts
+            if not acts:
+                return {ordinal: round(self._down.get(ordinal, 0.0), 1) for ordinal in self._hand.plan.update}
+            for act in acts:
+                self._do(act, pods.get(self._hand.app.berth_name(act.ordinal)))
+
+    def _missing(self, seen: Mapping[str, Object], target: Target) -> tuple[str, ...]:
+        """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""
+        self._clock(seen)
+        rolled = self._roll(seen, target)
+        if rolled.acts:
+            return ()
+        for ordinal in self._hand.plan.update:
+            pod = seen.get(self._hand.app.berth_name(ordinal))
+            if pod is not None and not ready(pod) and not _of_the_image_before(pod):
+                wait.why_not_ready(pod)
+        return rolled.waits
+
+    def _roll(self, pods: Mapping[str, Object], target: Target) -> update.Roll:
+        app, replacing = self._hand.app, self._hand.plan.replacing
+        ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
+        return update.roll(app.name, ordinals, pods, target, self._rules)
+
+    def _clock(self, seen: Mapping[str, Object]) -> None:
+        now = time.monotonic()
+        for ordinal in self._hand.plan.update:
+            if not ready(seen.get(self._hand.app.berth_name(ordinal))):
+                self._since.setdefault(ordinal, now)
+            elif ordinal in self._since:
+                self._down[ordinal] = self._down.get(ordinal, 0.0) + now - self._since.pop(ordinal)
+
+    def _do(self, act: update.Act, pod: Object | None) -> None:
+        hand, name = self._hand, self._hand.app.berth_name(act.ordinal)
+        if act.do == update.CREATE or pod is None:
+            self._create(act.ordinal)
+            return
+        uid, version = pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]
+        seen = {"uid": uid, "resourceVersion": version}
+        try:
+            if act.do == update.DELETE:
+                hand.client.delete(POD, name, hand.app.namespace, uid=uid)
+                return
+            body = {**act.body, "metadata": {**act.body.get("metadata", {}), **seen}}
+            hand.client.patch(POD, name, hand.app.namespace, body, "resize" if act.do == update.RESIZE else None)
+        except (ConflictError, NotFoundError):
+            return  # it is looked at again
+        except InvalidError as exc:
+            if act.do != update.RESIZE or self._rules.strategy == IN_PLACE_ONLY:
+                raise
+            hand.context.warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
+            hand.client.delete(POD, name, hand.app.namespace, uid=uid)
+
+    # -- where the update goes
+
+    def _target(self, tried: Object | None) -> Target:
+        app = self._hand.app
+        if app.workload == POD_WORKLOAD:
+            return Target(app.revision, app.template, self._bare_templates(), OWN, comes_back=False)
+        templates = self._revisions()
+        if tried is not None:
+            return Target(_NEW, tried["spec"]["template"], templates)
+        live = self._set_as_its_controller_saw_it()
+        revision = str(live["status"]["updateRevision"])
+        return Target(revision, live["spec"]["template"], {**templates, **self._revisions()})
+
+    def _bare_templates(self) -> dict[str, Any]:
+        """The templates of bare pods that differ from the new one in nothing but what a running pod takes."""
+        app, found = self._hand.app, {}
+        for pod in self._hand.seen.pods.values():
+            base = (pod["metadata"].get("annotations") or {}).get(manifests.BASE_ANNOTATION)
+            if base == app.base:
+                found[OWN.of(pod) or ""] = with_running_fields(app.template, pod)
+        return found
+
+    def _revisions(self) -> dict[str, Any]:
+        """The templates that the StatefulSet's controller has kept, by the label of their pods."""
+        app = self._hand.app
+        try:
+            kept = self._hand.client.list(CONTROLLER_REVISION, app.namespace, labels=f"{APP_LABEL}={app.name}")
+        except ForbiddenError as exc:
+            self._hand.context.warn(f"{exc.message}: every pod is made anew, because what has changed is not known")
+            return {}
+        return {one["metadata"]["name"]: one["data"]["spec"]["template"] for one in kept}
+
+    def _set_as_its_controller_saw_it(self) -> Object:
+        app, client = self._hand.app, self._hand.client
+
+        def seen() -> Object | None:
+            live = client.get(STATEFUL_SET, app.name, app.namespace)
+            status = live.get("status") or {}
+            current = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
+            return live if current and status.get("updateRevision") else None
+
+        found = poll(seen, self._hand.timeout)
+        if found is None:
+            raise TimeoutExpired(
+                f"waited {self._hand.timeout:g} s for StatefulSet {app.namespace}/{app.name} to be seen by its "
+                "controller: is kube-controller-manager running? Run the task again to go on",
+                changed=True,
+            )
+        return found
+
+
+def _of_the_image_before(pod: Object) -> bool:
+    """Whether the kubelet still tells what was against an image that the pod does not name any more."""
+    images = {one["name"]: one["image"] for one in pod["spec"]["containers"]}
+    for container in (pod.get("status") or {}).get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in wait.IMAGE_REASONS and images[container["name"]] not in waiting.get("message", ""):
+            return True
+    return False

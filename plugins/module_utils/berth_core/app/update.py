@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the pods of an app come from one template to the next: one pure step after the other, from what is there.
+
+A replica goes through these steps, each found again from its pod alone, so that a run which died is continued:
+resize -> patch (images, labels; the pod's annotation `UPDATING` says what is waited for) -> Ready -> mark (the pod
+bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest ordinal first, and never more
+replicas not Ready than ``max_unavailable`` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..errors import StateError
+from .observed import ended, ready
+from .pod_revision import Target, change_of, mark_body, not_begun, patch_body, resize_body, updating
+from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE, UpdateRules
+
+RESIZE, PATCH, MARK, DELETE, CREATE = "resize", "patch", "mark", "delete", "create"
+Object = Mapping[str, Any]
+
+
+class Act(NamedTuple):
+    """One write. ``body``: of the pod's patch."""
+
+    do: str
+    ordinal: int
+    body: Mapping[str, Any] = {}
+
+
+class Roll(NamedTuple):
+    """What can be done now, and what is waited for, a line each. Both empty: the update has ended."""
+
+    acts: tuple[Act, ...]
+    waits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Next:
+    """``act``: what is next of one replica. ``begun``: its pod is on its way already."""
+
+    ordinal: int
+    ready: bool
+    act: Act | None = None
+    begun: bool = False
+    wait: str = ""
+
+
+def roll(app: str, ordinals: Sequence[int], pods: Mapping[str, Object], target: Target, rules: UpdateRules) -> Roll:
+    """``ordinals``: all of the app; ``pods``: by name. Raises StateError where the rules forbid what would be next."""
+    steps = [_next(app, ordinal, pods.get(f"{app}-{ordinal}"), target, rules) for ordinal in sorted(ordinals)[::-1]]
+    busy = {step.ordinal for step in steps if step.begun or not step.ready}
+    acts, waits = [], []
+    for step in steps:
+        if step.wait:
+            waits.append(step.wait)
+        if step.act is None:
+            continue
+        if step.begun or step.ordinal in busy or len(busy) < rules.unavailable:
+            acts.append(step.act)
+            busy.add(step.ordinal)
+    if not acts and not waits and any(step.act for step in steps):
+        others = ", ".join(f"{app}-{ordinal}" for ordinal in sorted(busy))
+        waits.append(f"pod {others} to be Ready (max_unavailable is {rules.unavailable})")
+    return Roll(tuple(acts), tuple(waits))
+
+
+def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: UpdateRules) -> _Next:
+    name = f"{app}-{ordinal}"
+    if pod is None:
+        if target.comes_back or ordinal < rules.partition:
+            return _Next(ordinal, False, begun=True, wait=f"pod {name} to be made anew on its node")
+        return _Next(ordinal, False, Act(CREATE, ordinal), begun=True)
+    if pod["metadata"].get("deletionTimestamp"):
+        return _Next(ordinal, False, begun=True, wait=f"pod {name} to stop")
+    if ordinal < rules.partition:
+        return _Next(ordinal, ready(pod))
+    to = updating(pod)
+    if target.mark.of(pod) == target.revision and to is None:
+        waits = "" if ready(pod) else f"pod {name} to be Ready with the new template"
+        return _Next(ordinal, ready(pod), begun=bool(waits), wait=waits)
+    if ended(pod):
+        return _Next(ordinal, False, Act(DELETE, ordinal))
+    change = change_of(pod, target)
+    if rules.strategy == SAME_NODE or not change.in_place:
+        if rules.strategy == IN_PLACE_ONLY:
+            raise StateError(only_in_place(name, change.forced))
+        return _Next(ordinal, ready(pod), Act(DELETE, ordinal))
+    return _in_place(ordinal, pod, to, target, rules)
+
+
+def _in_place(ordinal: int, pod: Object, to: Mapping[str, Any] | None, target: Target, rules: UpdateRules) -> _Next:
+    name, begun = pod["metadata"]["name"], to is not None and to.get("to") == target.revision
+    refused = _condition(pod, "PodResizePending", "Infeasible")
+    body = resize_body(pod, target.template)
+    if body is not None:
+        return _Next(ordinal, ready(pod), Act(RESIZE, ordinal, body), begun)
+    if refused is not None:
+        if rules.strategy == IN_PLACE_ONLY:
+            raise StateError(only_in_place(name, (f"spec.containers resources (the node says: {refused})",)))
+        return _Next(ordinal, ready(pod), Act(DELETE, ordinal), begun)
+    if not begun:
+        return _Next(ordinal, ready(pod), Act(PATCH, ordinal, patch_body(pod, target)))
+    waits = next(_unfinished(pod), "")
+    if waits:
+        return _Next(ordinal, ready(pod), begun=True, wait=f"pod {name} {waits}")
+    return _Next(ordinal, True, Act(MARK, ordinal, mark_body(target)), begun=True)
+
+
+def only_in_place(name: str, forced: Sequence[str]) -> str:
+    """Why a pod is not updated under the strategy that forbids to make it anew."""
+    return (
+        f"pod {name} cannot be updated in place: {', '.join(forced)}, and update_strategy is {IN_PLACE_ONLY}; use "
+        f"{IN_PLACE_IF_POSSIBLE} or {SAME_NODE} to have it made anew on its node, or leave that field as it is"
+    )
+
+
+def _unfinished(pod: Object) -> Iterator[str]:
+    """What the kubelet has not done yet of what the pod asks for, in the order in which a person looks."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    seen = status.get("observedGeneration")
+    if seen is not None and int(seen) < int(meta.get("generation") or 0):
+        yield "to be seen by its kubelet"
+    for kind, words in (("PodResizePending", "to be resized"), ("PodResizeInProgress", "to be resized")):
+        told = _condition(pod, kind)
+        if told is not None:
+            yield f"{words}: {told}"
+    for name in not_begun(pod):
+        yield f"to start container {name} with its new image"
+    if not ready(pod):
+        yield f"to be Ready{_why(status)}"
+
+
+def _why(status: Mapping[str, Any]) -> str:
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason"):
+            told = f"{waiting['reason']} {waiting.get('message', '')}".rstrip()
+            return f" (container {container['name']}: {told})"
+    return ""
+
+
+def _condition(pod: Object, kind: str, reason: str | None = None) -> str | None:
+    """What a condition of the pod that is True says; None where it is not there."""
+    for one in (pod.get("status") or {}).get("conditions") or ():
+        if one["type"] == kind and one["status"] == "True" and reason in (None, one.get("reason")):
+            return ": ".join(str(one[key]) for key in ("reason", "message") if one.get(key)) or kind
+    return None

@@ -1,0 +1,151 @@
+"""A changed template in pods that are there: real API server and StatefulSet controller, kubelets played by kwok."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from tests.apiserver.app.runner import run
+from tests.apiserver.app.test_stateful_app import NODES, writes
+from tests.apiserver.app.world import local_disk, params
+from tests.dev.hosts_help import eventually
+
+UPDATING = "berth.dev/updating"
+
+
+@pytest.fixture
+def world(app_world):
+    for node in NODES:
+        app_world.add_disk(local_disk(node, 0))
+    yield app_world
+    app_world.clear()
+
+
+def options(kubeconfig, **values):
+    return params(
+        "db", kubeconfig, **{"replicas": 3, "wait": True, "update_strategy": "in_place_if_possible", **values}
+    )
+
+
+def with_template(base, image="berth.local/busybox:2", labels=None, **container):
+    changed = copy.deepcopy(base)
+    changed["template"]["spec"]["containers"][0].update(image=image, **container)
+    changed["template"]["metadata"] = {"labels": labels or {}}
+    return changed
+
+
+def pods(world):
+    found = world.client.list(world.kinds.POD, "default", labels="berth.dev/app=db")
+    return {pod["metadata"]["name"]: pod for pod in found}
+
+
+def uids(world):
+    return {name: pod["metadata"]["uid"] for name, pod in pods(world).items()}
+
+
+def images(world):
+    return [pod["spec"]["containers"][0]["image"] for pod in pods(world).values()]
+
+
+def calm(result):
+    assert result is not None
+    assert not result.get("failed"), result
+    return result
+
+
+@pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])
+def test_an_image_goes_into_the_pods_that_are_there(world, kubeconfig, workload):
+    first = options(kubeconfig, workload=workload)
+    calm(run(first))
+    before = uids(world)
+    second = with_template(first)
+    seen = calm(run(second, check=True))
+    assert writes(seen) == {}
+    assert [(row["pod"], row["in_place"], row["fields"]) for row in seen["updated"]] == [
+        (f"db-{ordinal}", True, ["spec.containers[main].image"]) for ordinal in (2, 1, 0)
+    ]
+    told = seen["diff"]["after"]["objects"]["Pod default/db-2"]
+    assert told == "updated in place: spec.containers[main].image"
+    done = calm(run(second))
+    assert done["changed"]
+    assert [row["pod"] for row in done["updated"]] == ["db-2", "db-1", "db-0"]
+    assert images(world) == ["berth.local/busybox:2"] * 3
+    assert uids(world) == before
+    again = calm(run(second))
+    assert not again["changed"]
+    assert writes(again) == {}
+    status = world.client.get(world.kinds.STATEFUL_SET, "db", "default")["status"] if workload != "Pod" else {}
+    if status:
+        eventually(lambda: updated_replicas(world) == 3, 30, "the StatefulSet's controller to count them")
+
+
+def updated_replicas(world):
+    return world.client.get(world.kinds.STATEFUL_SET, "db", "default")["status"].get("updatedReplicas", 0)
+
+
+def test_labels_change_in_the_pods_that_are_there(world, kubeconfig):
+    first = with_template(options(kubeconfig), labels={"tier": "silver"})
+    calm(run(first))
+    before = uids(world)
+    done = calm(run(with_template(first, labels={"team": "db"})))
+    assert done["updated"][0]["fields"] == ["metadata.labels"]
+    assert uids(world) == before
+    for pod in pods(world).values():
+        assert (pod["metadata"]["labels"].get("tier"), pod["metadata"]["labels"]["team"]) == (None, "db")
+        assert UPDATING not in pod["metadata"].get("annotations", {})
+
+
+def test_where_a_node_cannot_resize_the_pod_is_made_anew_there(world, kubeconfig):
+    """kwok reports no resources of containers, as a kubelet does that cannot resize."""
+    first = with_template(options(kubeconfig), resources={"requests": {"cpu": "100m"}})
+    calm(run(first))
+    before, nodes = uids(world), {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()}
+    done = calm(run(with_template(first, resources={"requests": {"cpu": "200m"}})))
+    assert done["updated"][0]["fields"] == ["spec.containers[main].resources.requests.cpu"]
+    assert [warning for warning in done["warnings"] if "pod db-2 cannot be resized" in warning]
+    assert not set(uids(world).items()) & set(before.items())
+    assert {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()} == nodes
+    assert {record["spec"]["requests"]["cpu"] for record in world.berths("db").values()} == {"200m"}
+
+
+def test_what_needs_a_new_pod_makes_one_after_the_other_on_its_node(world, kubeconfig):
+    first = options(kubeconfig)
+    calm(run(first))
+    before, nodes = uids(world), {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()}
+    second = with_template(first, command=["sleep", "1"], image="berth.local/busybox:1")
+    only = run({**second, "update_strategy": "in_place_only"})
+    assert only["failed"]
+    assert "pod db-2 cannot be updated in place: spec.containers[main].command" in only["msg"]
+    assert writes(only) == {}
+    done = calm(run({**second, "partition": 1}))
+    assert [(row["pod"], row["in_place"]) for row in done["updated"]] == [("db-2", False), ("db-1", False)]
+    now = uids(world)
+    assert [now[name] == before[name] for name in sorted(now)] == [True, False, False]
+    assert {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()} == nodes
+    assert not calm(run({**second, "partition": 1}))["changed"]
+    calm(run(second))
+    assert uids(world)["db-0"] != before["db-0"]
+    world.check()
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("new", [{}, {"command": ["sleep", "1"]}], ids=["in place", "new pods"])
+def test_an_update_that_is_killed_at_any_write_is_continued(world, kubeconfig, new):
+    first = options(kubeconfig, replicas=2)
+    calm(run(first))
+    count, holders = 0, world.holders()
+    for number in range(2, 30):
+        wanted = with_template(first, image=f"berth.local/busybox:{number}", **new)
+        if new:
+            wanted["template"]["spec"]["containers"][0]["command"] = ["sleep", str(number)]
+        killed = run(wanted, kill_at=number - 1)
+        if killed is not None:
+            break
+        count += 1
+        calm(run(wanted))
+        assert images(world) == [f"berth.local/busybox:{number}"] * 2
+        assert not calm(run(wanted))["changed"]
+    assert count > 4
+    assert world.holders() == holders
+    world.check()

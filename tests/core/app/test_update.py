@@ -1,0 +1,340 @@
+"""How an update goes from pod to pod, against a small StatefulSet controller and kubelet that act in any order."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth_core.app import manifests
+from berth_core.app.observed import Observed
+from berth_core.app.plan import stateful_set_change
+from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target
+from berth_core.app.update import CREATE, DELETE, MARK, PATCH, RESIZE, roll
+from berth_core.app.update_rules import UpdateRules, update_rules
+from berth_core.app.wanted import parse_app
+from berth_core.errors import InputError, StateError
+from tests.core.app.samples import GOOD, changed
+
+OWN = Mark("annotations", "berth.dev/revision")
+
+
+def template(image="db:1", cpu="500m", labels=None, **container):
+    main = {"name": "db", "image": image, "resources": {"requests": {"cpu": cpu}}, **container}
+    return {"metadata": {"labels": {"app": "db", **(labels or {})}}, "spec": {"containers": [main]}}
+
+
+def rules(strategy="in_place_if_possible", partition=0, unavailable=1):
+    return UpdateRules(strategy, partition, unavailable)
+
+
+class Cluster:
+    """Pods of one app. ``templates``: by revision; the last one is what the StatefulSet has."""
+
+    def __init__(self, replicas, **templates):
+        self.replicas, self.templates, self.mark = replicas, dict(templates), HASH
+        self.revision, self.counter, self.bare = next(reversed(templates)), 0, False
+        self.pods = {}
+        first = next(iter(templates))
+        for ordinal in range(replicas):
+            self.make(ordinal, first)
+            self.kubelet(ordinal)
+        self.log = []
+
+    def target(self):
+        return Target(self.revision, self.templates[self.revision], self.templates, self.mark, not self.bare)
+
+    def name(self, ordinal):
+        return f"db-{ordinal}"
+
+    def make(self, ordinal, revision):
+        self.counter += 1
+        body = copy.deepcopy(self.templates[revision])
+        body["metadata"].update(name=self.name(ordinal), uid=str(self.counter))
+        body["metadata"].setdefault(self.mark.part, {})[self.mark.key] = revision
+        body["status"] = {"conditions": [], "containerStatuses": [{"name": "db"}]}
+        self.pods[self.name(ordinal)] = body
+
+    def ready(self, ordinal):
+        pod = self.pods.get(self.name(ordinal))
+        return pod is not None and any(one["type"] == "Ready" for one in pod["status"]["conditions"])
+
+    def kubelet(self, ordinal):
+        """Start what the pod asks for; or the controller makes it anew."""
+        pod = self.pods.get(self.name(ordinal))
+        if pod is None:
+            if not self.bare:
+                self.make(ordinal, self.revision)
+            return
+        self.counter += 1
+        container, status = pod["spec"]["containers"][0], pod["status"]["containerStatuses"][0]
+        if status.get("runs") != container["image"]:
+            status.update(runs=container["image"], containerID=f"containerd://{self.counter}")
+        pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+
+    def roll(self, asked):
+        return roll("db", range(self.replicas), self.pods, self.target(), asked)
+
+    def act(self, act):
+        name, pod = self.name(act.ordinal), self.pods.get(self.name(act.ordinal))
+        self.log.append((act.do, act.ordinal))
+        if act.do == DELETE:
+            del self.pods[name]
+        elif act.do == CREATE:
+            self.make(act.ordinal, self.revision)
+        else:
+            before = pod["spec"]["containers"][0]["image"]
+            merge(pod, act.body)
+            if pod["spec"]["containers"][0]["image"] != before:  # the kubelet stops the old container first
+                pod["status"]["conditions"] = []
+
+    def finish(self, asked, steps=200):
+        for _number in range(steps):
+            rolled = self.roll(asked)
+            if not rolled.acts and not rolled.waits:
+                return
+            for act in rolled.acts:
+                self.act(act)
+            for ordinal in range(self.replicas):
+                self.kubelet(ordinal)
+        raise AssertionError(f"it does not end: {self.roll(asked)}, {self.log[-9:]}")
+
+
+def merge(live, patch):
+    for key, value in patch.items():
+        if value is None:
+            live.pop(key, None)
+        elif isinstance(value, dict):
+            merge(live.setdefault(key, {}), value)
+        else:
+            live[key] = copy.deepcopy(value)
+
+
+def test_an_image_goes_into_running_pods_from_the_highest_ordinal_on():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    uids = [pod["metadata"]["uid"] for pod in cluster.pods.values()]
+    cluster.finish(rules())
+    assert cluster.log == [(do, ordinal) for ordinal in (2, 1, 0) for do in (PATCH, MARK)]
+    assert [pod["metadata"]["uid"] for pod in cluster.pods.values()] == uids
+    for pod in cluster.pods.values():
+        assert pod["spec"]["containers"][0]["image"] == "db:2"
+        assert pod["metadata"]["labels"][HASH.key] == "two"
+        assert UPDATING not in pod["metadata"]["annotations"]
+
+
+def test_a_replica_is_done_when_its_container_is_another_one():
+    cluster = Cluster(1, one=template(), two=template("db:2"))
+    cluster.act(cluster.roll(rules()).acts[0])
+    pod = cluster.pods["db-0"]
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]  # the kubelet has not looked yet
+    rolled = cluster.roll(rules())
+    assert (rolled.acts, rolled.waits) == ((), ("pod db-0 to start container db with its new image",))
+    cluster.kubelet(0)
+    assert [act.do for act in cluster.roll(rules()).acts] == [MARK]
+
+
+def test_an_older_observed_generation_is_waited_for():
+    cluster = Cluster(1, one=template(), two=template(labels={"tier": "gold"}))
+    cluster.act(cluster.roll(rules()).acts[0])
+    cluster.pods["db-0"]["metadata"]["generation"] = 2
+    cluster.pods["db-0"]["status"]["observedGeneration"] = 1
+    assert cluster.roll(rules()).waits == ("pod db-0 to be seen by its kubelet",)
+
+
+def test_cpu_is_resized_and_followed():
+    cluster = Cluster(1, one=template(), two=template(cpu="1"))
+    (act,) = cluster.roll(rules()).acts
+    assert act.do == RESIZE
+    assert act.body["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1"}}
+    cluster.act(act)
+    cluster.act(cluster.roll(rules()).acts[0])
+    pod = cluster.pods["db-0"]
+    deferred = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room"}
+    pod["status"]["conditions"].append(deferred)
+    assert cluster.roll(rules()).waits == ("pod db-0 to be resized: Deferred: no room",)
+    pod["status"]["conditions"].remove(deferred)
+    cluster.finish(rules())
+    assert [do for do, _ordinal in cluster.log] == [RESIZE, PATCH, MARK]
+
+
+def infeasible(cluster):
+    cluster.act(cluster.roll(rules()).acts[0])
+    told = {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "node has 2 cpu"}
+    cluster.pods["db-0"]["status"]["conditions"].append(told)
+
+
+def test_what_the_node_cannot_resize_is_made_anew_there():
+    cluster = Cluster(1, one=template(), two=template(cpu="1"))
+    infeasible(cluster)
+    cluster.finish(rules())
+    assert [do for do, _ordinal in cluster.log] == [RESIZE, DELETE]
+
+
+def test_what_the_node_cannot_resize_stops_where_only_in_place_is_allowed():
+    cluster = Cluster(1, one=template(), two=template(cpu="1"))
+    infeasible(cluster)
+    with pytest.raises(StateError, match="node has 2 cpu"):
+        cluster.roll(rules("in_place_only"))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "new"),
+    [("in_place_if_possible", template(command=["x"])), ("same_node", template("db:2"))],
+)
+def test_a_new_pod_after_the_other(strategy, new):
+    cluster = Cluster(3, one=template(), two=new)
+    cluster.finish(rules(strategy))
+    assert cluster.log == [(DELETE, 2), (DELETE, 1), (DELETE, 0)]
+
+
+def test_bare_pods_are_made_anew_by_us():
+    cluster = Cluster(2, one=template(), two=template(command=["x"]))
+    cluster.bare, cluster.mark = True, OWN
+    for ordinal in range(2):
+        cluster.make(ordinal, "one")
+        cluster.kubelet(ordinal)
+    cluster.finish(rules())
+    assert cluster.log == [(DELETE, 1), (CREATE, 1), (DELETE, 0), (CREATE, 0)]
+
+
+def test_what_only_in_place_forbids_is_named():
+    cluster = Cluster(1, one=template(), two=template(command=["x"]))
+    with pytest.raises(StateError, match=r"pod db-0 cannot be updated in place: spec.containers\[db\].command"):
+        cluster.roll(rules("in_place_only"))
+
+
+def test_a_template_that_is_forgotten_makes_a_pod_anew():
+    cluster = Cluster(1, one=template(), two=template("db:2"))
+    del cluster.templates["one"]
+    cluster.finish(rules())
+    assert cluster.log == [(DELETE, 0)]
+
+
+def test_the_partition_keeps_lower_ordinals():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.finish(rules(partition=2))
+    assert cluster.log == [(PATCH, 2), (MARK, 2)]
+
+
+def test_others_that_are_not_ready_are_waited_for():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.pods["db-0"]["status"]["conditions"] = []
+    rolled = cluster.roll(rules(partition=1))
+    assert (rolled.acts, rolled.waits) == ((), ("pod db-0 to be Ready (max_unavailable is 1)",))
+
+
+def test_a_broken_replica_may_be_mended_by_the_update():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.pods["db-1"]["status"]["conditions"] = []
+    assert [(act.do, act.ordinal) for act in cluster.roll(rules()).acts] == [(PATCH, 1)]
+
+
+def test_back_to_the_former_template_in_the_middle():
+    cluster = Cluster(2, one=template(), two=template("bad:1", labels={"tier": "gold"}))
+    cluster.act(cluster.roll(rules()).acts[0])
+    cluster.revision = "one"
+    cluster.finish(rules())
+    pod = cluster.pods["db-1"]
+    assert pod["spec"]["containers"][0]["image"] == "db:1"
+    assert pod["metadata"]["labels"] == {"app": "db", HASH.key: "one"}
+    assert cluster.log == [(PATCH, 1), (PATCH, 1), (MARK, 1)]
+
+
+def test_an_annotation_that_is_no_json_is_an_update_to_nowhere():
+    cluster = Cluster(1, one=template())
+    cluster.pods["db-0"]["metadata"]["annotations"] = {UPDATING: "{"}
+    cluster.finish(rules())
+    assert UPDATING not in cluster.pods["db-0"]["metadata"]["annotations"]
+
+
+TEMPLATES = st.sampled_from(
+    [template("db:2"), template(cpu="1"), template("db:3", cpu="2", labels={"a": "b"}), template(command=["x"])]
+)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_order_of_events_keeps_the_promise(data):
+    """A run that dies anywhere is continued; a second template comes in the middle; never too many are down by us."""
+    replicas = data.draw(st.integers(1, 4))
+    asked = rules(unavailable=data.draw(st.integers(1, 2)), partition=data.draw(st.integers(0, 1)))
+    cluster = Cluster(replicas, one=template(), two=data.draw(TEMPLATES))
+    for _number in range(data.draw(st.integers(0, 30))):
+        move = data.draw(st.sampled_from(["act", "act", "kubelet", "kubelet", "change", "lost"]))
+        if move == "act":
+            acts = cluster.roll(asked).acts
+            down = sum(not cluster.ready(ordinal) for ordinal in range(replicas))
+            for act in acts[: data.draw(st.integers(0, len(acts)))]:  # it dies after any of them
+                was_ready = cluster.ready(act.ordinal)
+                cluster.act(act)
+                if was_ready and not cluster.ready(act.ordinal):
+                    down += 1
+                    assert down <= asked.unavailable
+        elif move == "kubelet":
+            cluster.kubelet(data.draw(st.integers(0, replicas - 1)))
+        elif move == "change":
+            name = data.draw(st.sampled_from(["one", "two", "three"]))
+            cluster.templates.setdefault(name, data.draw(TEMPLATES))
+            cluster.revision = name
+        else:
+            cluster.pods.pop(cluster.name(data.draw(st.integers(0, replicas - 1))), None)
+    cluster.finish(asked)
+    for ordinal in range(asked.partition, replicas):
+        pod = cluster.pods[cluster.name(ordinal)]
+        wanted = cluster.templates[cluster.revision]
+        assert pod["spec"] == wanted["spec"]
+        assert pod["metadata"]["labels"] == {**wanted["metadata"]["labels"], HASH.key: cluster.revision}
+        assert pod["metadata"].get("annotations", {}) == {}
+        assert cluster.ready(ordinal)
+
+
+@pytest.mark.parametrize(
+    ("given_", "replicas", "expected"), [(None, 3, 1), ("2", 3, 2), (2, 3, 2), ("50%", 5, 2), ("10%", 3, 1)]
+)
+def test_max_unavailable(given_, replicas, expected):
+    asked = update_rules({"update_strategy": "same_node", "max_unavailable": given_}, replicas)
+    assert asked == UpdateRules("same_node", 0, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"partition": 1}, "partition is given without update_strategy"),
+        ({"max_unavailable": "1"}, "max_unavailable is given without update_strategy"),
+        ({"update_strategy": "same_node", "partition": 4}, "partition is 4: expected 0 to 3"),
+        ({"update_strategy": "same_node", "partition": -1}, "partition is -1"),
+        *(
+            ({"update_strategy": "same_node", "max_unavailable": bad}, "max_unavailable is ")
+            for bad in ("0", "-1", "101%", "1.5", "many", "5%%", "")
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, told):
+    with pytest.raises(InputError, match=told):
+        update_rules(options, 3)
+
+
+def test_nothing_asked_for_is_the_workloads_own_way():
+    assert update_rules({}, 3) is None
+
+
+def stateful_set(**spec):
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"template": GOOD["template"], **spec}}
+
+
+def test_two_ways_of_updating_are_refused():
+    wanted = changed(template=stateful_set(updateStrategy={"type": "RollingUpdate"}), update_strategy="same_node")
+    with pytest.raises(InputError, match=r"spec\.updateStrategy of the StatefulSet .* keep one of them"):
+        parse_app(wanted)
+    own = parse_app(changed(template=stateful_set(updateStrategy={"type": "OnDelete"}), update_strategy="same_node"))
+    assert manifests.stateful_set(own)["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_the_controller_rolls_again_when_updates_are_not_asked_of_us_any_more():
+    ours, theirs = parse_app(changed(update_strategy="same_node")), parse_app(changed())
+    live = {**manifests.stateful_set(ours), "status": {}}
+    change = stateful_set_change(theirs, Observed("db", "default", stateful_set=live))
+    assert change["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
+    assert stateful_set_change(ours, Observed("db", "default", stateful_set=live)) is None
