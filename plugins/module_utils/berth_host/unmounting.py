@@ -62,8 +62,10 @@ def copies_of_dead(mounts: Iterable[Mount], volume: str, number: str) -> list[st
     return [mount.point for mount in mounts if mount.point.endswith(f"/{volume}") and mount.device != number]
 
 
-def take_off_broken(machine: Machine, disk: Mapping[str, Any], mount_root: str) -> bool:
-    """Unmount a filesystem that answers errors only from its mount point; whether it was mounted there.
+def take_off(machine: Machine, disk: Mapping[str, Any], mount_root: str, which: str) -> bool:
+    """Unmount a filesystem that no new pod may have from its mount point; whether it was mounted there.
+
+    ``which``: one that answers errors only, or that of a holder before.
 
     A pod that has it keeps its own mount of it. But no new pod gets in, so that the last one goes and the disk can be
     mounted anew: a moment without users would never come where each pod is followed by the next at once.
@@ -77,7 +79,7 @@ def take_off_broken(machine: Machine, disk: Mapping[str, Any], mount_root: str) 
     run(
         machine,
         ["umount", here.point],
-        f"LocalDisk {name}: its broken filesystem cannot be unmounted from {here.point}",
+        f"LocalDisk {name}: {which} cannot be unmounted from {here.point}",
     )
     return True
 

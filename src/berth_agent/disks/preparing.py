@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from berth_core.app.fs_plan import FilesystemPlan
+from berth_core.app.fs_plan import FilesystemPlan, carries_another
 from berth_core.app.fsid import mount_point, namespace_link
 from berth_core.app.prepare import (
     CONDITION,
@@ -30,7 +30,7 @@ from berth_core.app.prepare import (
     journal_of,
     names_earlier_data,
 )
-from berth_core.app.wipe import locked_since
+from berth_core.app.wipe import check_not_wiped, locked_since
 from berth_core.errors import BerthError, DataError, LockError, StateError
 from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE
 from berth_host import namespace_links, unmounting
@@ -38,6 +38,7 @@ from berth_host.filesystems import Outcome, prepare
 
 from ..seams import Object, Tools
 from ..seams import Record as Device
+from .finished import Finished
 from .record import Record
 from .threads import in_thread
 
@@ -53,8 +54,8 @@ _JOURNAL_SECONDS = 90.0
 class Preparing:
     """One node's disks. ``renewed`` is called with the name of a disk whose filesystem has been mounted anew."""
 
-    def __init__(self, tools: Tools, record: Record, renewed: Callable[[str], None]) -> None:
-        self.tools, self.record, self.renewed = tools, record, renewed
+    def __init__(self, tools: Tools, record: Record, renewed: Callable[[str], None], finished: Finished) -> None:
+        self.tools, self.record, self.renewed, self.finished = tools, record, renewed, finished
 
     async def prepare(self, disk: Object, device: Device | None, broken: bool) -> float | None:
         """Make the disk ready for its lock. ``broken``: what is mounted there answers errors only."""
@@ -62,12 +63,16 @@ class Preparing:
         if device is None:
             return await self._detach(disk)
         try:
+            if _is_raw(disk):  # nothing on it tells whose it is
+                check_not_wiped(disk, self.finished.since(disk, str(ref["dataUID"])))
             if self._is_ready(disk, device) and not broken:
                 return None
             fresh = await self._fence(name, ref["uid"])
             await self.tools.check_alone(fresh, device)
             if broken:
-                await self._take_off_broken(fresh)
+                await self._take_off(fresh, "its broken filesystem")
+            elif carries_another(fresh, device):
+                await self._take_off(fresh, "the filesystem of another holder")
             outcome = await self._in_thread(fresh)
             await self._note_ready(fresh, outcome)
         except LockError as exc:
@@ -137,7 +142,7 @@ class Preparing:
             return _is_raw(disk) and _says_ready(disk)
         point = mount_point(name, root)
         linked = namespace_links.is_linked(point, namespace_link(name, str(ref["namespace"]), root))
-        return linked and point in (device.get("mounts") or ())
+        return linked and point in (device.get("mounts") or ()) and not carries_another(disk, device)
 
     async def _fence(self, name: str, uid: str) -> Object:
         """The LocalDisk as it is now, held by a living berth with that uid. Raises LockError, StateError."""
@@ -184,12 +189,12 @@ class Preparing:
         elif not outcome.done:
             await self.record.write(disk, finding(MOUNTED, plan), journal=journal_entry(MOUNTED, plan, ref), **fields)
 
-    async def _take_off_broken(self, disk: Object) -> None:
-        """A filesystem that has shut itself down comes back only by a new mount, when no pod has it."""
+    async def _take_off(self, disk: Object, which: str) -> None:
+        """No new pod gets in. One that has shut itself down comes back only by a new mount, when no pod has it."""
         name, root, machine = str(disk["metadata"]["name"]), self.tools.settings().mount_root, self.tools.machine
         self.tools.check()
-        if await _on_host(lambda: unmounting.take_off_broken(machine, disk, root), f"unmount {name}"):
-            LOG.info("LocalDisk %s: its filesystem answers errors only: it is mounted anew when no pod has it", name)
+        if await _on_host(lambda: unmounting.take_off(machine, disk, root, which), f"unmount {name}"):
+            LOG.warning("LocalDisk %s: %s was taken off its mount point", name, which)
 
     async def _say(self, disk: Object, reason: str, message: str) -> None:
         """The condition, and an Event where it is news."""

@@ -60,9 +60,8 @@ class _Died(BerthError):
 class Wiping:
     """One node's disks."""
 
-    def __init__(self, tools: Tools, record: Record) -> None:
-        self.tools, self.record = tools, record
-        self.finished = Finished(tools.settings().state_directory)
+    def __init__(self, tools: Tools, record: Record, finished: Finished) -> None:
+        self.tools, self.record, self.finished = tools, record, finished
         self._at_work: set[str] = set()
         self._waiting: set[str] = set()
 
@@ -163,7 +162,7 @@ class Wiping:
         last = ended(plan, result, message, done.offset, done.method, self.tools.now())
         good = result == SUCCEEDED
         # First here: an API server that forgets it asks again.
-        self.finished.add(disk, plan.request)
+        self.finished.add(disk, plan.request, plan.data_uid if good else "")
         words = message or f"wiped ({done.method}) as {plan.requested_by} asked, and read back"
         # A disk that is blank again has nothing that was ever made on it.
         fields: dict[str, Any] = {"lastWipe": last, "wipe": None, **({"journal": None} if good else {})}

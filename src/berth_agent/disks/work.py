@@ -11,6 +11,7 @@ from berth_core.app.prepare import CLEAR, PREPARE, WIPE, next_work
 from ..seams import Look, Object, Tools
 from ..seams import Record as Device
 from .checking import Checking
+from .finished import Finished
 from .preparing import Preparing
 from .record import Record
 from .wiping import Wiping
@@ -23,8 +24,9 @@ class Disks:
         self.tools = tools
         self.record = Record(tools)
         self.checking = Checking(tools, self.record)
-        self.preparing = Preparing(tools, self.record, self.checking.mounted_anew)
-        self.wiping = Wiping(tools, self.record)
+        finished = Finished(tools.settings().state_directory)
+        self.preparing = Preparing(tools, self.record, self.checking.mounted_anew, finished)
+        self.wiping = Wiping(tools, self.record, finished)
 
     def findings(self, disk: Object, device: Device | None) -> Mapping[str, Any]:  # noqa: ARG002 - DiskWork's
         """A disk that failed a check is faulted, whatever else is seen of it. Good news are the frame's to tell."""

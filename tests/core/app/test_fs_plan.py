@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth_core.app.fs_plan import fstab_line, plan_prepared
+from berth_core.app.fs_plan import carries_another, fstab_line, plan_prepared
 from berth_core.app.fsid import filesystem_uuid
 from berth_core.errors import BerthError, DataError, IdentityError, InputError, LockError, StateError
 from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
@@ -63,6 +63,19 @@ def test_a_blank_disk_that_should_carry_data_is_refused():
 def test_everything_else_is_refused(facts):
     with pytest.raises(DataError, match="LocalDisk h1-d0"):
         plan_prepared(local_disk(claimRef=held()), [device(**facts)])
+
+
+def test_what_came_since_the_journal_was_written_is_another_holders():
+    """As in a cluster that was restored from a backup: lock and journal are those of then, the disk is of today."""
+    disk = local_disk(claimRef=held())
+    disk["status"] = {"journal": {"step": "Mounted", "lockUID": "u1", "filesystemUUID": OURS}}
+    today = formatted(uuid=filesystem_uuid("u9", "h1-d0"), mounts=[POINT])
+    assert carries_another(disk, today)
+    with pytest.raises(DataError, match=r"made for this very lock before the other came \(a cluster restored"):
+        plan_prepared(disk, [today])
+    for mine in (formatted(uuid=OURS.upper()), device()):
+        assert not carries_another(disk, mine)
+    assert not carries_another(local_disk(claimRef=held(), volumeMode="Block"), today)
 
 
 def test_a_broken_disk_is_refused():

@@ -11,6 +11,7 @@ from berth_core.app.disk_status import content_named, expected_filesystem
 from berth_core.app.wipe import (
     FAILED,
     SUCCEEDED,
+    check_not_wiped,
     check_same_content,
     clearing,
     content_of,
@@ -212,3 +213,18 @@ def test_content_that_came_after_the_request_was_first_seen_is_refused_unless_th
         with pytest.raises(DataError, match=f"when the disk carried {before}, and it carries {now}"):
             check_same_content(asked(), "r1", before, now)
         check_same_content(asked(wipe={"requestID": "r1", "step": "Signatures"}), "r1", before, now)
+
+
+def test_a_lock_for_data_that_was_wiped_unknown_to_the_api_server_is_refused():
+    """As in a cluster that was restored from a backup: lock and status are those of then."""
+    disk = local_disk(claimRef=held("u1"), volumeMode="Block")
+    check_not_wiped(disk, [])
+    with pytest.raises(DataError, match=r"which wipe r1 destroyed on this host: what is on the disk came since"):
+        check_not_wiped(disk, ["r1", "r2"])
+    for known, refused in (("r0", True), ("r1", False), ("r2", False)):
+        seen = {**disk, "status": {"lastWipe": {"requestID": known, "result": SUCCEEDED}}}
+        if refused:
+            with pytest.raises(DataError):
+                check_not_wiped(seen, ["r1", "r2"])
+        else:
+            check_not_wiped(seen, ["r1", "r2"])  # its berth got the disk once more, after the wipe

@@ -43,6 +43,20 @@ def test_what_was_there_when_a_request_was_first_seen_is_remembered(tmp_path: Pa
     assert Finished(folder).first_seen(disk, "r1", "ext4 u1") == "ext4 u1"
 
 
+def test_what_a_wipe_destroyed_is_remembered_with_what_came_after_it(tmp_path: Path) -> None:
+    folder, disk = str(tmp_path), local_disk()
+    Finished(folder).add(disk, "r1", "u1")
+    Finished(folder).add(disk, "r2")  # it failed, or there was nobody's
+    Finished(folder).add(disk, "r3", "u3")
+    assert [Finished(folder).since(disk, uid) for uid in ("u1", "u3", "u2")] == [["r1", "r2", "r3"], ["r3"], []]
+    Finished(folder).add(disk, "r4", "u1")
+    assert Finished(folder).since(disk, "u1") == ["r4"]
+    for number in range(70):
+        Finished(folder).add(disk, f"n{number}")
+    assert Finished(folder).since(disk, "u1") == []
+    assert "u1" not in (tmp_path / "wipes.json").read_text(), "it does not grow for ever"
+
+
 def test_the_file_of_an_older_agent_is_read(tmp_path: Path) -> None:
     (tmp_path / "wipes.json").write_text('{"format": 1, "wipes": {}}')
     finished = Finished(str(tmp_path))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_dev.pytest_plugin import temporary_cluster
 from tests.dev.hosts_help import eventually
 from tests.support.agent import conditions_of, install_rights
+from tests.support.etcd_backup import Backup
 from tests.support.local_node import BERTH, LocalNode
 
 pytestmark = [
@@ -34,28 +34,6 @@ ASKED = ("a", "b", "c")
 
 class Machine(LocalNode):
     """A cluster of its own, this machine as a node, and its disks."""
-
-    # -- etcd ------------------------------------------------------------------------------------------------------
-
-    def back_up(self) -> Path:
-        """What etcd has on its disk."""
-        kept = self.folder / "backup"
-        self._stopped(lambda data: shutil.copytree(data, kept))
-        return kept
-
-    def restore(self, kept: Path) -> None:
-        self._stopped(lambda data: (shutil.rmtree(data), shutil.copytree(kept, data)))
-
-    def _stopped(self, work: Any) -> None:
-        (data,) = Path(self.cluster.folder.path).glob("**/etcd/member")
-        for name in ("kube-apiserver", "etcd"):
-            self.cluster.stop_component(name)
-        work(data.parent)
-        for name in ("etcd", "kube-apiserver"):
-            self.cluster.start_component(name)
-        eventually(lambda: self.cluster.kubectl("get", "--raw", "/readyz") == "ok", 60, "the API server is back")
-
-    # -- disks -----------------------------------------------------------------------------------------------------
 
     def disk(self, name: str) -> dict[str, Any]:
         return self.objects().get(name, {})
@@ -101,8 +79,19 @@ class Machine(LocalNode):
     def live_and_let_go(self, name: str) -> None:
         """The same, and it goes."""
         _disk, kept = self.live(name)
+        self.let_go(name, kept)
+
+    def let_go(self, name: str, kept: dict[str, Any]) -> None:
         self.patch(name, claimRef=None, retainedFor=kept)
         self.wait(name, "unmounted", lambda found: found["status"]["journal"]["step"] == "Unmounted")
+
+    def ask_wipe(self, name: str, request: str) -> None:
+        identity = self.disk(name)["spec"]["identity"]
+        self.patch(name, wipe={"requestID": request, "identity": identity, "requestedBy": "ann", "method": "zero"})
+
+    def mounts(self, disk: str) -> str:
+        """What is mounted at the LocalDisk's mount point on its node."""
+        return self.here("sh", "-c", f"findmnt -no SOURCE {self.folder}/disks/{disk} || true")
 
     def checksums(self) -> list[str]:
         """Of the disks that are not mounted."""
@@ -114,23 +103,24 @@ class Machine(LocalNode):
 def machine(tmp_path: Path) -> Iterator[Machine]:
     with temporary_cluster(hosts=0) as cluster:
         install_rights(cluster)
-        with Machine(cluster, tmp_path, "restored", {name: {} for name in (*ASKED, "d")}, SIZE) as made:
+        with Machine(cluster, tmp_path, "restored", {name: {} for name in (*ASKED, "d", "e")}, SIZE) as made:
             yield made
 
 
-def test_a_restored_etcd_under_a_living_agent_destroys_nothing(machine: Machine) -> None:
+@pytest.mark.parametrize("bump", [True, False], ids=["revision raised", "revision gone back"])
+def test_a_restored_etcd_under_a_living_agent_destroys_nothing(machine: Machine, tmp_path: Path, bump: bool) -> None:
     """After the backup the wipe of ``a`` was taken back, those of ``b`` and ``c`` were carried out, a replica's data
-    came to ``a`` and ``b``, and a replica lives on ``d``."""
+    came to ``a`` and ``b``, a replica lives on ``d``, and another one than that of the backup on ``e``."""
     machine.start()
     for name in machine.devices:
         machine.wait(name, "Available", lambda disk: disk["status"].get("phase") == "Available")
     held = {name: os.open(machine.devices[name], os.O_RDONLY | os.O_EXCL) for name in ASKED}
     for name in ASKED:
-        identity = machine.disk(name)["spec"]["identity"]
-        machine.patch(name, wipe={"requestID": "r1", "identity": identity, "requestedBy": "ann", "method": "zero"})
+        machine.ask_wipe(name, "r1")
     for name in ASKED:
         assert "is used by somebody else" in machine.wait_condition(name, "Wiped", "Refused")
-    backup = machine.back_up()
+    earlier, kept = machine.live("e")
+    backup = Backup(machine.cluster, tmp_path).save()
 
     machine.patch("a", wipe=None)
     for name in ("b", "c"):
@@ -140,6 +130,10 @@ def test_a_restored_etcd_under_a_living_agent_destroys_nothing(machine: Machine)
     for name in ("a", "b"):
         machine.live_and_let_go(name)
     living, _kept = machine.live("d")
+    machine.let_go("e", kept)
+    machine.ask_wipe("e", "r2")
+    machine.wait("e", "wiped", lambda disk: "wipe" not in disk["spec"])
+    machine.live("e")
     pod = machine.pod()
     with open(
         machine.devices["c"], "r+b"
@@ -148,7 +142,7 @@ def test_a_restored_etcd_under_a_living_agent_destroys_nothing(machine: Machine)
         device.write(b"since the wipe")
     before = machine.checksums()
 
-    machine.restore(backup)
+    backup.restore(bump=bump)
     # that of ``c`` is carried out already, and may be taken off before anybody looks
     assert {machine.disk(name)["spec"]["wipe"]["requestID"] for name in ("a", "b")} == {"r1"}
     assert "claimRef" not in machine.disk("d")["spec"]
@@ -162,6 +156,10 @@ def test_a_restored_etcd_under_a_living_agent_destroys_nothing(machine: Machine)
     machine.wait("d", "not given out", lambda disk: disk["status"]["phase"] not in ("Available", "InUse"))
     machine.lock("d")
     assert machine.wait_condition("d", "Prepared", "Refused")
-    assert (machine.point(living, pod) / "data" / "file").read_text() == "precious"
+    assert machine.disk("e")["spec"]["claimRef"]["dataUID"] == kept["dataUID"]
+    assert "made for this very lock before the other came" in machine.wait_condition("e", "Prepared", "Refused")
+    assert machine.mounts(earlier) == "", "the next pod of whom the backup names would find the data of another one"
+    for disk in (living, earlier):
+        assert (machine.point(disk, pod) / "data" / "file").read_text() == "precious"
     machine.stop()
     assert machine.checksums() == before

@@ -129,6 +129,17 @@ def was_formatted(disk: Mapping[str, Any], uuid: str) -> bool:
     return journal.get("filesystemUUID") == uuid and journal.get("step") not in (None, "Formatting")
 
 
+def carries_another(disk: Mapping[str, Any], device: Device) -> bool:
+    """Whether the disk has a filesystem that was made for another lock than the one that holds it now.
+
+    The journal may say otherwise: in a cluster whose state was restored from a backup it is as old as the lock.
+    """
+    if disk["spec"].get("volumeMode", "Filesystem") == "Block":
+        return False
+    found, data = str(device.get("fsuuid") or "").lower(), disk["spec"]["claimRef"]["dataUID"]
+    return bool(found) and found != filesystem_uuid(data, disk["metadata"]["name"])
+
+
 def find_device(disk: Mapping[str, Any], devices: Sequence[Device]) -> Device:
     """The one device that the LocalDisk's identity names. Raises IdentityError, StateError."""
     name, identity = disk["metadata"]["name"], from_spec(disk["spec"]["identity"])
@@ -189,9 +200,11 @@ def _check_content(name: str, device: Device, uuid: str, lock: Mapping[str, Any]
     if device.get("fstype") not in ("", None, DATA):
         if str(device.get("fsuuid")).lower() == uuid:
             return False
+        since = ", made for this very lock before the other came (a cluster restored from a backup?),"
+        wanted = f"filesystem {uuid}{since if made_before else ''} or nothing"
         raise DataError(
-            f"{where} carries {device['fstype']} {device.get('fsuuid') or 'without UUID'}, expected filesystem {uuid} "
-            f"or nothing: it is never formatted; {_GIVE_UP}",
+            f"{where} carries {device['fstype']} {device.get('fsuuid') or 'without UUID'}, expected {wanted}: it is "
+            f"never formatted; {_GIVE_UP}",
             disk=name,
         )
     if device.get("mounts"):

@@ -98,6 +98,23 @@ def check_unspent(disk: Object, request_id: str) -> None:
         )
 
 
+def check_not_wiped(disk: Object, since: Sequence[str]) -> None:
+    """The lock's data was not wiped behind the API server's back. Raises DataError.
+
+    ``since``: the requests that the host remembers, from the one on that destroyed that data.
+    """
+    if not since or last_of(disk).get("requestID") in since:
+        return  # whoever holds the disk now got it after that wipe
+    name, ref = disk["metadata"]["name"], disk["spec"]["claimRef"]
+    raise DataError(
+        f"LocalDisk {name}: its lock is for the data of {ref['namespace']}/{ref['app']}-{ref['ordinal']} (claim "
+        f"{ref['claim']}), which wipe {since[0]} destroyed on this host: what is on the disk came since, and may be "
+        "somebody else's. Was the cluster's state restored from a backup? Give its berth up, and ask for a wipe with "
+        "another requestID if what is there may go",
+        disk=name,
+    )
+
+
 def locked_since(disk: Object, lock_uid: str) -> dict[str, Any]:
     """``status.lastWipe`` as a field to write when the disk is made ready for a lock; nothing where it is noted."""
     last = last_of(disk)
