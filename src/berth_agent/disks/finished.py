@@ -25,12 +25,14 @@ class _Known(NamedTuple):
     """By the identity of the disk, IDs of requests, the newest last.
 
     ``wipes``: those that came to an end. ``asked``: all, each with what the disk carried when it was first seen.
-    ``data``: the dataUID of what those destroyed that were carried out.
+    ``data``: the dataUID of what those destroyed that were carried out. ``held``: the last request that had come to an
+    end when somebody got the disk, as far as nothing on it tells that.
     """
 
     wipes: dict[str, list[str]]
     asked: dict[str, dict[str, str]]
     data: dict[str, dict[str, str]]
+    held: dict[str, str]
 
 
 class Finished:
@@ -61,6 +63,19 @@ class Finished:
         times = [number for number, request in enumerate(ended) if data.get(request) == data_uid]
         return ended[times[-1] :] if times else []
 
+    def note_held(self, disk: Object) -> None:
+        """Somebody has the disk, and may write to it. On the host's disk when this returns. Raises StateError."""
+        known, key = self._read(), _key(disk)
+        ended = known.wipes.get(key)
+        if ended and known.held.get(key) != ended[-1]:
+            self._write(known._replace(held={**known.held, key: ended[-1]}))
+
+    def is_held_since(self, disk: Object) -> bool:
+        """Whether somebody has had the disk since the last request came to its end. Raises StateError."""
+        known, key = self._read(), _key(disk)
+        ended = known.wipes.get(key, [])
+        return known.held.get(key) in ended[-1:]
+
     def first_seen(self, disk: Object, request: str, content: str) -> str:
         """What the disk carried when the request was seen first: ``content`` where that is now. Raises StateError."""
         known, key = self._read(), _key(disk)
@@ -84,9 +99,11 @@ class Finished:
             if document["format"] != FORMAT:
                 raise ValueError(f"its format is {document['format']}, expected {FORMAT}")
             wipes = {str(key): [str(each) for each in requests] for key, requests in document["wipes"].items()}
-            return _Known(wipes, _by_request(document.get("asked", {})), _by_request(document.get("data", {})))
+            held = {str(key): str(request) for key, request in document.get("held", {}).items()}
+            asked, data = (_by_request(document.get(each, {})) for each in ("asked", "data"))
+            return _Known(wipes, asked, data, held)
         except FileNotFoundError:
-            return _Known({}, {}, {})
+            return _Known({}, {}, {}, {})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
             # Without it a wipe might be done twice, the second time to data that came later.
             raise StateError(

@@ -185,6 +185,7 @@ class Preparing:
         plan, ref = outcome.plan, disk["spec"]["claimRef"]
         fields = locked_since(disk, ref["uid"])
         if plan is None or not plan.point:
+            self.finished.note_held(disk)
             await self.record.write(disk, (CONDITION, "True", "Raw", "a block volume: nothing is made on it"), **fields)
         elif not outcome.done:
             await self.record.write(disk, finding(MOUNTED, plan), journal=journal_entry(MOUNTED, plan, ref), **fields)

@@ -117,6 +117,12 @@ class Wiping:
         finished = self.finished.remembers(disk, request)
         if not finished:
             await self._check_content(disk, request, device)
+        elif self.finished.is_held_since(disk):
+            raise DataError(
+                f"LocalDisk {disk['metadata']['name']}: wipe {request} was carried out on this host before, and it has "
+                "been held since: nothing is wiped. Was the cluster's state restored from a backup? If what is there "
+                "may go, take the request back and ask with another requestID"
+            )
         can_discard = machine.number(f"/sys/block/{device['name']}/queue/discard_max_bytes") > 0
         return plan_wipe(disk, devices, can_discard, self.tools.now())._replace(finished=finished)
 
@@ -230,7 +236,7 @@ class _Follower:
             if said:
                 self.step, self.offset, self.method = said["step"], said["offset"], said["method"]
             await self._tell()
-            self._check_request()
+            await self._check_request()
             if said and not self._goes_on:  # recorded that it begins: now it may
                 self._goes_on = True
                 orders.write(b"\n")
@@ -253,11 +259,17 @@ class _Follower:
                 raise _Paused from exc
             LOG.warning("LocalDisk %s: the wipe's progress is not recorded: %s", self.plan.name, exc.message)
 
-    def _check_request(self) -> None:
+    async def _check_request(self) -> None:
+        """It stands. What was seen may be behind: a restored etcd has a request again before a watch tells."""
         try:
             self.tools.check()
-        except StateError as exc:
+            if self._is_asked(self.tools.disks().get(self.plan.name)):
+                return
+            live = await self.tools.client.find(LOCAL_DISK, self.plan.name)
+        except (StateError, UnavailableError) as exc:
             raise _Paused from exc
-        disk = self.tools.disks().get(self.plan.name)
-        if disk is None or (disk["spec"].get("wipe") or {}).get("requestID") != self.plan.request:
+        if not self._is_asked(live):
             raise BerthError(f"LocalDisk {self.plan.name}: the request was taken back at byte {self.offset}")
+
+    def _is_asked(self, disk: Object | None) -> bool:
+        return disk is not None and (disk["spec"].get("wipe") or {}).get("requestID") == self.plan.request

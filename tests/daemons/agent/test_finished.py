@@ -57,6 +57,18 @@ def test_what_a_wipe_destroyed_is_remembered_with_what_came_after_it(tmp_path: P
     assert "u1" not in (tmp_path / "wipes.json").read_text(), "it does not grow for ever"
 
 
+def test_who_got_the_disk_after_its_last_wipe_is_remembered(tmp_path: Path) -> None:
+    folder, disk = str(tmp_path), local_disk()
+    Finished(folder).note_held(disk)
+    assert not Finished(folder).is_held_since(disk), "it was never wiped"
+    Finished(folder).add(disk, "r1")
+    assert not Finished(folder).is_held_since(disk)
+    Finished(folder).note_held(disk)
+    assert Finished(folder).is_held_since(disk)
+    Finished(folder).add(disk, "r2")
+    assert not Finished(folder).is_held_since(disk)
+
+
 def test_the_file_of_an_older_agent_is_read(tmp_path: Path) -> None:
     (tmp_path / "wipes.json").write_text('{"format": 1, "wipes": {}}')
     finished = Finished(str(tmp_path))
