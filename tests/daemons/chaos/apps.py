@@ -164,7 +164,7 @@ class Counters:
     def create_queue(self, cluster: Any) -> None:
         apply(cluster, stateful_set(self.world, "queue", 2, counting_pod("queue"), "32Mi"))
 
-    def create_log(self, cluster: Any, folder: Path) -> None:
+    def scale_log(self, cluster: Any, folder: Path, replicas: int = 3) -> None:
         """By the module, as a user does it."""
         spread = {
             "maxSkew": 1,
@@ -175,7 +175,7 @@ class Counters:
         app = {
             "name": "log",
             "namespace": self.world.name,
-            "replicas": 3,
+            "replicas": replicas,
             "template": counting_pod("log"),
             "disks": [{"name": "data", "size": "32Mi", "storage_class": f"{self.world.name}-log"}],
             "topology_spread_constraints": [spread],
@@ -183,6 +183,6 @@ class Counters:
         }
         run_playbook(
             [{"berth.stateful.stateful_app": app}],
-            folder / "log",
+            folder / f"log-{replicas}",
             env={"K8S_AUTH_KUBECONFIG": str(cluster.kubeconfig)},
         ).ok()

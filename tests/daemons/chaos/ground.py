@@ -159,7 +159,7 @@ class ChaosGround:
         self.bank, self.counters = Bank(self.cluster, self.world, BANK, self.folder), Counters(self.world)
         self.bank.create()
         self.counters.create_queue(self.cluster)
-        self.counters.create_log(self.cluster, self.folder)
+        self.counters.scale_log(self.cluster, self.folder)
         self.bank.start_writer()
         self.churn = Churn(self._own_client(), self.world.name, f"{self.world.name}-churn", 7, self.seed)
         self.churn.start()

@@ -29,6 +29,8 @@ class Witness:
         self._kubeconfig = str(kubeconfig)
         self._asked: set[str] = set()
         self._made: set[tuple[str, str]] = set()
+        #: between what an etcd that was restored tells and what was before there is no change
+        self._rewound = False
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
@@ -53,13 +55,23 @@ class Witness:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with KubeClient(config.load(self._kubeconfig), user_agent="witness", field_manager="witness") as client:
             informer = Informer(client, LOCAL_DISK)
-            informer.on(add=lambda disk: self.saw({}, disk), update=self.saw)
+            informer.on(
+                add=lambda disk: self.saw({}, disk),
+                update=lambda old, new: self.saw({} if self._rewound else old, new),
+                rewound=lambda: self._note_rewound(True),
+                listed=lambda: self._note_rewound(False),
+            )
             watching = asyncio.ensure_future(informer.run())
             await informer.wait_synced()
             self._ready.set()
             ended = asyncio.ensure_future(self._stop.wait())
             await asyncio.wait([watching, ended], return_when=asyncio.FIRST_COMPLETED)
             watching.cancel()
+
+    def _note_rewound(self, value: bool) -> None:
+        self._rewound = value
+        if value:
+            self._made.clear()
 
     def saw(self, old: Any, new: Any) -> None:
         """One change. ``old`` is empty for an object that was not there."""
