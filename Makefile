@@ -13,7 +13,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
 # `make unit ARGS=-x`: more arguments for pytest. Each target leaves its results for the closing count of `make test`.
 PYTEST = $(BIN)/pytest --junitxml=build/junit/$@.xml $(ARGS)
-# Tests on clusters wait more than they compute: several files at a time, each worker with clusters of its own.
+# Several files at a time, each worker with clusters of its own: tests on clusters wait more than they compute.
 WORKERS ?= 2
 # Real processes on a machine that does other things too: what fails is run once more, and named (docs/decisions/0020).
 AGAIN = --reruns 1 --reruns-delay 5
@@ -62,7 +62,7 @@ lint-go: venv
 
 .PHONY: unit explore
 unit: venv venv-lint ## work: tests of the pure core, of the glue and of the tools: no cluster
-	$(PYTEST) tests/core tests/unit tests/tools tests/badinput
+	$(PYTEST) $(SIDE_BY_SIDE) tests/core tests/unit tests/tools tests/badinput
 
 explore: venv cluster ## plugin: property tests with new examples, for MINUTES (5); ONLY=path runs these: each round prints the seed that repeats it
 	@$(BIN)/python tools/explore.py --minutes $(or $(MINUTES),5) $(ONLY)
@@ -134,9 +134,23 @@ images: venv # the container images that tests give to hosts: what takes minutes
 	$(BIN)/berth-dev build --image berth --image postgresql --image scheduler
 	$(BIN)/python -m tests.support.execution_environment
 
-DAEMONS := agent controller kube scheduler
-.PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) vm chaos molecule molecule-scheduler
-.PHONY: integration integration-hosts integration-scheduler
+# A stage for each set of daemons that its tests run: a change of one does not run again what runs the others.
+DAEMONS := agent controller kube scheduler together
+# Those with a DaemonSet are here for its image, which has the controller in it.
+TOGETHER := tests/integration/scheduler/test_extender.py tests/integration/test_node_agent_daemonset.py \
+	tests/integration/scheduler/test_scheduler.py tests/daemons/agent/test_daemonset.py \
+	tests/daemons/controller/test_with_agent.py tests/daemons/scheduler/test_strange_objects.py \
+	tests/daemons/scheduler/test_monitoring.py
+APISERVER_AGENT := tests/apiserver/test_agent_rbac.py tests/apiserver/test_node_agent_modules.py \
+	tests/apiserver/app/test_stateful_app_handover.py
+INTEGRATION_AGENT := tests/integration/test_node_agent.py tests/integration/test_node_agent_systemd.py \
+	tests/integration/test_postgresql_guide.py tests/integration/test_disk_replace.py
+INTEGRATION_SCHEDULER := tests/integration/scheduler/test_scheduler_service.py
+MOLECULE_AGENT := disk_replace node_agent
+# In the order of the arguments, the longest first, so that both workers end together.
+IN_ORDER = $(SIDE_BY_SIDE) --no-loadscope-reorder
+.PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos
+.PHONY: molecule molecule-agent molecule-scheduler
 cluster: venv ## work: build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 
@@ -147,12 +161,26 @@ dev: venv ## work: tests of the development cluster itself, its virtual machine 
 	$(PYTEST) $(AGAIN) --numprocesses=2 --dist=loadfile --ignore=tests/dev/test_vm.py tests/dev
 
 apiserver: venv venv-bench ## work: tests against the real control plane, beside kubernetes.core too
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/apiserver
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
 
-daemons: $(DAEMONS:%=daemons-%) ## work: tests of the agent, the controller, their client and the scheduler, on real hosts (as root)
+daemons: $(DAEMONS:%=daemons-%) ## work: tests that run the agent, the controller, the scheduler, and of their client, on real hosts (as root)
 
-$(DAEMONS:%=daemons-%): daemons-%: venv
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/$*
+# More than any other it waits for hosts: they boot, lose their power, hang.
+daemons-agent: WORKERS = 3
+daemons-agent: venv # its roles and its modules too
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_AGENT) $(TOGETHER:%=--ignore=%) tests/daemons/agent $(APISERVER_AGENT)
+
+daemons-controller: venv
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(TOGETHER:%=--ignore=%) tests/daemons/controller
+
+daemons-kube: venv
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/kube
+
+daemons-scheduler: venv # as a service of hosts too
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_SCHEDULER) $(TOGETHER:%=--ignore=%) tests/daemons/scheduler
+
+daemons-together: venv # two or more of them
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(TOGETHER)
 
 release-image: venv ## work: the image of deploy/Containerfile, built on Debian's packages, and every manifest's pod started with it (as root)
 	$(PYTEST) $(AGAIN) tests/image
@@ -166,33 +194,39 @@ vm: vm-image ## work: the virtual machine with NVMe and SCSI disks, and the agen
 chaos: venv ## work: faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
 
-integration: integration-hosts integration-scheduler ## work: tests on real hosts with real disks (as root)
-
-integration-hosts: venv # the agent, its disks, apps, the quickstart
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) --ignore=tests/integration/scheduler tests/integration
-
-integration-scheduler: venv
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/integration/scheduler
+integration: venv ## work: tests of apps and disks on real hosts (as root); those that run a daemon are in daemons
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(INTEGRATION_AGENT:%=--ignore=%) $(TOGETHER:%=--ignore=%) \
+		--ignore=tests/integration/scheduler tests/integration
 
 # A line of Ansible's output stays one line: what a failed stage repeats names the task.
 MOLECULE = COLUMNS=400 PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
 
-molecule: venv venv-lint ## work: molecule: every role but the scheduler's, what it refuses too, on one development cluster (as root); ONLY=report runs one scenario
+molecule: venv venv-lint ## work: molecule: the roles without daemons, what they refuse too, on one development cluster (as root); ONLY=report runs one scenario
 	$(MOLECULE) destroy
-	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all --exclude kind --exclude kind_upgrade --exclude scheduler)
+	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all $(patsubst %,--exclude %,kind kind_upgrade scheduler $(MOLECULE_AGENT)))
+
+molecule-agent: venv venv-lint ## work: molecule's scenarios with the agent (as root)
+	$(MOLECULE) destroy
+	$(MOLECULE) test $(patsubst %,--scenario-name %,$(MOLECULE_AGENT))
 
 molecule-scheduler: venv venv-lint ## work: molecule's scenario of the scheduler's role (as root)
 	$(MOLECULE) destroy
 	$(MOLECULE) test --scenario-name scheduler
 
-.PHONY: kind kind-image
+.PHONY: kind kind-clusters kind-everything kind-upgrade kind-image
 kind-image: venv ## work: Docker, and the node image of kind (as root; minutes once, cached per user)
 	@python3 tools/debian_packages.py tools/debian-packages-kind.txt
 	$(BIN)/berth-dev kind image
 
-kind: venv venv-lint kind-image ## work: tests/kind, molecule's kind and kind_upgrade on it (as root), all of it away again
+kind: kind-clusters kind-everything kind-upgrade ## work: tests/kind, molecule's kind and kind_upgrade on it (as root), all of it away again
+
+kind-clusters: venv kind-image # the clusters themselves
 	$(PYTEST) $(AGAIN) tests/kind
+
+kind-everything: venv venv-lint kind-image
 	$(MOLECULE) test --scenario-name kind
+
+kind-upgrade: venv venv-lint kind-image
 	$(MOLECULE) test --scenario-name kind_upgrade
 
 .PHONY: matrix

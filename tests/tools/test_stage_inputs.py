@@ -25,6 +25,7 @@ STAGES = {stage.name: stage for stage in SETS["test"].stages}
 PLACES = {
     "ansible_collections.berth.stateful.": "",
     "tests.": "tests/",
+    "tools.": "tools/",
     "berth_core": "plugins/module_utils/berth_core",
     "berth_host": "plugins/module_utils/berth_host",
     "berth_dev": "dev/cluster/berth_dev",
@@ -36,14 +37,18 @@ FOLDERS = sorted(path.name for path in (ROOT / "tests").iterdir() if path.is_dir
 def recipe(target: str) -> str:
     """What make would run for a target, without what it depends on."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    rule = re.compile(rf"^(?:{re.escape(target)}|\$\(DAEMONS:%=daemons-%\)): .*\n((?:\t.*\n)+)", re.MULTILINE)
-    found = next((match for match in rule.finditer(makefile) if _is_rule_of(match[0], target)), None)
-    assert found is not None, f"no rule for {target} in the Makefile"
-    return found[1].replace("$*", target.removeprefix("daemons-"))
+    rule = re.search(rf"^{re.escape(target)}: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert rule is not None, f"no rule for {target} in the Makefile"
+    return _listed(rule[1], makefile)
 
 
-def _is_rule_of(rule: str, target: str) -> bool:
-    return rule.startswith(f"{target}:") or (target.startswith("daemons-") and "$*" in rule)
+def _listed(text: str, makefile: str) -> str:
+    """With the Makefile's lists of test files written out: $(NAME), and $(NAME:%=--ignore=%)."""
+    for name, value in re.findall(r"^([A-Z_]+) := (tests/(?:.*\\\n)*.*)$", makefile, re.MULTILINE):
+        files = value.replace("\\\n", " ").split()
+        text = text.replace(f"$({name})", " ".join(files))
+        text = text.replace(f"$({name}:%=--ignore=%)", " ".join(f"--ignore={file}" for file in files))
+    return text
 
 
 def files_given_to(target: str) -> list[str]:
@@ -117,6 +122,9 @@ def test_what_a_stages_tests_import_is_among_its_inputs(name: str) -> None:
 def test_imports_are_followed() -> None:
     reached = closure(["tests/daemons/scheduler/test_pods.py"])
     assert {"tests/daemons/controller/world.py", "plugins/module_utils/berth_core/errors.py"} <= reached
+    assert "tools/zipapp.py" in closure(["tests/daemons/agent/test_agent_hosts.py"]), (
+        "in a function of tests/support/agent.py"
+    )
 
 
 def test_every_test_is_run_by_a_stage() -> None:
