@@ -1,6 +1,6 @@
-"""Write what the documentation takes from the code: the state table of a berth, the tree of errors, the API.
+"""Write what the documentation takes from the code: a berth's states, the tree of errors, the API, what stages cost.
 
-    python3 tools/generated_docs.py           write it into docs/architecture.md and docs/guides/api.md
+    python3 tools/generated_docs.py           write it into docs/architecture.md, docs/guides/api.md and developing.md
     python3 tools/generated_docs.py --check   fail where a page is not current
 
 `make docs` writes, tests/tools/test_generated_docs.py checks. A page marks each place with a comment
@@ -15,11 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from api_reference import api_objects
+from proving import costs, table, what_if
 
 from berth_core import errors
 from berth_core.lifecycle import states
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 PLACE = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -44,10 +46,31 @@ def error_tree() -> str:
     return "```text\n" + "\n".join(tree) + "\n```\n"
 
 
+def stage_costs() -> str:
+    """What each stage of `make test` costs."""
+    known = costs.read(ROOT / costs.FILE)
+    lines = ["| stage | lane | seconds | CPU | tests |", "|---|---|---|---|---|"]
+    for stage in table.read(ROOT / "tools/stages.ini")["test"].stages:
+        cost = known[stage.name]
+        lines.append(f"| `{stage.name}` | {stage.lane} | {cost.seconds:.0f} | {cost.cpu or ''} | {cost.tests or ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def change_costs() -> str:
+    """How long `make test` takes after changes, and how long it may."""
+    known, sets = costs.read(ROOT / costs.FILE), table.read(ROOT / "tools/stages.ini")
+    lines = ["| run | seconds, by its stages | target |", "|---|---|---|"]
+    for target in what_if.TARGETS:
+        seconds = what_if.answer(sets[target.set], target.changed, known).total
+        lines.append(f"| {target.what} | {seconds:.0f} | {target.seconds} |")
+    return "\n".join(lines) + "\n"
+
+
 Parts = dict[str, Callable[[], str]]
 PAGES: dict[str, Parts] = {
     "architecture.md": {"error-tree": error_tree, "state-diagram": state_diagram, "state-table": state_table},
     "guides/api.md": {"api-objects": api_objects},
+    "guides/developing.md": {"change-costs": change_costs, "stage-costs": stage_costs},
 }
 
 

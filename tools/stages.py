@@ -2,6 +2,8 @@
 
     python3 tools/stages.py deps venv cluster demo-play          one after the other; stops at the first failure
     python3 tools/stages.py --set test [--keep-going] [--full]   a set of tools/stages.ini, in two lanes
+    python3 tools/stages.py what-if src/berth_agent              what `make test` runs if these change, and how long
+    python3 tools/stages.py record                               keeps what each stage has cost, for what-if
 
 A stage of a set that was green on exactly the same inputs is not run again, unless --full is given: the table says
 PROVED then, by which commit, with how many tests. Test results are read from the files that the targets leave in
@@ -21,7 +23,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from proving import inputs, proofs, reads, report, results, runner, table
+from proving import costs, inputs, proofs, reads, report, results, runner, table, what_if
 
 TABLE = pathlib.Path("tools/stages.ini")
 LOCK = pathlib.Path("build/.stages.lock")
@@ -67,6 +69,7 @@ class Proving:
     def after(self, stage: table.Stage, run: runner.Run) -> runner.Run:
         """Count a stage's tests, and keep a proof if it was green on what its inputs still are."""
         counted = results.of_stage(stage.name)
+        run.tests = counted.tests
         if counted.tests and run.result == "ok":
             run.detail = f"{counted.tests} tests"
         if not stage.inputs:
@@ -159,24 +162,49 @@ def run_set(chosen: table.Set, keep_going: bool, full: bool) -> int:
     return int(flaky or any(run.result == "FAILED" for run in runs))
 
 
+def run_targets(targets: list[str]) -> int:
+    """Plain targets, and their table. Returns the exit status."""
+    start = time.monotonic()
+    runs = run_plain(targets)
+    print("\n" + report.table(runs, time.monotonic() - start), flush=True)
+    return int(any(run.result == "FAILED" for run in runs))
+
+
+def run_command(sets: dict[str, table.Set], command: str, given: list[str]) -> int:
+    """`what-if PATH...` or `record`. Returns the exit status."""
+    try:
+        known = costs.read(costs.FILE)
+        if command == "what-if":
+            changed = what_if.expanded(given, inputs.files_of_the_tree())
+            print(what_if.told(what_if.answer(sets["test"], changed, known)))
+        else:
+            costs.write(costs.FILE, costs.updated(known, costs.last_run(report.TIMES), table.names(sets)))
+    except (costs.CostsError, ValueError) as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+COMMANDS = ("what-if", "record")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("targets", nargs="*")
+    parser.add_argument("targets", nargs="*", help="make targets; or what-if and files, or record")
     parser.add_argument("--set", metavar="NAME", help=f"run a set of {TABLE}")
     parser.add_argument("--keep-going", action="store_true", help="begin further stages of a set after one has failed")
     parser.add_argument("--full", action="store_true", help="run what is proved already, too")
     options = parser.parse_args()
     if bool(options.targets) == bool(options.set):
         parser.error("name targets, or one --set")
-    if options.targets:
-        start = time.monotonic()
-        runs = run_plain(options.targets)
-        print("\n" + report.table(runs, time.monotonic() - start), flush=True)
-        return int(any(run.result == "FAILED" for run in runs))
+    if options.targets and options.targets[0] not in COMMANDS:
+        return run_targets(options.targets)
     try:
         sets = table.read(TABLE)
     except table.TableError as error:
         parser.error(str(error))
+    if options.targets:
+        return run_command(sets, options.targets[0], options.targets[1:])
     if options.set not in sets:
         parser.error(f"--set {options.set}: no such set; there are {', '.join(sorted(sets))}")
     with alone():

@@ -85,6 +85,7 @@ def write(runs: Sequence[Run], seconds: float, times: Sequence[Times], results: 
                 "stage": run.stage,
                 "seconds": round(run.seconds, 1),
                 "cpu_seconds": round(run.cpu, 1),
+                "tests": run.tests,
                 "result": run.result,
                 "detail": run.detail,
             }

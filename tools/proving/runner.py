@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from . import reads
+from . import plan, reads
 from .table import LANES, Stage
 
 LOGS = pathlib.Path("build/logs")
@@ -27,7 +27,7 @@ SIGN_OF_LIFE = 60.0
 class Run:
     """How one stage ended. ``seconds`` of wall time, ``cpu`` of what it started and waited for.
 
-    ``result`` is one of ok, PROVED, FAILED, NOT RUN; ``detail`` says more about it.
+    ``result`` is one of ok, PROVED, FAILED, NOT RUN; ``detail`` says more about it; ``tests`` have run now.
     """
 
     stage: str
@@ -35,6 +35,7 @@ class Run:
     seconds: float = 0.0
     cpu: float = 0.0
     detail: str = ""
+    tests: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,10 +104,10 @@ class Lanes:
     def _run_stages(self, lane: str) -> None:
         while True:
             with self._changed:
-                stage = self._next(lane)
+                stage = plan.choose(self._waiting, self._running, lane)
                 while stage is None and self._waiting and not self._over():
                     self._changed.wait()
-                    stage = self._next(lane)
+                    stage = plan.choose(self._waiting, self._running, lane)
                 if stage is None or self._over():
                     return
                 self._waiting.remove(stage)
@@ -122,12 +123,6 @@ class Lanes:
 
     def _over(self) -> bool:
         return not self._keep_going and any(run.result == "FAILED" for run in self.runs)
-
-    def _next(self, lane: str) -> Stage | None:
-        """The lane's first stage that need not wait for another one; else the other lane's."""
-        unfinished = {stage.name for stage in self._waiting} | set(self._running)
-        ready = [stage for stage in self._waiting if not unfinished & set(stage.after)]
-        return next((stage for stage in ready if stage.lane == lane), ready[0] if ready else None)
 
     def _one(self, stage: Stage) -> Run:
         lost = [run.stage for run in self.runs if run.stage in stage.after and run.result in ("FAILED", "NOT RUN")]

@@ -57,6 +57,11 @@ def read(path: pathlib.Path) -> dict[str, Set]:
     return {name: _set(name, text, stages) for name, text in _items(parser, "sets").items()}
 
 
+def names(sets: dict[str, Set]) -> list[str]:
+    """Of everything that any of the sets runs."""
+    return sorted({name for each in sets.values() for name in (*each.first, *(stage.name for stage in each.stages))})
+
+
 def _items(parser: configparser.ConfigParser, section: str) -> dict[str, str]:
     return dict(parser.items(section)) if parser.has_section(section) else {}
 
