@@ -139,7 +139,10 @@ resources:
           description: Who holds it, as namespace, berth, app, ordinal and claim.
           type: dict
         retained_for:
-          description: Whose data is on it although nobody holds it.
+          description: Whose data is on it although nobody holds it, by names and uids.
+          type: dict
+        identity:
+          description: The keys that tell it from all other disks (wwn, serial, by_path).
           type: dict
     devices:
       description: The LocalDevices, by name.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from berth_core.app import kept_data
 from berth_core.app.overview import pod_text, spoken
 from berth_core.model.quantity import format_bytes, format_cpu
 
@@ -67,7 +68,24 @@ def show(answer: Answer) -> str:
             for device in answer["devices"]
         ],
     )
-    return "\n".join(part for part in (berths, disks, devices if answer["devices"] else "") if part)
+    parts = (berths, disks, devices if answer["devices"] else "", kept(answer))
+    return "\n".join(part for part in parts if part)
+
+
+def kept(answer: Answer) -> str:
+    """Of each disk that keeps data without a holder: whose, since when, and how it goes."""
+    disks = kept_data.kept(answer["disks"])
+    return "KEPT DATA: " + kept_data.KEEP + "\n" + "".join(map(_kept, disks)) if disks else ""
+
+
+def _kept(disk: Mapping[str, Any]) -> str:
+    data = disk["retained_for"]
+    since = f", since {data['since']}" if data.get("since") else ""
+    lines = [f"{disk['node']} {disk['name']}: {kept_data.whose(data)}{since}"]
+    ways = kept_data.ways(disk)
+    lines += [f"  {way.what}: {way.command}" for way in ways if way.command]
+    lines += [] if ways else ["  a wipe is asked for"]
+    return "".join(f"{clean(line)}\n" for line in lines)
 
 
 def _held(disk: Mapping[str, Any], called: Mapping[tuple[str, str], str]) -> tuple[str, str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,32 @@ def test_show(berth: Berth, cluster: str, namespace: str) -> None:
     found = berth.json("show", "-n", namespace, "--app", "db")
     assert ([row["name"] for row in found["berths"]], len(found["disks"])) == (["db-0"], 2)
     assert berth.json("show", "-n", namespace, "--app", "dc") == {"berths": [], "disks": [], "devices": []}
+
+
+def test_kept_data_goes_by_the_commands_that_are_shown(
+    berth: Berth, api: ApiClient, cluster: str, namespace: str, control_plane: Any
+) -> None:
+    disk = f"{cluster}-3-kept"
+    (kept,) = [one for one in berth.json("show", "-n", namespace)["disks"] if one["name"] == disk]
+    written = datetime.fromisoformat(kept["retained_for"]["since"])
+    assert abs((datetime.now(UTC) - written).total_seconds()) < 600
+    text = berth("show", "-n", namespace)
+    assert f"app db, ordinal 0, claim data, in namespace {namespace}, since {kept['retained_for']['since']}" in text
+    commands = [line.partition(": ")[2] for line in text.splitlines() if f"{disk}" in line and "ansible " in line]
+    give_up, destroy = map(shlex.split, commands)
+
+    def run(*command: str) -> str:
+        env = {**os.environ, "K8S_AUTH_KUBECONFIG": str(control_plane.kubeconfig), "ANSIBLE_NOCOLOR": "1"}
+        words = [str(Path(sys.executable).parent / command[0]), *command[1:]]
+        done = subprocess.run(words, env=env, text=True, capture_output=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert f'"serial": "{disk}"' in run(*destroy, "--check"), "what would be destroyed"
+    assert api.get(LOCAL_DISK, disk)["spec"].get("retainedFor")
+    run(*give_up)
+    assert "retainedFor" not in api.get(LOCAL_DISK, disk)["spec"]
+    assert "KEPT DATA" not in berth("show", "-n", namespace)
 
 
 def test_top(berth: Berth, cluster: str) -> None:

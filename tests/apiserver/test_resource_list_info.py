@@ -63,7 +63,8 @@ def test_everything(module: Module, cluster: str, namespace: str, world: Callabl
     }
     held, kept = found["disks"][1], found["disks"][2]
     assert held["holder"] == {"namespace": namespace, "berth": "db-0", "app": "db", "ordinal": 0, "claim": "data"}
-    assert kept["retained_for"] == {"namespace": namespace, "app": "db", "ordinal": 0, "claim": "data"}
+    named = {"namespace": namespace, "app": "db", "ordinal": 0, "claim": "data"}
+    assert kept["retained_for"] == {**named, "data_uid": "u", "namespace_uid": None, "pod_uid": None}
     (device,) = found["devices"]
     assert (device["shares"], device["free_shares"], device["free"]) == (1000, 700, True)
     assert device["holders"] == [{"namespace": namespace, "berth": "db-0", "claim": "gpu", "shares": 300}]

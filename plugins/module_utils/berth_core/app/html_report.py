@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..model.quantity import format_bytes
+from . import kept_data
 from .history import Happened
 from .overview import by_node, pod_text, spoken
 from .page_parts import SCRIPT, STYLE
@@ -43,6 +44,7 @@ def render(
             _findings(findings),
             _nodes(found, findings),
             _berths(found["berths"]),
+            _kept(found["disks"]),
             _history(happened),
             "</main>",
         )
@@ -220,6 +222,23 @@ def _berths(rows: Sequence[Mapping[str, Any]]) -> str:
     return "<h2>Berths</h2>" + _table(
         ("namespace", "app", "ordinal", "phase", "node", "pod", "disks", "devices"), shown
     )
+
+
+def _kept(disks: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        (disk["node"], disk["name"], kept_data.whose(data), data.get("since"), *_ways(disk))
+        for disk in kept_data.kept(disks)
+        for data in (disk["retained_for"],)
+    ]
+    if not rows:
+        return ""
+    head = ("node", "disk", "whose data", "since", "to give it up", "to destroy it")
+    return f"<h2>Kept data</h2><p>{_t(kept_data.KEEP.capitalize())}.</p>" + _table(head, rows)
+
+
+def _ways(disk: Mapping[str, Any]) -> tuple[str, str]:
+    commands = [way.command for way in kept_data.ways(disk)]
+    return (commands[0], commands[1]) if commands else ("a wipe is asked for", "")
 
 
 def _history(happened: Sequence[Happened]) -> str:

@@ -8,6 +8,9 @@ Called by who tells pods and claims of their disks. Runs nothing.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 
 def replace_disk(disk: str) -> str:
     """Another disk in its place: SERIAL and SIZE are the new one's."""
@@ -23,6 +26,16 @@ def give_lock_up(disk: str) -> str:
 def give_data_up(disk: str) -> str:
     """Nobody's data is on it any more, so that its claim is given another disk."""
     return f"ansible localhost -m berth.stateful.local_disk -a 'name={disk} state=released force_retained=true'"
+
+
+def destroy_data(disk: str, identity: Mapping[str, str]) -> str:
+    """The data that the disk keeps is overwritten or discarded, and the disk is anybody's. The identity is repeated."""
+    asked = {
+        "name": disk,
+        "force_retained": True,
+        "wipe": {"identity": dict(identity), "method": "auto"},
+    }
+    return f"ansible localhost -m berth.stateful.local_disk -a '{json.dumps(asked)}'"
 
 
 def mend(disk: str) -> str:

@@ -16,6 +16,7 @@ from ..cluster.snapshot import PARTS, Snapshot
 from ..lifecycle.view import recorded
 from ..model.berth import CLAIM_APP
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
+from . import kept_data
 from .resource_list import resource_list
 
 Object = Mapping[str, Any]
@@ -35,7 +36,8 @@ def snapshot_of(lists: Lists) -> Snapshot:
 
 
 def overview(lists: Lists, whole: bool = True, snapshot: Snapshot | None = None) -> dict[str, Any]:
-    """``{nodes, disks, devices, totals, berths}``; each node has ``ready`` and ``addresses`` (type -> address) too.
+    """``{nodes, disks, devices, totals, berths}``; each node has ``ready`` and ``addresses`` (type -> address) too, and
+    kept data (``retained_for``) since when (``since``).
 
     ``whole`` false: the lists hold some nodes only, and all else is restricted to them. ``snapshot``: of the lists,
     where the caller has it.
@@ -44,7 +46,11 @@ def overview(lists: Lists, whole: bool = True, snapshot: Snapshot | None = None)
     snapshot = snapshot_of(lists) if snapshot is None else snapshot
     only = None if whole else {str(node["metadata"]["name"]) for node in nodes}
     berths = [record for record in lists[BERTH.kind] if only is None or record["spec"].get("nodeName") in only]
-    return shown(resource_list(snapshot, only), nodes, berths)
+    found = resource_list(snapshot, only)
+    objects = {str(disk["metadata"]["name"]): disk for disk in lists[LOCAL_DISK.kind]}
+    for entry in kept_data.kept(found["disks"]):
+        entry["retained_for"]["since"] = kept_data.since(objects[entry["name"]])
+    return shown(found, nodes, berths)
 
 
 def shown(found: dict[str, Any], nodes: Sequence[Object], berths: Iterable[Object]) -> dict[str, Any]:

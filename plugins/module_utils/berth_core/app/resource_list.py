@@ -62,6 +62,11 @@ def disk_entry(disk: LocalDisk) -> dict[str, Any]:
     return {
         "name": disk.name,
         "node": disk.node_name,
+        "identity": {
+            key: value
+            for key, value in (("wwn", disk.wwn), ("serial", disk.serial), ("by_path", disk.by_path))
+            if value
+        },
         "size": disk.size,
         "storage_class": disk.storage_class,
         "volume_mode": disk.volume_mode,
@@ -81,7 +86,15 @@ def disk_entry(disk: LocalDisk) -> dict[str, Any]:
             "claim": holder.claim,
         },
         "retained_for": kept
-        and {"namespace": kept.namespace, "app": kept.app, "ordinal": kept.ordinal, "claim": kept.claim},
+        and {
+            "namespace": kept.namespace,
+            "app": kept.app,
+            "ordinal": kept.ordinal,
+            "claim": kept.claim,
+            "data_uid": kept.data_uid,
+            "namespace_uid": kept.tenant.namespace_uid or None,
+            "pod_uid": kept.tenant.pod_uid or None,
+        },
     }
 
 
