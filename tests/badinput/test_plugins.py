@@ -25,6 +25,7 @@ from tests.badinput.test_generated import VALUES
 
 COLLECTION = "ansible_collections.berth.stateful.plugins"
 DISK = {"metadata": {"name": "d"}, "spec": {"nodeName": "h", "identity": {"serial": "s", "size": 1}}}
+DEVICE = {"path": "/dev/sdb", "type": "disk", "size": 1, "serial": "s", "usable": True}
 CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 STATIC_POD = {
     "kind": "Pod",
@@ -46,6 +47,10 @@ def quantity_row(value: Any, *words: str) -> Row:
 
 def disks_row(*words: str, disks: Any = (DISK,), **options: Any) -> Row:
     return filter_row("matching_disks", disks, words=words, **options)
+
+
+def found_row(*words: str, found: Any = (), **options: Any) -> Row:
+    return filter_row("disks_as_host_vars", found, words=words, **{"host": "h", **options})
 
 
 def extender_row(*words: str, source: Any = None, url: Any = "https://h:1", **options: Any) -> Row:
@@ -88,6 +93,19 @@ FILTERS: tuple[Row, ...] = (
     disks_row("selector", selector="a=b"),
     disks_row("sice", sice="1Gi"),
     disks_row("explain", explain="perhaps"),
+    found_row("_input is no list", found="all"),
+    found_row("_input is no list", found=None),
+    found_row("_input is no list", found=[1]),
+    found_row("path of a block device is 'None'", found=[{}]),
+    found_row("size of a block device is 'True'", found=[{**DEVICE, "size": True}]),
+    found_row("by_path of a block device", found=[{**DEVICE, "by_path": "x"}]),
+    found_row("known is no list", known={"serial": "s"}),
+    found_row("known is no list", known=["s"]),
+    found_row("by_path", "a/b", found=[DEVICE], known=[{"by_path": "a/b"}]),
+    found_row("storage_class is 'Fast!'", storage_class="Fast!"),
+    found_row("storage_class", storage_class=["fast"]),
+    found_row("nothing was changed", "serial", found=[DEVICE], before="berth_disks: []"),
+    found_row("is not YAML", found=[DEVICE], before="a: ["),
     filter_row("kube_scheduler_pod", "x", words=("expected a mapping", "str")),
     filter_row("kube_scheduler_pod", None, words=("expected a mapping",)),
     filter_row("kube_scheduler_pod", {}, "/etc/a.yaml", words=("expected a Pod, got None",)),
@@ -129,7 +147,10 @@ def test_a_filter_names_what_it_cannot_take(row: Row) -> None:
         assert word in told
 
 
-NAMES = ("quantity", "quantity_text", "compare_quantities", "matching_disks", "kube_scheduler_pod", "with_extender")
+NAMES = (
+    *("quantity", "quantity_text", "compare_quantities", "matching_disks", "kube_scheduler_pod", "with_extender"),
+    "disks_as_host_vars",
+)
 
 
 @given(name=st.sampled_from(NAMES), first=VALUES, second=VALUES)
@@ -138,6 +159,8 @@ def test_no_value_has_a_filter_end_in_another_error(name: str, first: Any, secon
     try:
         if name == "matching_disks":
             call(name, first if isinstance(first, list) else [first, DISK], selector=second)
+        elif name == "disks_as_host_vars":
+            call(name, [{**DEVICE, "serial": first, "by_path": [first]}], "h", known=second, before=first)
         elif name == "with_extender":
             call(name, first, version="v1.36.0", url=second)
         else:

@@ -17,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.core.app.disk_samples import held, kept
@@ -530,3 +531,51 @@ def test_nothing_is_made_for_a_lock_that_has_changed_or_beside_an_agent(ground: 
     assert ground.signatures("a") == [""]
     ground.play("prepare").ok()
     assert ground.signatures("a") == ["ext4"]
+
+
+def test_from_the_host_to_its_host_vars_and_to_localdisks(ground: Ground, tmp_path: Path) -> None:
+    """The playbook that is shipped writes beside the inventory what the role then takes, and spoils nothing there."""
+    ground.plug("ab", "96Mi")
+    ground.here(f"mkfs.ext4 -q -F {ground.devices('b')[0]}")
+    file = tmp_path / "host_vars" / HOST / "berth_disks.yml"
+    play = {"ansible.builtin.import_playbook": "berth.stateful.discover"}
+
+    def discover(*args: str, **values: Any) -> Run:
+        given = {"berth_target": HOST, "berth_discover_become": False, "berth_discover_storage_class": "fast", **values}
+        return run_plays(ground.cluster, [play], tmp_path, "--diff", "-e", json.dumps(given), *args)
+
+    def entries() -> dict[str, dict[str, Any]]:
+        return {one["serial"]: one for one in yaml.safe_load(file.read_text())["berth_disks"]}
+
+    single = file.parent.with_suffix(".yml")
+    single.parent.mkdir()
+    single.write_text("mine: 1\n")
+    assert f"{single} is there" in discover().failed()["msg"]
+    single.unlink()
+    elsewhere = discover(berth_disks=[{"serial": "of-another-file"}]).failed()["msg"]
+    assert "is set elsewhere in the inventory" in elsewhere
+    assert ground.serial("a") in elsewhere
+
+    planned = discover("--check").ok()
+    assert f'+    serial: "{ground.serial("a")}"' in planned.output, planned.output
+    assert not file.parent.exists(), "check mode writes nothing"
+    assert changes(discover().ok())
+    assert entries()[ground.serial("a")]["storage_class"] == "fast"
+    assert ground.serial("b") not in entries()
+    assert f'  #   serial: "{ground.serial("b")}"' in file.read_text()
+    assert not changes(discover().ok())
+
+    edited = file.read_text().replace('storage_class: "fast"', "storage_class: slow  # mine")
+    file.write_text(edited)
+    ground.plug("c", "96Mi")
+    assert changes(discover().ok())
+    assert file.read_text().startswith(edited), "what stood there stands there"
+    assert entries()[ground.serial("c")]["storage_class"] == "fast"
+
+    ground.play().ok()
+    found = ground.objects()
+    assert {found[ground.serial(letter)]["spec"]["storageClassName"] for letter in "ac"} == {"slow", "fast"}
+    assert ground.serial("b") not in found
+    file.write_text("berth_disks: []\n")
+    assert "Add them by hand" in str(discover().failed())
+    assert file.read_text() == "berth_disks: []\n"

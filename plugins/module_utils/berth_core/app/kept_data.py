@@ -8,17 +8,15 @@ kubectl-berth and the report show it, of the entries that resource_list makes; o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..model.berth import CLAIM_APP
+from ..model.names import is_plain
 from . import next_commands
 
 KEEP = "nothing is to be done to keep it: the same replica or claim gets the disk back, and nobody else"
 _OWNER = "f:retainedFor"
-#: What may stand in a command that a person copies into a shell and hands to Ansible: nothing that either reads.
-_PLAIN = re.compile(r"[A-Za-z0-9_.:,+@/ -]+")
 
 
 class Way(NamedTuple):
@@ -66,5 +64,5 @@ def ways(disk: Mapping[str, Any]) -> list[Way]:
 
 
 def _wipe(disk: Mapping[str, Any]) -> str:
-    named = {key: value for key, value in disk["identity"].items() if _PLAIN.fullmatch(value)}
+    named = {key: value for key, value in disk["identity"].items() if is_plain(value)}
     return next_commands.destroy_data(disk["name"], named) if named else ""

@@ -19,6 +19,7 @@ SUBDOMAIN_WORDS = "a DNS-1123 subdomain (lower case letters, digits, '-' and '.'
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _SHOWN = 60
+_PLAIN = re.compile(r"[A-Za-z0-9_.:,+@/-](?:[A-Za-z0-9_.:,+@/ -]*[A-Za-z0-9_.:,+@/-])?")
 
 
 def is_label(text: object) -> bool:
@@ -29,6 +30,11 @@ def is_label(text: object) -> bool:
 def is_subdomain(text: object) -> bool:
     """Tell whether it is a DNS-1123 subdomain, as names of nodes, LocalDisks and StorageClasses are."""
     return isinstance(text, str) and bool(_SUBDOMAIN.fullmatch(text))
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether it may stand in quotes in a command or a file: no shell, YAML or template reads more in it."""
+    return bool(_PLAIN.fullmatch(text))
 
 
 def check_subdomain(text: object, option: str) -> None:
