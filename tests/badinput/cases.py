@@ -52,6 +52,7 @@ CASES: tuple[Case, ...] = (
     app("replicas", "-1", "0 to 10000", replicas=-1),
     app("replicas", "1000000", "0 to 10000", replicas=10**6),
     app("replicas", "inf", "a whole number", replicas=float("inf")),
+    app("replicas", "[9223372036854775808, None, None]", "a whole number", replicas=[2**63, None, None]),
     app("name", "'My App'", "DNS-1123", name="My App"),
     app("namespace", "'a b'", "DNS-1123", namespace="a b"),
     app("wait_timeout", "-5", "0 or more seconds", wait_timeout=-5),

@@ -17,7 +17,7 @@ from ..berth_core.model.names import shown
 
 
 def check_shapes(options: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, Any], above: str = "") -> None:
-    """Refuse a number for a mapping that has options of its own, and what is not a number at all for an integer.
+    """Refuse a number for a mapping that has options of its own, and for an integer a list or what is no number at all.
 
     Raises InputError that names the option by its path.
     """
@@ -31,6 +31,8 @@ def _check(spec: Mapping[str, Any], value: Any, path: str) -> None:
     kind = spec.get("type")
     if kind == "int" and isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{path} is {value}: expected a whole number")
+    if kind == "int" and isinstance(value, (list, tuple)):  # a decimal in three parts, to Ansible's check
+        raise InputError(f"{path} is {shown(value)}: expected a whole number")
     if not spec.get("options"):
         return
     if kind == "list":
