@@ -208,14 +208,21 @@ def remove(context: Context, owner: Owner, found: list[Change]) -> list[Object]:
             continue
         context.client.delete(kind, meta["name"], meta.get("namespace"), uid=meta["uid"])
         if kind is kinds.DEPLOYMENT and context.params["wait"]:
-            _wait_gone(context, owner)
+            _wait_gone(context, owner, live)
     return diff
 
 
-def _wait_gone(context: Context, owner: Owner) -> None:
+def _wait_gone(context: Context, owner: Owner, deployment: Object) -> None:
+    """Those on their way out too: such a pod still writes, and would make its Lease anew."""
+    labels = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+
+    def there() -> list[str]:
+        found = context.client.list(kinds.POD, owner.namespace, labels=labels)
+        return sorted(pod["metadata"]["name"] for pod in found)
+
     seconds = context.params["wait_timeout"]
-    if not poll(lambda: None if pods(context, owner) else True, seconds):
-        left = ", ".join(sorted(pod["metadata"]["name"] for pod in pods(context, owner)))
+    if not poll(lambda: None if there() else True, seconds):
+        left = ", ".join(there())
         raise TimeoutExpired(f"{owner}: its pods are still there after {seconds} s: {left}")
 
 
