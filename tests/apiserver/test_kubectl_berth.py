@@ -112,7 +112,10 @@ def test_kept_data_goes_by_the_commands_that_are_shown(
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    assert f'"serial": "{disk}"' in run(*destroy, "--check"), "what would be destroyed"
+    assert f'"serial": "{disk}"' in " ".join(destroy), "the identity is repeated"
+    would = run(*destroy, "--check")
+    assert '"destroyed": {' in would, would
+    assert '"app": "db"' in would, "whose data it is"
     assert api.get(LOCAL_DISK, disk)["spec"].get("retainedFor")
     run(*give_up)
     assert "retainedFor" not in api.get(LOCAL_DISK, disk)["spec"]
