@@ -99,7 +99,7 @@ def boot(cluster: Any, systemd: bool) -> None:
 def earlier(tmp_path: Path) -> Path:
     """The collections path of an earlier release, with its agent built beside it."""
     tree = checkout(tmp_path / "earlier" / "ansible_collections" / "berth" / "stateful", OLDER["WITH_DAEMONS"])
-    differ(tree / "src/berth_agent/__init__.py", f'VERSION = "{VERSION}"', 'VERSION = "0.0.9"')
+    differ(tree / "src/berth_agent/__init__.py", 'VERSION = "0.1.0"', 'VERSION = "0.0.9"')
     differ(tree / "roles/node_agent/templates/berth-agent.service.j2", "WatchdogSec=60", "WatchdogSec=90")
     build = [sys.executable, tree / "tools/zipapp.py", tmp_path / "earlier.pyz"]
     subprocess.run([*map(str, build), str(ROOT / "build")], check=True)
