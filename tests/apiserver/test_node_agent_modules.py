@@ -177,43 +177,6 @@ def unsaid() -> dict[str, Any]:
     return {**options, "default_configuration": "{}\n", "wait": False, "wait_timeout": 300}
 
 
-@pytest.fixture
-def openshift(control_plane: Any, api: ApiClient) -> Iterator[None]:
-    """An API server that serves OpenShift's kind: as there, by a CRD whose fields stand at the top."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    kind = kinds.SECURITY_CONTEXT_CONSTRAINTS
-    name = f"{kind.plural}.{kind.group}"
-    names = {"plural": kind.plural, "singular": kind.plural, "kind": kind.kind}
-    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
-    api.create(
-        kinds.CRD,
-        {
-            "metadata": {"name": name},
-            "spec": {"group": kind.group, "scope": "Cluster", "names": names, "versions": versions},
-        },
-    )
-    control_plane.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=60s")
-    yield
-    api.delete(kinds.CRD, name)
-
-
-def test_on_openshift_the_daemonset_gets_what_it_asks_of_its_node(agent: Run, api: ApiClient, openshift: None) -> None:
-    def constraints() -> dict[str, Any] | None:
-        return api.find(kinds.SECURITY_CONTEXT_CONSTRAINTS, "berth-agent")
-
-    agent()
-    assert constraints() is None, "agents on hosts need none"
-    asked = {"image": "registry.example.com/berth:1", **unsaid()}
-    planned = agent(check=True, daemonset=asked)
-    assert "SecurityContextConstraints berth-agent" in str(planned["diff"])
-    assert constraints() is None
-    assert agent(daemonset=asked)["changed"]
-    assert (constraints() or {})["users"] == ["system:serviceaccount:berth-system:berth-agent"]
-    assert not agent(daemonset=asked)["changed"]
-    agent(state="absent", force=True)
-    assert constraints() is None
-
-
 def test_an_agent_is_not_taken_away_from_held_disks(agent: Run, api: ApiClient, node: str, world: World) -> None:
     agent()
     api.create(kinds.LOCAL_DISK, disk(node))

@@ -85,7 +85,12 @@ def images() -> dict[str, DebianImage]:
         environment={"PATH": "/usr/lib/postgresql/15/bin:/usr/bin:/bin", "PGDATA": "/data/pgdata", "LANG": "C.UTF-8"},
         user="postgres",
     )
-    berth = archive.Image("berth.local/berth:dev", entrypoint=("/usr/bin/python3",), environment={"LANG": "C.UTF-8"})
+    berth = archive.Image(
+        "berth.local/berth:dev",
+        entrypoint=("/usr/bin/python3",),
+        environment={"LANG": "C.UTF-8"},
+        user="65532:65532",
+    )
     places = archive.Image(
         "berth.local/berth-scheduler:dev",
         entrypoint=("/usr/bin/python3", "-m", "berth_scheduler"),
