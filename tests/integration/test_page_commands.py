@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from berth_dev.pytest_plugin import cluster_of_hosts
 from tests.dev.hosts_help import ssh
 from tests.support import pages
 from tests.support.commands import Reader
@@ -42,6 +43,13 @@ def reader() -> Iterator[Reader]:
         reader.run([f"make -C {ROOT} demo-down"])
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def dev_cluster() -> Iterator[Any]:
+    """Its own: what README makes would be in the way of other tests, and theirs in the way of its selectors."""
+    with cluster_of_hosts() as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from berth_dev.pytest_plugin import cluster_of_hosts
 from tests.integration.test_stateful_app_hosts import APP, app_play, base, last, starts
 from tests.support.hosts import run_plays
 
@@ -16,13 +17,17 @@ LABEL = "berth.dev/app=journal"
 
 
 @pytest.fixture
+def dev_cluster():
+    """Its own: other tests leave disks that keep data."""
+    with cluster_of_hosts() as cluster:
+        yield cluster
+
+
+@pytest.fixture
 def second_image(dev_cluster):
     """The first image by another name, on every host."""
     for host in ("h1", "h2", "h3"):
         dev_cluster.hosts.enter(host, "/opt/k/ctr", "-n", "k8s.io", "images", "tag", FIRST, SECOND)
-    yield
-    for host in ("h1", "h2", "h3"):
-        dev_cluster.hosts.enter(host, "/opt/k/ctr", "-n", "k8s.io", "images", "rm", SECOND)
 
 
 def play(kubeconfig, **container):
@@ -68,4 +73,3 @@ def test_images_and_cpu_change_in_running_pods_and_back(dev_cluster, tmp_path, s
     run(image=FIRST, resources=large).ok()
     assert set(pods(dev_cluster, ".spec.containers[0].image")) == {FIRST}
     assert pods(dev_cluster, ".metadata.uid") == uids
-    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent")], tmp_path).ok()
