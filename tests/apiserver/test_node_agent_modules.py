@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue import node_agent, node_agent_info, node_agent_token
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.apiserver.daemonset_options import unsaid
 from tests.apiserver.test_agent_rbac import client_with, disk
 from tests.apiserver.test_local_disk import Run, runner
 from tests.core.app.disk_samples import held
@@ -169,12 +170,6 @@ def test_a_roll_out_that_does_not_come_up_is_told_and_taken_back(agent: Run, api
     assert there() == before
     agent(state="absent", force=True)
     api.delete(kinds.POD, pod, "berth-system")
-
-
-def unsaid() -> dict[str, Any]:
-    """The options of a DaemonSet that a task leaves out."""
-    options = dict.fromkeys(("configurations", "node_selector", "tolerations"))
-    return {**options, "default_configuration": "{}\n", "wait": False, "wait_timeout": 300}
 
 
 def test_an_agent_is_not_taken_away_from_held_disks(agent: Run, api: ApiClient, node: str, world: World) -> None:

@@ -18,9 +18,9 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue import node_a
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.apiserver.daemonset_options import unsaid
 from tests.apiserver.test_extender_module import tls
 from tests.apiserver.test_local_disk import Run, runner
-from tests.apiserver.test_node_agent_modules import unsaid
 from tests.support import openshift
 from tests.support.kube import client_for
 
