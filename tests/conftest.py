@@ -1,6 +1,6 @@
 """Ground of every test: the collection is importable, generated examples are the same in every run, skips are named.
 
-pytest reads me. I start nothing: the fixtures of the development cluster live in berth_dev.pytest_plugin.
+Read by pytest. Nothing is started here: the fixtures of the development cluster live in berth_dev.pytest_plugin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Install the Debian packages that are listed and missing. `make deps` calls me.
+"""Install the Debian packages that are listed and missing. Called by `make deps`.
 
     python3 tools/debian_packages.py tools/debian-packages.txt
 

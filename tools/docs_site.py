@@ -1,4 +1,4 @@
-"""Build the documentation site: our pages, and the plugins' documentation by antsibull-docs. `make docs-site` calls me.
+"""The documentation site: the pages, and the plugins' documentation by antsibull-docs. Called by `make docs-site`.
 
     python tools/docs_site.py build/tree build/site
 

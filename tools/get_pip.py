@@ -1,6 +1,6 @@
 """Stands where ansible-test expects a downloaded get-pip script. Same command line; all comes from the package index.
 
-`make sanity` copies me into the cache of ansible-test when that has none of its own; ansible-test then runs me with
+Copied by `make sanity` into the cache of ansible-test when that has none of its own; ansible-test then runs it with
 the interpreter of each environment that it makes.
 """
 

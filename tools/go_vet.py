@@ -1,4 +1,4 @@
-"""Run Go's vet over every Go package of the tree. `make lint` calls me, in the project's environment.
+"""Run Go's vet over every Go package of the tree. Called by `make lint`, in the project's environment.
 
 The Go that builds the development cluster checks it too, so that none need be installed by hand. `go vet` itself reads
 every package below ours, all of Kubernetes among them, for what vet learns of their functions (which of them print as

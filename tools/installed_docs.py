@@ -1,4 +1,4 @@
-"""Read the documentation of every plugin of the installed tarball. `make collection` calls me with its path.
+"""Read the documentation of every plugin of the installed tarball. Called by `make collection` with its path.
 
 A plugin that cannot be described from the artifact fails here, and so does a file that build_ignore wrongly took away.
 """

@@ -3,7 +3,7 @@
     python3 tools/snapshot.py build/tree
 
 makes build/tree/ansible_collections/berth/stateful. Tools that insist on that path, or walk over whatever lies around,
-run there and never see environments, caches or results. The Makefile calls me; I never write to the source tree.
+run there and never see environments, caches or results. Called by the Makefile; the source tree is never written to.
 """
 
 from __future__ import annotations

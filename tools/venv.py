@@ -2,7 +2,7 @@
 
     python3 tools/venv.py .venv requirements-dev.txt [--editable]
 
-`make` calls me. Standard library and syntax of 3.9: the python3 that starts me may be older than the one I look for.
+Called by `make`. Standard library and syntax of 3.9: the python3 that starts it may be older than the one needed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 In it are our packages and what of their wheels runs; pip checks the hashes. The agent takes the pure-Python files alone
 and is the same for every Python and processor; the scheduler needs numpy, and is made for one of each. The same sources
 give the same bytes; where those lie already, nothing is packed. The Makefile, the roles node_agent and scheduler (from
-an installed collection too), the image of the DaemonSet and the tests call me. Exit status 1, with what to do, where
+an installed collection too), the image of the DaemonSet and the tests use it. Exit status 1, with what to do, where
 there is no pip or it fetches nothing.
 """
 

@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible calls me once per host and item."""
+        """Called by Ansible once per host and item."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
         given = in_the_clear(self._task.args)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter disks_as_host_vars. The playbook discover calls me; what becomes an entry, app/discovered.py says."""
+"""The filter disks_as_host_vars. Called by the playbook discover; what becomes an entry, app/discovered.py says."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter kube_scheduler_reads. Templates call me; what is read is decided in berth_core/config/static_pod.py."""
+"""The filter kube_scheduler_reads. Called by templates; what is read is decided in berth_core/config/static_pod.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter matching_disks. Templates call me; which disks a claim can use, the engine says (app/disk_match.py)."""
+"""The filter matching_disks. Called by templates; which disks a claim can use, the engine says (app/disk_match.py)."""
 
 from __future__ import annotations
 

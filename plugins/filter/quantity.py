@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter quantity. Templates call me; what a quantity is, berth_core/model/quantity.py says."""
+"""The filter quantity. Called by templates; what a quantity is, berth_core/model/quantity.py says."""
 
 from __future__ import annotations
 

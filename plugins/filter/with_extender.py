@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter with_extender. Templates call me; what is made is decided in berth_core/config/stock.py."""
+"""The filter with_extender. Called by templates; what is made is decided in berth_core/config/stock.py."""
 
 from __future__ import annotations
 

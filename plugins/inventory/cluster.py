@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory plugin cluster. Ansible calls me; what becomes a host is decided in berth_core/app/inventory.py.
+"""The inventory plugin cluster. Called by Ansible; what becomes a host is decided in berth_core/app/inventory.py.
 
 Everything that comes from the cluster, or from the cache of what did, is marked unsafe: no value is ever a template.
 """
@@ -117,7 +117,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return bool(super().verify_file(path)) and path.endswith(("berth.yml", "berth.yaml"))
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
-        """Ansible calls me once for each file. Raises AnsibleParserError."""
+        """Called by Ansible once for each file. Raises AnsibleParserError."""
         super().parse(inventory, loader, path, cache)
         if not isinstance(loader.load_from_file(path), Mapping):
             raise AnsibleParserError(f"{path}: expected a mapping of options, as plugin: {self.NAME}")

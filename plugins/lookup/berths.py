@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lookup berths: where the replicas of apps are. Ansible calls me; rows: berth_core/app/overview.py."""
+"""The lookup berths: where the replicas of apps are. Called by Ansible; rows: berth_core/app/overview.py."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class LookupModule(LookupBase):
     """See DOCUMENTATION."""
 
     def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
-        """Ansible calls me. Raises AnsibleLookupError."""
+        """Called by Ansible. Raises AnsibleLookupError."""
         self.set_options(var_options=variables, direct=kwargs)
         try:
             self._refuse_strange(terms)

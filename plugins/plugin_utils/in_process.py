@@ -40,7 +40,7 @@ class InProcessAction(ActionBase):
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible calls me once per host and task."""
+        """Called by Ansible once per host and task."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
         found: dict[str, Any] = {}

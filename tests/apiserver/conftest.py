@@ -1,7 +1,7 @@
 """Ground of the tests against a real API server: the fixture control_plane comes from berth_dev.pytest_plugin.
 
 Objects that a test makes carry a name of their own, so that tests need no order; `world` tells whether anything
-changed. (Imports of the collection stay inside the fixtures: pytest reads me before Python knows where it is.)
+changed. (Imports of the collection stay inside the fixtures: pytest reads it before Python knows where it is.)
 """
 
 from __future__ import annotations

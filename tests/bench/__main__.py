@@ -1,4 +1,4 @@
-"""``python -m tests.bench [ONLY=name]``: measures, prints a table, writes build/bench.json. `make bench` calls me.
+"""``python -m tests.bench [ONLY=name]``: measures, prints a table, writes build/bench.json. Called by `make bench`.
 
 A name that ends in ``/`` runs a family: ``ONLY=task/``. Several are separated by commas; those that share a run, as
 ``ONLY=sched/plain,sched/rate,sched/memory,sched/startup``, make it once.

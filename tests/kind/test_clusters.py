@@ -1,4 +1,4 @@
-"""What a kind cluster is refused for, on a real Docker, and its fake nodes. `make kind` runs me, and brings Docker
+"""What a kind cluster is refused for, on a real Docker, and its fake nodes. Run by `make kind`, which brings Docker
 and the node image.
 
 tests/dev/test_kind_units.py has what needs no Docker.

@@ -1,6 +1,6 @@
 """Runs the real ansible-playbook and hands back what it printed and what each task returned.
 
-Used by the tests that prove modules as users run them, and by the benches. I never look into Ansible's own process.
+Used by the tests that prove modules as users run them, and by the benches. Nothing looks into Ansible's own process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The development cluster as pytest fixtures. pytest calls me (tests/conftest.py names me in `pytest_plugins`).
+"""The development cluster as pytest fixtures. Called by pytest (tests/conftest.py names it in `pytest_plugins`).
 
     control_plane   a real control plane without hosts, one for the session
     dev_cluster     one with three real hosts, one for the session; needs root

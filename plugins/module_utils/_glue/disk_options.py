@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The options that say what a disk is and what it is for: one argument spec for every module that takes a disk.
 
-doc_fragments/disk.py documents just these; validate-modules holds both equal. I read nothing and decide nothing.
+doc_fragments/disk.py documents just these; validate-modules holds both equal. Nothing is read or decided here.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 """The module node_agent_token: the token of a daemon on the host of one node, bound to that Node, and where to use it.
 
 Called by plugins/modules/node_agent_token.py and plugins/action/node_agent_token.py. A token that is still good is not
-handed back: Ansible censors in a result whatever an option with no_log was given. I write no file.
+handed back: Ansible censors in a result whatever an option with no_log was given. Writes no file.
 """
 
 from __future__ import annotations

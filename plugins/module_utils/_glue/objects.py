@@ -4,7 +4,7 @@
 """What the modules that write objects share: one shape of diff, one way to wait, one check of labels. Called by the
 operations.
 
-I send no request and decide nothing about objects.
+Sends no request and decides nothing about objects.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads the lists of berth_core/app/overview.py with the synchronous client: one LIST per kind, no write.
 
-The inventory plugin, the lookup and the module report call me.
+Called by the inventory plugin, the lookup and the module report.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The operation behind placement_info: one LIST per kind, then the engine's answer for a pod or an app. Never writes.
 
-The module's shell and its action plugin run me.
+Run by the module's shell and by its action plugin.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The connection to one API server: TLS, proxy, and what a failure to connect means. client.py alone calls me.
+"""The connection to one API server: TLS, proxy, and what a failure to connect means. Called by client.py alone.
 
-I send nothing by myself and know nothing of the API.
+Sends nothing by itself and knows nothing of the API.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 """The lock file of a node agent: an agent is alone on its host by it, and a playbook is not beside one.
 
 An agent holds it exclusively as long as it runs; disk_filesystem holds it shared while it works, so that no agent
-begins meanwhile. The kernel gives it up when its holder dies, however it dies. Both call me.
+begins meanwhile. The kernel gives it up when its holder dies, however it dies. Both use this file.
 """
 
 from __future__ import annotations

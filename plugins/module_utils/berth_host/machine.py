@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host as these modules see it: small files of the kernel, and commands. All of berth_host goes through me.
+"""The host as these modules see it: small files of the kernel, and commands. All of berth_host goes through it.
 
 ``root`` is another folder than / when somebody looks into the tree of a machine that is not running (tests do, with the
-recorded trees of hardware that is not here). I never change anything by myself.
+recorded trees of hardware that is not here). Changes nothing by itself.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Makes the filesystem of a plan, after a last look with the device held exclusively.
 
-Called by filesystems, which holds the device's lock. I decide nothing: what I find and did not expect is refused.
+Called by filesystems, which holds the device's lock. Decides nothing: what is found and was not expected is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two controllers, of which each that ends is started anew within a second, as their Deployment would do it.
 
-`ground` makes me. On a loaded machine a leader may lose its Lease at any time, and ends then, as it should.
+Made by `ground`. On a loaded machine a leader may lose its Lease at any time, and ends then, as it should.
 """
 
 from __future__ import annotations

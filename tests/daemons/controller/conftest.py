@@ -1,6 +1,6 @@
 """Ground of the controller's tests: fake nodes with disks, the stock scheduler, and controllers as processes.
 
-(Imports of the collection stay inside the fixtures: pytest reads me before Python knows where it is.)
+(Imports of the collection stay inside the fixtures: pytest reads it before Python knows where it is.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ground of the scheduler's tests: a control plane with its rights, worlds of nodes and pods, schedulers as processes.
 
-(Imports of the collection stay inside the fixtures: pytest reads me before Python knows where it is.)
+(Imports of the collection stay inside the fixtures: pytest reads it before Python knows where it is.)
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ResourceClaims through which locked devices come into containers: which are missing, and whether they can work.
 
-Called by the flow (building, stateful_app). The claims themselves are made in berth_core.app.device_claim; I only read.
+Called by the flow (building, stateful_app). The claims themselves are made in berth_core.app.device_claim.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From a pod to what the engine is asked: its claims of berth's classes as local disks, and its own berth.
 
-The scheduler calls me once for each attempt, as all of it may have changed since the last one; so do its extender, the
-simulation and placement_info.
+Called by the scheduler once for each attempt, as all of it may have changed since the last one; by its extender, the
+simulation and placement_info, too.
 """
 
 from __future__ import annotations

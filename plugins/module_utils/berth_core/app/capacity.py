@@ -4,8 +4,8 @@
 """How much a node can still give to a class, as CSIStorageCapacity objects: what the stock scheduler looks at.
 
 One object for each node and each class of ours that waits for its first consumer and has disks there. A claim gets one
-whole disk, so ``maximumVolumeSize`` is the largest free disk; ``capacity`` is all that is free. The
-controller writes what I want.
+whole disk, so ``maximumVolumeSize`` is the largest free disk; ``capacity`` is all that is free. Written by
+the controller.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What in a cluster is not as it was declared, or has lost its other half: drift of disks and orphans in one list.
 
-kubectl-berth and the report show it. The rules are those of drift.py and orphans.py; I have none of my own.
+kubectl-berth and the report show it. The rules are those of drift.py and orphans.py.
 """
 
 from __future__ import annotations

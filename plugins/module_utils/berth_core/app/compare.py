@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Is what we want already there? Compares a desired object with a live one, without asking the API server to try.
 
-Every module that changes objects calls me before it writes: no difference, no request. I never change what I am given.
+Called by every module before it writes: no difference, no request. The arguments are never changed.
 ``desired`` is a subset of ``live``: what it does not mention (server defaults, status, fields of others) is not ours.
 
 The rules, which are those of the API server's own encoding:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to do with each CustomResourceDefinition: create, update, nothing, or refuse. The module crds asks me, and
-carries it out.
+"""What to do with each CustomResourceDefinition: create, update, nothing, or refuse. Carried out by
+the module crds.
 
 Unlike other objects a CRD's spec is wholly ours: a property or a rule that a new release no longer has must go, so
-that specs are compared exactly, after what the API server fills in by itself. I never look at the API.
+that specs are compared exactly, after what the API server fills in by itself. Asks no API server.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which schemas of the custom resources this release is made for: what a program and a cluster have in common.
 
-The module controller asks me before it installs, and the controller when it starts. I never look at the API.
+Called by the module controller before it installs, and by the controller when it starts. Asks no API server.
 """
 
 from __future__ import annotations

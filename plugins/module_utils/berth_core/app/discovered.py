@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The disks that a host reports as the text of its host_vars: berth_disks by identity, for a person to go over.
 
-The filter disks_as_host_vars calls me. A disk that is blank and used by nobody becomes an entry; one that is mounted,
+Called by the filter disks_as_host_vars. A disk that is blank and used by nobody becomes an entry; one that is mounted,
 held or carries anything stands there as a comment; one of the running system does not. A file that is there keeps every
 line, and what it names already, in comments too, is left alone.
 """

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of these LocalDisks a claim could have, by the engine's own columns. The filter matching_disks calls me.
+"""Which of these LocalDisks a claim could have, by the engine's own columns. Called by the filter matching_disks.
 
-I have no rule of my own: `plugins/disk_candidates.py` judges, as it does for a placement.
+No rule is added: `plugins/disk_candidates.py` judges, as it does for a placement.
 """
 
 from __future__ import annotations

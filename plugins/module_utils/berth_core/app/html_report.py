@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster as one self-contained page of HTML. The module report calls me and writes what I return.
+"""The cluster as one self-contained page of HTML. Written to a file by the module report.
 
 Everything that comes from the cluster is untrusted: it goes through `_t`, and stands as text or in a quoted attribute,
 nowhere else. The page's own policy forbids it to load or run anything but its one style sheet and its one script.

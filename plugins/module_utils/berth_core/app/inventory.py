@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The cluster as an Ansible inventory: which hosts there are, their variables, and the groups they are in.
 
-The inventory plugin calls me with an overview (overview.py), fresh or out of its cache, and adds what I return. Names
+Called by the inventory plugin with an overview (overview.py), fresh or out of its cache. Names
 that come from the cluster become group names here, so that nothing in one can be more than a word.
 """
 

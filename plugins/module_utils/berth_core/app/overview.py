@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The whole cluster for readers: the resource list with the nodes' addresses, and a row for every Berth.
 
-The inventory plugin, the lookup, the report and kubectl-berth show what I make of lists that they have read. I decide
-nothing and add no rule of my own: what is free is what `resource_list` says. Everything is JSON-able, sorted by name.
+The inventory plugin, the lookup, the report and kubectl-berth show what is made of lists that they have read. Nothing
+is decided and no rule added: what is free is what `resource_list` says. Everything is JSON-able, sorted by name.
 """
 
 from __future__ import annotations

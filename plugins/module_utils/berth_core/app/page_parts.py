@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report's style sheet and script, as they stand in its page. html_report.py alone reads me.
+"""The report's style sheet and script, as they stand in its page. Read by html_report.py alone.
 
 In Python files, because Ansible takes no others along when it brings a module to a host. Neither of them asks the
 network for anything, and the page's own policy would not let it.

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The resource list for people and playbooks: what every node has, less what is given out, and who holds it.
 
-The module resource_list_info shows what I make of a snapshot. I decide nothing: what is free is what the tables of the
-engine say, so that the list and the next placement never disagree.
+Shown by the module resource_list_info. Nothing is decided here: what is free is what the tables of the engine
+say, so that the list and the next placement never disagree.
 
 Units: cpu in thousandths of a core, memory and storage in bytes, device shares in thousandths of a device, all else
 counted. Everything is sorted by name.

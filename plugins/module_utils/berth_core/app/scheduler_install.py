@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A scheduler in the cluster: the shipped objects under its own name, filled in as asked for; who waits for it.
 
-Called by the module scheduler. The objects are those of deploy/scheduler, which come in as they are there; I know their
-name, and make of it the name of any scheduler. Nothing is read or written here.
+Called by the module scheduler. The objects are those of deploy/scheduler, which come in as they are there; their
+name becomes the name of any scheduler. Nothing is read or written here.
 """
 
 from __future__ import annotations

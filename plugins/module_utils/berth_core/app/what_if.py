@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where pods and replicas would go, and every verdict and score on the way there. Places nothing, writes nothing.
 
-The module placement_info calls me and shows what I return. What is decided is the engine's: each choice counts for
-those that follow it, as it would for a scheduler.
+Called by the module placement_info, which shows what is returned. What is decided is the engine's: each choice counts
+for those that follow it, as it would for a scheduler.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """kube-scheduler's static pod, as kubeadm makes it: what it reads now, and the same pod reading a file of ours.
 
-Called by the filters kube_scheduler_reads and kube_scheduler_pod. A manifest comes in and goes out as an object; what I
-put in says what was there before, so that it can be taken out again without anybody remembering.
+Called by the filters kube_scheduler_reads and kube_scheduler_pod. A manifest comes in and goes out as an object; what
+is put in says what was there before, so that it can be taken out again without anybody remembering.
 """
 
 from __future__ import annotations

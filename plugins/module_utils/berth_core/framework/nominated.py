@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pods that wait for room which is being made for them: a node that is nominated to one counts it as if it were there.
 
-framework/cycle.py and framework/dry_run.py ask me, the daemon keeps `Nominations`. The rules are those of
+Asked by framework/cycle.py and framework/dry_run.py; the daemon keeps `Nominations`. The rules are those of
 kube-scheduler v1.36: a pod yields to nominated pods of its own priority and above, and never to itself; a node has to
 pass both with them and without them, for they may yet go elsewhere. But of two of one priority that are nominated to
 one node, the second yields to the first and not the other way round.

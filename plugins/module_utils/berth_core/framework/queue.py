@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pods that wait: which one is next, which are held back, which wait for the cluster to change.
 
-Kept by the daemon, which tells me what happens and what time it is (seconds of any clock that never goes back). The
+Kept by the daemon, which says what happens and what time it is (seconds of any clock that never goes back). The
 rules are those of kube-scheduler v1.36: a pod is in exactly one of
 
     active          may be tried now, in the order of QueueSort

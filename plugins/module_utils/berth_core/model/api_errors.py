@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the API server's refusals mean, as errors: the one place where a Status becomes one.
 
-The API clients call me, the modules' and the daemons'. I send nothing.
+Called by the API clients, the modules' and the daemons'. Sends nothing.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a request to the API server is, and when it may be sent once more: the one table of both API clients.
 
-The modules' client (_glue/client.py) and the daemons' (berth_kube) read verbs, headers and answers here. Pure: I send
+The modules' client (_glue/client.py) and the daemons' (berth_kube) read verbs, headers and answers here. Sends
 nothing, and chance comes in as an argument. How long a client goes on trying is its own: a task waits for an API server
 that restarts, a daemon has a queue that comes back.
 """

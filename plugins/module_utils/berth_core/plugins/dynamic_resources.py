@@ -5,7 +5,7 @@
 
 Stands in profiles that are read from a configuration, as kube-scheduler's plugin of this name does: the daemon's, which
 writes the choice into the claims (src/berth_scheduler/devices.py). The pods of stateful_app, whose claims name the
-locked devices, are chosen a node without me.
+locked devices, are chosen a node without it.
 
 Verdicts, words and allocations are kube-scheduler's v1.36. What of the API is not covered is refused by name, never
 guessed at: docs/guides/scheduling.md has the list.

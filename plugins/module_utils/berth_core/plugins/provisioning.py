@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Volumes that are made on demand: for which nodes a claim can have one, as far as anybody can tell beforehand.
 
-VolumeBinding calls me for claims that wait and have no volume yet.
+Called by VolumeBinding for claims that wait and have no volume yet.
 """
 
 from __future__ import annotations
