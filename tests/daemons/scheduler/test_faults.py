@@ -195,10 +195,12 @@ def test_ten_thousand_events_in_a_burst(world, start, plane):
     assert scheduler.process.poll() is None
 
 
-def test_a_bind_that_a_restored_etcd_does_not_know(world, start, plane):
+def test_a_bind_that_a_restored_etcd_does_not_know(world, start, plane, request):
     """The pod is as before, under a scheduler that has placed it: it is placed again, in the room that it had."""
     if not hasattr(plane, "restart_apiserver"):
         pytest.skip("an existing cluster's etcd is not ours to write into")
+    # kube-scheduler ends itself when a pod loses its node ("SchedulerCache is corrupted"); later tests have it again.
+    request.addfinalizer(lambda: (plane.stop_component("kube-scheduler"), plane.start_component("kube-scheduler")))
     world.node(cpu="1")
     world.pod("a", cpu="800m")
     key, bound = f"/registry/pods/{world.name}/a", f"msg=bound pod={world.name}/a "
