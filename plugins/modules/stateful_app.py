@@ -188,8 +188,9 @@ options:
       - V(in_place_only) fails before anything is written where a pod would have to be made anew.
       - V(same_node) makes every pod anew on its node.
       - The StatefulSet gets C(updateStrategy) V(OnDelete), so that its controller does not do the same. A run waits for
-        each replica, O(wait_timeout) seconds for each step; one that was cut off is continued by the next, and the
-        former template given again takes everything back.
+        each replica, O(wait_timeout) seconds for each step, and fails where one does not become Ready, so that the
+        others keep what they have. One that was cut off is continued by the next, and the former template given again
+        takes everything back.
     type: str
     choices: [in_place_if_possible, in_place_only, same_node]
     version_added: 0.2.0
@@ -204,6 +205,33 @@ options:
     description: With O(update_strategy), how many replicas may be not Ready at once, a number (V(1) by default) or a
       percentage of O(replicas), rounded down, at least 1.
     type: str
+    version_added: 0.2.0
+  min_ready_seconds:
+    description:
+      - With O(update_strategy), for how many seconds a replica has to be Ready before it counts as Ready and the next
+        one is begun; 0 by default. A wait has these seconds beside O(wait_timeout).
+      - The C(minReadySeconds) of a StatefulSet in O(template) or O(src) means the same, and the StatefulSet gets it.
+    type: int
+    version_added: 0.2.0
+  update_order:
+    description:
+      - With O(update_strategy), which replica comes first. V(reverse), the default, begins with the highest ordinal.
+      - V(primary_last) does too, but begins with the pods that have O(update_primary_label) when all others have the
+        new template and are Ready. It is asked again before each step, so a primary that moves in between is found.
+        A pod that is not Ready is no primary that could be lost, and is not held back.
+    type: str
+    choices: [reverse, primary_last]
+    version_added: 0.2.0
+  update_primary_label:
+    description: The label of the primary's pod, C(KEY=VALUE), as whoever elects it writes it. For O(update_order)
+      V(primary_last), which needs it.
+    type: str
+    version_added: 0.2.0
+  paused:
+    description: With O(update_strategy), replicas that are in the middle of an update get to its end, and no other is
+      begun. RV(outdated) says which are left.
+    type: bool
+    default: false
     version_added: 0.2.0
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
@@ -323,6 +351,15 @@ EXAMPLES = r"""
               - name: data
                 mountPath: /data
 
+- name: The primary last, and each replica Ready for half a minute before the next one
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    update_strategy: in_place_if_possible
+    update_order: primary_last
+    update_primary_label: role=primary
+    min_ready_seconds: 30
+
 - name: Stop it and keep its data
   berth.stateful.stateful_app:
     name: db
@@ -385,7 +422,7 @@ restarted:
   elements: dict
   sample: [{pod: db-0, ended: "Failed (Evicted: The node was low on resource: memory)"}]
 updated:
-  description: With O(update_strategy), the pods of another template, in the order in which they are updated.
+  description: With O(update_strategy), the pods of another template that are updated, highest ordinal first.
   returned: when there are some
   type: list
   elements: dict
@@ -409,6 +446,14 @@ updated:
       type: float
   sample:
     - {pod: db-2, ordinal: 2, in_place: true, fields: ["spec.containers[db].image"], not_ready_seconds: 1.2}
+outdated:
+  description: With O(update_strategy), the pods of another template that are left as they are, because of O(partition)
+    or O(paused), and what an update would do with each. The entries are those of RV(updated).
+  returned: when there are some
+  type: list
+  elements: dict
+  sample:
+    - {pod: db-0, ordinal: 0, in_place: true, fields: ["spec.containers[db].image"]}
 explanation:
   description: The verdict of every node and disk and, on success, all scores. With O(explain=true), and whenever a
     replica does not fit.

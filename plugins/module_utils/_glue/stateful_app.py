@@ -17,7 +17,7 @@ from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import make_plan, removal_plan
-from ..berth_core.app.update_rules import STRATEGIES
+from ..berth_core.app.update_rules import ORDERS, STRATEGIES
 from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError, StateError
 from ..berth_core.lifecycle import states
@@ -79,6 +79,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_strategy": {"type": "str", "choices": list(STRATEGIES)},
     "partition": {"type": "int"},
     "max_unavailable": {"type": "str"},
+    "min_ready_seconds": {"type": "int"},
+    "update_order": {"type": "str", "choices": list(ORDERS)},
+    "update_primary_label": {"type": "str"},
+    "paused": {"type": "bool", "default": False},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -124,6 +128,9 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
         result["restarted"] = report.restarted(app, observed, plan)
     if changes:
         result["updated"] = report.updated(app, changes)
+    left = updater.left() if updater is not None else {}
+    if left:
+        result["outdated"] = report.updated(app, left)
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if context.check_mode:
@@ -160,7 +167,7 @@ def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
 
 def _updater(hand: Hand, builder: Builder, trial: Trial) -> Updater | None:
     """Who brings a changed template to the pods; None where nothing is to be brought, or the workload does it."""
-    if hand.app.update is None or not hand.plan.update:
+    if hand.app.update is None or not (hand.plan.update or hand.plan.outdated):
         return None
     return Updater(hand, hand.app.update, builder.create_pod, trial.stateful_set)
 
@@ -187,7 +194,7 @@ def _carry_out(
             builder.prebind()
         if not plan.empty and states.reached(until, states.CREATED):
             builder.create()
-            seconds = updater.run() if updater is not None else {}
+            seconds = updater.run() if updater is not None and plan.update else {}
     except BerthError as exc:
         _tell_what_is_left(hand, exc)
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -127,6 +128,29 @@ def test_what_needs_a_new_pod_makes_one_after_the_other_on_its_node(world, kubec
     calm(run(second))
     assert uids(world)["db-0"] != before["db-0"]
     world.check()
+
+
+def test_paused_begins_nothing_and_the_primary_is_last(world, kubeconfig):
+    first = options(kubeconfig, update_strategy="same_node", min_ready_seconds=2)
+    calm(run(first))
+    assert world.client.get(world.kinds.STATEFUL_SET, "db", "default")["spec"]["minReadySeconds"] == 2
+    world.client.patch(world.kinds.POD, "db-2", "default", {"metadata": {"labels": {"role": "primary"}}})
+    second = {**with_template(first), "update_order": "primary_last", "update_primary_label": "role=primary"}
+    before = uids(world)
+    for changed in (True, False):
+        paused = calm(run({**second, "paused": True}))
+        assert paused["changed"] is changed
+        assert [(row["pod"], row["in_place"]) for row in paused["outdated"]] == [
+            (f"db-{ordinal}", False) for ordinal in (2, 1, 0)
+        ]
+        assert "updated" not in paused
+    assert writes(paused) == {}
+    assert uids(world) == before
+    calm(run(second))
+    made = {name: datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) for name, pod in pods(world).items()}
+    assert sorted(made, key=made.__getitem__) == ["db-1", "db-0", "db-2"]
+    assert min(made["db-0"] - made["db-1"], made["db-2"] - made["db-0"]) >= timedelta(seconds=2)
+    assert not calm(run(second))["changed"]
 
 
 @pytest.mark.promise

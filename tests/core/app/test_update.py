@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +11,14 @@ from hypothesis import strategies as st
 
 from berth_core.app import manifests
 from berth_core.app.observed import Observed
-from berth_core.app.plan import stateful_set_change
+from berth_core.app.plan import make_plan, stateful_set_change
 from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target
-from berth_core.app.update import CREATE, DELETE, MARK, PATCH, RESIZE, roll
+from berth_core.app.update import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE, roll
 from berth_core.app.update_rules import UpdateRules, update_rules
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
+from berth_core.model.labels import LabelSelector
+from berth_core.model.times import age
 from tests.core.app.samples import GOOD, changed
 
 OWN = Mark("annotations", "berth.dev/revision")
@@ -26,8 +29,11 @@ def template(image="db:1", cpu="500m", labels=None, **container):
     return {"metadata": {"labels": {"app": "db", **(labels or {})}}, "spec": {"containers": [main]}}
 
 
-def rules(strategy="in_place_if_possible", partition=0, unavailable=1):
-    return UpdateRules(strategy, partition, unavailable)
+def rules(strategy="in_place_if_possible", partition=0, unavailable=1, **more):
+    return UpdateRules(strategy, partition, unavailable, **more)
+
+
+ROLE = LabelSelector.from_labels({"role": "primary"})
 
 
 class Cluster:
@@ -36,6 +42,7 @@ class Cluster:
     def __init__(self, replicas, **templates):
         self.replicas, self.templates, self.mark = replicas, dict(templates), HASH
         self.revision, self.counter, self.bare = next(reversed(templates)), 0, False
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.pods = {}
         first = next(iter(templates))
         for ordinal in range(replicas):
@@ -72,10 +79,21 @@ class Cluster:
         container, status = pod["spec"]["containers"][0], pod["status"]["containerStatuses"][0]
         if status.get("runs") != container["image"]:
             status.update(runs=container["image"], containerID=f"containerd://{self.counter}")
-        pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+        if not self.ready(ordinal):
+            since = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            pod["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
+
+    def wait(self, seconds):
+        self.now += timedelta(seconds=seconds)
+
+    def elect(self, *ordinals):
+        for ordinal in range(self.replicas):
+            self.pods[self.name(ordinal)]["metadata"]["labels"].pop("role", None)
+        for ordinal in ordinals:
+            self.pods[self.name(ordinal)]["metadata"]["labels"]["role"] = "primary"
 
     def roll(self, asked):
-        return roll("db", range(self.replicas), self.pods, self.target(), asked)
+        return roll("db", range(self.replicas), self.pods, self.target(), asked, self.now)
 
     def act(self, act):
         name, pod = self.name(act.ordinal), self.pods.get(self.name(act.ordinal))
@@ -99,6 +117,7 @@ class Cluster:
                 self.act(act)
             for ordinal in range(self.replicas):
                 self.kubelet(ordinal)
+            self.wait(1)
         raise AssertionError(f"it does not end: {self.roll(asked)}, {self.log[-9:]}")
 
 
@@ -145,6 +164,7 @@ def test_an_older_observed_generation_is_waited_for():
 
 def test_cpu_is_resized_and_followed():
     cluster = Cluster(1, one=template(), two=template(cpu="1"))
+    cluster.act(cluster.roll(rules()).acts[0])
     (act,) = cluster.roll(rules()).acts
     assert act.do == RESIZE
     assert act.body["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1"}}
@@ -156,11 +176,22 @@ def test_cpu_is_resized_and_followed():
     assert cluster.roll(rules()).waits == ("pod db-0 to be resized: Deferred: no room",)
     pod["status"]["conditions"].remove(deferred)
     cluster.finish(rules())
-    assert [do for do, _ordinal in cluster.log] == [RESIZE, PATCH, MARK]
+    assert [do for do, _ordinal in cluster.log] == [BEGIN, RESIZE, PATCH, MARK]
+
+
+def test_a_resize_after_which_the_run_died_is_taken_back_with_the_template():
+    cluster = Cluster(1, one=template(), two=template(cpu="1"))
+    for _number in range(2):
+        cluster.act(cluster.roll(rules()).acts[0])
+    assert cluster.pods["db-0"]["spec"] == template(cpu="1")["spec"]
+    cluster.revision = "one"
+    cluster.finish(rules())
+    assert cluster.pods["db-0"]["spec"] == template()["spec"]
 
 
 def infeasible(cluster):
-    cluster.act(cluster.roll(rules()).acts[0])
+    for _number in range(2):
+        cluster.act(cluster.roll(rules()).acts[0])
     told = {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "node has 2 cpu"}
     cluster.pods["db-0"]["status"]["conditions"].append(told)
 
@@ -169,7 +200,7 @@ def test_what_the_node_cannot_resize_is_made_anew_there():
     cluster = Cluster(1, one=template(), two=template(cpu="1"))
     infeasible(cluster)
     cluster.finish(rules())
-    assert [do for do, _ordinal in cluster.log] == [RESIZE, DELETE]
+    assert [do for do, _ordinal in cluster.log] == [BEGIN, RESIZE, DELETE]
 
 
 def test_what_the_node_cannot_resize_stops_where_only_in_place_is_allowed():
@@ -231,6 +262,87 @@ def test_a_broken_replica_may_be_mended_by_the_update():
     assert [(act.do, act.ordinal) for act in cluster.roll(rules()).acts] == [(PATCH, 1)]
 
 
+def test_a_replica_counts_when_it_has_been_ready_for_long_enough():
+    cluster, asked = Cluster(2, one=template(), two=template("db:2")), rules(min_ready=10)
+    cluster.wait(60)
+    cluster.act(cluster.roll(asked).acts[0])
+    cluster.kubelet(1)
+    cluster.act(cluster.roll(asked).acts[0])
+    assert cluster.log == [(PATCH, 1), (MARK, 1)]
+    cluster.wait(4)
+    assert cluster.roll(asked) == ((), ("pod db-1 to be Ready for 10 s",), 6.0)
+    cluster.wait(6)
+    assert [(act.do, act.ordinal) for act in cluster.roll(asked).acts] == [(PATCH, 0)]
+
+
+def test_pods_that_have_just_become_ready_are_not_all_taken_at_once():
+    """They do not count yet, but they work: only what does not work may be updated whatever the others do."""
+    cluster, asked = Cluster(3, one=template(), two=template("db:2")), rules(min_ready=10)
+    assert cluster.roll(asked) == ((), ("pod db-0, db-1, db-2 to be Ready for 10 s (max_unavailable is 1)",), 10.0)
+    cluster.pods["db-0"]["status"]["conditions"] = []
+    assert [(act.do, act.ordinal) for act in cluster.roll(asked).acts] == [(PATCH, 0)]
+
+
+def test_a_clock_that_is_behind_waits_no_longer_than_asked_for():
+    cluster, asked = Cluster(2, one=template(), two=template("db:2")), rules(min_ready=10)
+    cluster.wait(-3600)
+    assert cluster.roll(asked).again == 10.0
+
+
+def test_the_last_replica_has_to_stay_ready_too():
+    cluster, asked = Cluster(1, one=template(), two=template("db:2")), rules(min_ready=5)
+    cluster.wait(60)
+    cluster.finish(asked)
+    (condition,) = cluster.pods["db-0"]["status"]["conditions"]
+    assert age(condition["lastTransitionTime"], cluster.now) >= 5
+
+
+def test_the_primary_is_last_whatever_its_ordinal():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.elect(2)
+    cluster.finish(rules(primary=ROLE))
+    assert cluster.log == [(do, ordinal) for ordinal in (1, 0, 2) for do in (PATCH, MARK)]
+
+
+def test_the_primary_waits_for_all_others_whatever_may_be_down():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.elect(2)
+    asked = rules(primary=ROLE, unavailable=3)
+    assert [act.ordinal for act in cluster.roll(asked).acts] == [1, 0]
+    for act in cluster.roll(asked).acts:
+        cluster.act(act)
+    cluster.kubelet(1)
+    assert [(act.do, act.ordinal) for act in cluster.roll(asked).acts] == [(MARK, 1)]
+
+
+def test_a_primary_that_moves_in_the_middle_is_found():
+    cluster = Cluster(3, one=template(), two=template(command=["x"]))
+    cluster.elect(0)
+    asked = rules(primary=ROLE)
+    cluster.act(cluster.roll(asked).acts[0])
+    cluster.kubelet(2)
+    cluster.kubelet(2)
+    cluster.elect(1)
+    cluster.finish(asked)
+    assert cluster.log == [(DELETE, 2), (DELETE, 0), (DELETE, 1)]
+
+
+def test_a_primary_that_is_down_is_mended_at_once():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.elect(0)
+    cluster.pods["db-0"]["status"]["conditions"] = []
+    assert [(act.do, act.ordinal) for act in cluster.roll(rules(primary=ROLE)).acts] == [(PATCH, 0)]
+
+
+def test_paused_finishes_what_is_begun_and_begins_nothing():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.act(cluster.roll(rules()).acts[0])
+    cluster.finish(rules(paused=True))
+    assert cluster.log == [(PATCH, 2), (MARK, 2)]
+    cluster.pods["db-0"]["status"]["conditions"] = []  # what is broken is not begun either
+    assert cluster.roll(rules(paused=True)) == ((), (), None)
+
+
 def test_back_to_the_former_template_in_the_middle():
     cluster = Cluster(2, one=template(), two=template("bad:1", labels={"tier": "gold"}))
     cluster.act(cluster.roll(rules()).acts[0])
@@ -259,10 +371,15 @@ TEMPLATES = st.sampled_from(
 def test_any_order_of_events_keeps_the_promise(data):
     """A run that dies anywhere is continued; a second template comes in the middle; never too many are down by us."""
     replicas = data.draw(st.integers(1, 4))
-    asked = rules(unavailable=data.draw(st.integers(1, 2)), partition=data.draw(st.integers(0, 1)))
+    asked = rules(
+        unavailable=data.draw(st.integers(1, 2)),
+        partition=data.draw(st.integers(0, 1)),
+        min_ready=data.draw(st.sampled_from([0, 3])),
+        primary=data.draw(st.sampled_from([None, ROLE])),
+    )
     cluster = Cluster(replicas, one=template(), two=data.draw(TEMPLATES))
     for _number in range(data.draw(st.integers(0, 30))):
-        move = data.draw(st.sampled_from(["act", "act", "kubelet", "kubelet", "change", "lost"]))
+        move = data.draw(st.sampled_from(["act", "act", "kubelet", "kubelet", "change", "lost", "later"]))
         if move == "act":
             acts = cluster.roll(asked).acts
             down = sum(not cluster.ready(ordinal) for ordinal in range(replicas))
@@ -272,6 +389,8 @@ def test_any_order_of_events_keeps_the_promise(data):
                 if was_ready and not cluster.ready(act.ordinal):
                     down += 1
                     assert down <= asked.unavailable
+        elif move == "later":
+            cluster.wait(2)
         elif move == "kubelet":
             cluster.kubelet(data.draw(st.integers(0, replicas - 1)))
         elif move == "change":
@@ -303,6 +422,7 @@ def test_max_unavailable(given_, replicas, expected):
     [
         ({"partition": 1}, "partition is given without update_strategy"),
         ({"max_unavailable": "1"}, "max_unavailable is given without update_strategy"),
+        ({"paused": True}, "paused is given without update_strategy"),
         ({"update_strategy": "same_node", "partition": 4}, "partition is 4: expected 0 to 3"),
         ({"update_strategy": "same_node", "partition": -1}, "partition is -1"),
         *(
@@ -314,6 +434,40 @@ def test_max_unavailable(given_, replicas, expected):
 def test_what_makes_no_sense_is_refused(options, told):
     with pytest.raises(InputError, match=told):
         update_rules(options, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"min_ready_seconds": -1}, "min_ready_seconds is '-1': expected 0 to 86400 seconds"),
+        ({"min_ready_seconds": 3, "told": 4}, "keep one of them"),
+        ({"told": "soon"}, "min_ready_seconds is 'soon'"),
+        ({"update_order": "primary_last"}, "expected the label that the primary's pod has"),
+        ({"update_order": "primary_last", "update_primary_label": "role"}, "update_primary_label is 'role': expected"),
+        ({"update_order": "primary_last", "update_primary_label": "a/b/c=x"}, "is not a label's key"),
+        ({"update_primary_label": "role=primary"}, "given with update_order reverse: use primary_last"),
+    ],
+)
+def test_what_of_the_order_makes_no_sense_is_refused(options, told):
+    options = {"update_strategy": "same_node", **options}
+    with pytest.raises(InputError, match=told):
+        update_rules(options, 3, options.pop("told", None))
+
+
+def test_min_ready_seconds_is_that_of_the_statefulset():
+    own = parse_app(changed(template=stateful_set(minReadySeconds=7), update_strategy="same_node"))
+    asked = parse_app(changed(min_ready_seconds=7, update_strategy="same_node"))
+    assert own.update.min_ready == asked.update.min_ready == 7
+    assert manifests.stateful_set(asked)["spec"]["minReadySeconds"] == 7
+    assert own.set_revision == asked.set_revision
+
+
+def test_what_the_rules_leave_is_told():
+    partition = parse_app(changed(update_strategy="same_node", replicas=3, partition=2))
+    paused = parse_app(changed(update_strategy="same_node", replicas=3, paused=True))
+    seen = Observed("db", "default", pods={f"db-{ordinal}": {"metadata": {}} for ordinal in range(3)})
+    assert [make_plan(app, seen).outdated for app in (partition, paused)] == [(1, 0), (2, 1, 0)]
+    assert [make_plan(app, seen).update for app in (partition, paused)] == [(2,), ()]
 
 
 def test_nothing_asked_for_is_the_workloads_own_way():

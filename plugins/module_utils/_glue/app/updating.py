@@ -9,14 +9,15 @@ Every write is bound to the pod that was seen. What is refused because somebody 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
 from typing import Any, Callable
 
 from ...berth_core.app import manifests, update
 from ...berth_core.app.observed import ready
 from ...berth_core.app.plan import OWN
 from ...berth_core.app.pod_change import PodChange, with_running_fields
-from ...berth_core.app.pod_revision import Target, change_of
+from ...berth_core.app.pod_revision import Target, change_of, updating
 from ...berth_core.app.update_rules import IN_PLACE_ONLY, SAME_NODE, UpdateRules
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
@@ -36,19 +37,32 @@ class Updater:
 
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
         self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
+        self._known: Target | None = None
+        self._again: float | None = None
         self._since: dict[int, float] = {}
         self._down: dict[int, float] = {}
 
     def changes(self) -> dict[int, PodChange]:
         """What the update is going to do with each pod of the plan. Raises StateError where the rules forbid it."""
-        hand, target = self._hand, self._target(self._tried)
-        found = {}
-        for ordinal in hand.plan.update:
-            change = change_of(hand.seen.pods[hand.app.berth_name(ordinal)], target)
+        found = self._changes(self._hand.plan.update)
+        for ordinal, change in found.items():
+            if self._rules.strategy == IN_PLACE_ONLY and not change.in_place:
+                raise StateError(update.only_in_place(self._hand.app.berth_name(ordinal), change.forced))
+        return found
+
+    def left(self) -> dict[int, PodChange]:
+        """What would be done with each pod of another template that the rules leave as it is."""
+        return self._changes(self._hand.plan.outdated)
+
+    def _changes(self, ordinals: Iterable[int]) -> dict[int, PodChange]:
+        hand, found = self._hand, {}
+        for ordinal in ordinals:
+            pod = hand.seen.pods[hand.app.berth_name(ordinal)]
+            change = change_of(pod, self._target())
+            if change == PodChange() and updating(pod) is None:
+                continue  # the same template under another revision of the StatefulSet's own fields
             if self._rules.strategy == SAME_NODE and change.in_place:
                 change = PodChange(forced=(*change.fields, f"update_strategy: {SAME_NODE}"))
-            if self._rules.strategy == IN_PLACE_ONLY and not change.in_place:
-                raise StateError(update.only_in_place(hand.app.berth_name(ordinal), change.forced))
             found[ordinal] = change
         return found
 
@@ -57,17 +71,20 @@ class Updater:
 
         Returns the seconds for which each replica was not Ready, as far as this run has seen it.
         """
-        target = self._target(None)
+        if self._tried is not None:  # written meanwhile: its controller is asked what its revision is called
+            self._known = self._tried = None
+        target = self._target()
         while True:
             pods = wait.until(
                 self._hand.client,
                 POD,
                 self._hand.app.namespace,
                 f"{APP_LABEL}={self._hand.app.name}",
-                self._hand.timeout,
+                self._hand.timeout + self._rules.min_ready,
                 lambda seen: self._missing(seen, target),
                 "the update",
                 self._hand.context.progress,
+                lambda: self._again,
             )
             acts = self._roll(pods, target).acts
             if not acts:
@@ -79,6 +96,7 @@ class Updater:
         """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""
         self._clock(seen)
         rolled = self._roll(seen, target)
+        self._again = rolled.again
         if rolled.acts:
             return ()
         for ordinal in self._hand.plan.update:
@@ -90,7 +108,7 @@ class Updater:
     def _roll(self, pods: Mapping[str, Object], target: Target) -> update.Roll:
         app, replacing = self._hand.app, self._hand.plan.replacing
         ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
-        return update.roll(app.name, ordinals, pods, target, self._rules)
+        return update.roll(app.name, ordinals, pods, target, self._rules, datetime.now(timezone.utc))
 
     def _clock(self, seen: Mapping[str, Object]) -> None:
         now = time.monotonic()
@@ -123,16 +141,20 @@ class Updater:
 
     # -- where the update goes
 
-    def _target(self, tried: Object | None) -> Target:
+    def _target(self) -> Target:
+        """Read once before the StatefulSet is written, and once after."""
+        if self._known is None:
+            self._known = self._read_target()
+        return self._known
+
+    def _read_target(self) -> Target:
         app = self._hand.app
         if app.workload == POD_WORKLOAD:
             return Target(app.revision, app.template, self._bare_templates(), OWN, comes_back=False)
-        templates = self._revisions()
-        if tried is not None:
-            return Target(_NEW, tried["spec"]["template"], templates)
-        live = self._set_as_its_controller_saw_it()
-        revision = str(live["status"]["updateRevision"])
-        return Target(revision, live["spec"]["template"], {**templates, **self._revisions()})
+        if self._tried is not None:
+            return Target(_NEW, self._tried["spec"]["template"], self._revisions())
+        live = self._set_as_its_controller_saw_it()  # first: then all revisions are there that pods may have
+        return Target(str(live["status"]["updateRevision"]), live["spec"]["template"], self._revisions())
 
     def _bare_templates(self) -> dict[str, Any]:
         """The templates of bare pods that differ from the new one in nothing but what a running pod takes."""

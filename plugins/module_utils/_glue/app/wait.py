@@ -35,8 +35,12 @@ def until(
     missing: Missing,
     goal: str,
     progress: Callable[[str], None],
+    again: Callable[[], float | None] = lambda: None,
 ) -> Objects:
-    """Watch the objects until nothing is missing. Raises TimeoutExpired with what was still missing."""
+    """Watch the objects until nothing is missing. Raises TimeoutExpired with what was still missing.
+
+    ``again``: the seconds after which time alone may have brought it, asked for after each look.
+    """
     deadline = time.monotonic() + seconds
     told: Sequence[str] = ()
     while True:
@@ -51,7 +55,7 @@ def until(
         if list(left) != list(told):
             progress(f"waiting for {goal}: {'; '.join(left)}")
             told = left
-        for event in client.watch(resource, version, remaining, namespace, labels):
+        for event in client.watch(resource, version, min(remaining, again() or remaining), namespace, labels):
             if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
                 break  # an ERROR event (410 Gone) or a bookmark we did not ask for: list again
             _take(seen, event)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Callable
 
 from ..lifecycle.locks import disk_holder
+from ..model.times import age
 
 NAMESPACE = "berth-system"
 ACCOUNT = "berth-agent"
@@ -36,8 +36,9 @@ def agent_of(lease: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     spec, meta = lease.get("spec") or {}, lease["metadata"]
     notes = meta.get("annotations") or {}
     renewed = str(spec.get("renewTime") or "")
-    age = _age(renewed, now)
-    alive = bool(spec.get("holderIdentity")) and age is not None and age < int(spec.get("leaseDurationSeconds") or 0)
+    silent = age(renewed, now)
+    lasts = int(spec.get("leaseDurationSeconds") or 0)
+    alive = bool(spec.get("holderIdentity")) and silent is not None and silent < lasts
     conditions = _conditions(str(notes.get(_NOTES + "conditions") or "[]"))
     ready = [each for each in conditions if each.get("type") == "Ready"]
     return {
@@ -185,11 +186,3 @@ def _conditions(text: str) -> list[dict[str, Any]]:
     except ValueError:
         return []
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _age(renewed: str, now: datetime) -> float | None:
-    """Seconds since an RFC 3339 time of the API server; None where it is none."""
-    match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z", renewed)
-    if not match:
-        return None
-    return (now.replace(tzinfo=None) - datetime.fromisoformat(match[1])).total_seconds()

@@ -19,7 +19,7 @@ from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
 from .observed import Object, Observed, device_claim_stands, ended, phase
-from .pod_revision import HASH, Mark, outdated
+from .pod_revision import HASH, Mark, outdated, updating
 from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
@@ -38,6 +38,7 @@ class Plan:
     revision of the template: what admission adds to a pod is no revision. ``replace_pods``: bare pods of another
     revision, highest ordinal first. ``restart``: bare pods that have ended and are made anew in their berths.
     ``update``: ordinals whose pods have another revision, where the app has rules for updates, highest first.
+    ``outdated``: those of them that the rules leave as they are (partition, paused).
     ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
@@ -55,6 +56,7 @@ class Plan:
     restart: tuple[int, ...] = ()
     beside: tuple[Mapping[str, Any], ...] = ()
     update: tuple[int, ...] = ()
+    outdated: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -96,6 +98,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
             if now != states.REPLACING and record["spec"].get("revision") != app.revision:
                 refresh.append(ordinal)
     build = until == states.CREATED
+    update, outdated = _to_update(app, observed, replacing) if build else ((), ())
     return Plan(
         tuple(select),
         tuple(discard),
@@ -110,7 +113,8 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         tuple(replacing),
         _ended_pods(app, observed, replacing) if build else (),
         beside_changes(app, observed) if build else (),
-        _to_update(app, observed, replacing) if build else (),
+        update,
+        outdated,
     )
 
 
@@ -194,16 +198,21 @@ def _outdated_pods(app: AppWanted, observed: Observed) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[int, ...]:
-    if app.update is None:
-        return ()
+def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(to be updated, left as they are), highest ordinal first."""
+    rules = app.update
+    if rules is None:
+        return (), ()
     mark, revision = (HASH, _revision_there(app, observed)) if app.workload == STATEFUL_SET else (OWN, app.revision)
-    found = []
-    for ordinal in range(app.update.partition, app.replicas):
+    going: list[int] = []
+    left: list[int] = []
+    for ordinal in reversed(range(app.replicas)):
         pod = observed.pod(ordinal)
         if pod is not None and ordinal not in replacing and outdated(pod, revision, mark):
-            found.append(ordinal)
-    return tuple(reversed(found))
+            on_its_way = bool(revision) and (updating(pod) or {}).get("to") == revision
+            taken = ordinal >= rules.partition and (on_its_way or not rules.paused)
+            (going if taken else left).append(ordinal)
+    return tuple(going), tuple(left)
 
 
 def _revision_there(app: AppWanted, observed: Observed) -> str:

@@ -18,6 +18,8 @@ from .pod_change import PodChange, Template, pod_change
 
 #: On a pod that is being updated in place: the revision it is going to have, and the containers that it waits for.
 UPDATING = "berth.dev/updating"
+#: There: it is being resized, and has nothing else of the new template yet.
+RESIZING = "resizing"
 Object = Mapping[str, Any]
 
 
@@ -75,6 +77,12 @@ def change_of(pod: Object, target: Target) -> PodChange:
 def outdated(pod: Object, revision: str, mark: Mark = HASH) -> bool:
     """Whether the pod has another revision, or is on its way to one."""
     return mark.of(pod) != revision or updating(pod) is not None
+
+
+def begin_body(target: Target) -> dict[str, Any]:
+    """The patch before a resize: the pod says that it has left its revision, before it has another size."""
+    told = json.dumps({"to": target.revision, RESIZING: True}, sort_keys=True)
+    return {"metadata": {"annotations": {UPDATING: told}}}
 
 
 def resize_body(pod: Object, template: Template) -> dict[str, Any] | None:

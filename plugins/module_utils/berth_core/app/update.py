@@ -4,23 +4,35 @@
 """How the pods of an app come from one template to the next: one pure step after the other, from what is there.
 
 A replica goes through these steps, each found again from its pod alone, so that a run which died is continued:
-resize -> patch (images, labels; the pod's annotation `UPDATING` says what is waited for) -> Ready -> mark (the pod
-bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest ordinal first, and never more
-replicas not Ready than ``max_unavailable`` allows.
+begin, before a resize alone -> resize -> patch (images, labels; the pod's annotation `UPDATING` says what is waited
+for) -> Ready -> mark (the pod bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest
+ordinal first, a primary last where one is named, and never more replicas not Ready than ``max_unavailable`` allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..errors import StateError
+from ..model.times import age
 from .observed import ended, ready
-from .pod_revision import Target, change_of, mark_body, not_begun, patch_body, resize_body, updating
+from .pod_revision import (
+    RESIZING,
+    Target,
+    begin_body,
+    change_of,
+    mark_body,
+    not_begun,
+    patch_body,
+    resize_body,
+    updating,
+)
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE, UpdateRules
 
-RESIZE, PATCH, MARK, DELETE, CREATE = "resize", "patch", "mark", "delete", "create"
+BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
 Object = Mapping[str, Any]
 
 
@@ -33,40 +45,113 @@ class Act(NamedTuple):
 
 
 class Roll(NamedTuple):
-    """What can be done now, and what is waited for, a line each. Both empty: the update has ended."""
+    """What can be done now, and what is waited for, a line each. Both empty: the update has ended.
+
+    ``again``: seconds after which time alone makes it another answer.
+    """
 
     acts: tuple[Act, ...]
     waits: tuple[str, ...]
+    again: float | None = None
 
 
 @dataclass(frozen=True)
 class _Next:
-    """``act``: what is next of one replica. ``begun``: its pod is on its way already."""
+    """``act``: what is next of one replica. ``begun``: its pod is on its way already. ``turn``: but nothing has been
+    taken from it yet, so what is next waits for the others.
+
+    ``arrived``: its pod has the new template. ``rest``: for how many seconds more it has to be Ready before it counts.
+    ``primary``: its turn is the last.
+    """
 
     ordinal: int
     ready: bool
     act: Act | None = None
     begun: bool = False
+    turn: bool = False
     wait: str = ""
+    arrived: bool = False
+    rest: float = 0.0
+    primary: bool = False
+
+    @property
+    def busy(self) -> bool:
+        return self.going or not self.ready or self.rest > 0
+
+    @property
+    def going(self) -> bool:
+        return self.begun and not self.turn
+
+    @property
+    def done(self) -> bool:
+        return self.act is None and not self.wait
 
 
-def roll(app: str, ordinals: Sequence[int], pods: Mapping[str, Object], target: Target, rules: UpdateRules) -> Roll:
-    """``ordinals``: all of the app; ``pods``: by name. Raises StateError where the rules forbid what would be next."""
-    steps = [_next(app, ordinal, pods.get(f"{app}-{ordinal}"), target, rules) for ordinal in sorted(ordinals)[::-1]]
-    busy = {step.ordinal for step in steps if step.begun or not step.ready}
-    acts, waits = [], []
+def roll(
+    app: str,
+    ordinals: Sequence[int],
+    pods: Mapping[str, Object],
+    target: Target,
+    rules: UpdateRules,
+    now: datetime,
+) -> Roll:
+    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready``.
+
+    Raises StateError where the rules forbid what would be next.
+    """
+    steps = []
+    for ordinal in sorted(ordinals, reverse=True):
+        pod = pods.get(f"{app}-{ordinal}")
+        steps.append(_judged(_next(app, ordinal, pod, target, rules), pod, rules, now))
+    steps.sort(key=lambda step: step.primary)
+    busy = {step.ordinal for step in steps if step.busy}
+    acts, held = [], False
+    waits = [step.wait for step in steps if step.wait]
     for step in steps:
-        if step.wait:
-            waits.append(step.wait)
-        if step.act is None:
+        if step.act is None or (rules.paused and not step.begun):
             continue
-        if step.begun or step.ordinal in busy or len(busy) < rules.unavailable:
+        if step.going or not step.ready or (_in_turn(step, steps) and len(busy - {step.ordinal}) < rules.unavailable):
             acts.append(step.act)
             busy.add(step.ordinal)
-    if not acts and not waits and any(step.act for step in steps):
+        else:
+            held = True
+    if held and not acts and not waits:
         others = ", ".join(f"{app}-{ordinal}" for ordinal in sorted(busy))
-        waits.append(f"pod {others} to be Ready (max_unavailable is {rules.unavailable})")
-    return Roll(tuple(acts), tuple(waits))
+        waits.append(f"pod {others} to be {_ready_words(rules)} (max_unavailable is {rules.unavailable})")
+    rests = [step.rest for step in steps if step.rest > 0]
+    return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None)
+
+
+def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) -> _Next:
+    """The step with what the rules say of its pod beside the template."""
+    if pod is None:
+        return step
+    rest = _rest(pod, rules.min_ready, now) if step.ready else 0.0
+    wait = step.wait
+    if rest and step.arrived:
+        wait = wait or f"pod {pod['metadata']['name']} to be {_ready_words(rules)}"
+    primary = rules.primary is not None and rules.primary.matches(pod["metadata"].get("labels") or {})
+    return replace(step, rest=rest, wait=wait, primary=primary)
+
+
+def _rest(pod: Object, seconds: int, now: datetime) -> float:
+    """For how long the pod, which is Ready, has to be Ready still. No longer than in all, whatever a clock says."""
+    if not seconds:
+        return 0.0
+    for one in pod["status"]["conditions"]:
+        since = age(str(one.get("lastTransitionTime")), now) if one["type"] == "Ready" else None
+        if since is not None:
+            return min(float(seconds), max(0.0, seconds - since))
+    return 0.0
+
+
+def _ready_words(rules: UpdateRules) -> str:
+    return f"Ready for {rules.min_ready} s" if rules.min_ready else "Ready"
+
+
+def _in_turn(step: _Next, steps: Sequence[_Next]) -> bool:
+    """A primary comes when all others have their new template: what it gives up to goes down no second time."""
+    return not step.primary or all(other.done for other in steps if not other.primary)
 
 
 def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: UpdateRules) -> _Next:
@@ -82,7 +167,7 @@ def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: Upd
     to = updating(pod)
     if target.mark.of(pod) == target.revision and to is None:
         waits = "" if ready(pod) else f"pod {name} to be Ready with the new template"
-        return _Next(ordinal, ready(pod), begun=bool(waits), wait=waits)
+        return _Next(ordinal, ready(pod), begun=bool(waits), wait=waits, arrived=True)
     if ended(pod):
         return _Next(ordinal, False, Act(DELETE, ordinal))
     change = change_of(pod, target)
@@ -95,16 +180,19 @@ def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: Upd
 
 def _in_place(ordinal: int, pod: Object, to: Mapping[str, Any] | None, target: Target, rules: UpdateRules) -> _Next:
     name, begun = pod["metadata"]["name"], to is not None and to.get("to") == target.revision
+    resizing = RESIZING in (to or {})
     refused = _condition(pod, "PodResizePending", "Infeasible")
     body = resize_body(pod, target.template)
+    if body is not None and to is None:
+        return _Next(ordinal, ready(pod), Act(BEGIN, ordinal, begin_body(target)))
     if body is not None:
-        return _Next(ordinal, ready(pod), Act(RESIZE, ordinal, body), begun)
+        return _Next(ordinal, ready(pod), Act(RESIZE, ordinal, body), begun, turn=resizing)
     if refused is not None:
         if rules.strategy == IN_PLACE_ONLY:
             raise StateError(only_in_place(name, (f"spec.containers resources (the node says: {refused})",)))
-        return _Next(ordinal, ready(pod), Act(DELETE, ordinal), begun)
-    if not begun:
-        return _Next(ordinal, ready(pod), Act(PATCH, ordinal, patch_body(pod, target)))
+        return _Next(ordinal, ready(pod), Act(DELETE, ordinal), begun, turn=resizing)
+    if not begun or resizing:
+        return _Next(ordinal, ready(pod), Act(PATCH, ordinal, patch_body(pod, target)), begun, turn=resizing)
     waits = next(_unfinished(pod), "")
     if waits:
         return _Next(ordinal, ready(pod), begun=True, wait=f"pod {name} {waits}")

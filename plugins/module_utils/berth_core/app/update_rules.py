@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
+from ..model.labels import LabelSelector, check_labels
+from ..model.names import shown
+from .given import agreed
 
 IN_PLACE_IF_POSSIBLE = "in_place_if_possible"
 IN_PLACE_ONLY = "in_place_only"
@@ -18,23 +21,39 @@ SAME_NODE = "same_node"
 #: The updateStrategy of a StatefulSet whose pods are brought to a new template by somebody else than its controller.
 ON_DELETE = "OnDelete"
 STRATEGIES = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE)
+REVERSE, PRIMARY_LAST = "reverse", "primary_last"
+ORDERS = (REVERSE, PRIMARY_LAST)
+#: A run waits for it: more than a day is a mistake.
+_MOST_READY = 86_400
+#: Options that have no meaning without a strategy.
+_DEPENDENT = ("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused")
 
 
 @dataclass(frozen=True)
 class UpdateRules:
-    """``partition``: ordinals below it keep their pods. ``unavailable``: how many replicas may be not Ready at once."""
+    """``partition``: ordinals below it keep their pods. ``unavailable``: how many replicas may be not Ready at once.
+
+    ``min_ready``: for how many seconds a replica has to be Ready before it counts. ``primary``: whose pods are begun
+    when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
+    """
 
     strategy: str
     partition: int
     unavailable: int
+    min_ready: int = 0
+    primary: LabelSelector | None = None
+    paused: bool = False
 
 
-def update_rules(options: Mapping[str, Any], replicas: int) -> UpdateRules | None:
-    """The rules that are asked for; None: the workload's own way. Raises InputError."""
+def update_rules(options: Mapping[str, Any], replicas: int, min_ready: Any = None) -> UpdateRules | None:
+    """The rules that are asked for; None: the workload's own way. ``min_ready``: the manifest's minReadySeconds.
+
+    Raises InputError.
+    """
     strategy, partition = options.get("update_strategy"), options.get("partition")
     unavailable = options.get("max_unavailable")
     if strategy is None:
-        given = [name for name in ("partition", "max_unavailable") if options.get(name) is not None]
+        given = [name for name in _DEPENDENT if options.get(name) not in (None, False)]
         if given:
             raise InputError(
                 f"{given[0]} is given without update_strategy: it has no meaning there; name one of "
@@ -43,7 +62,36 @@ def update_rules(options: Mapping[str, Any], replicas: int) -> UpdateRules | Non
         return None
     if partition is not None and not 0 <= partition <= replicas:
         raise InputError(f"partition is {partition}: expected 0 to {replicas} (replicas)")
-    return UpdateRules(strategy, partition or 0, _unavailable(unavailable, replicas))
+    return UpdateRules(
+        strategy,
+        partition or 0,
+        _unavailable(unavailable, replicas),
+        _min_ready(options.get("min_ready_seconds"), min_ready),
+        _primary(options.get("update_order") or REVERSE, options.get("update_primary_label")),
+        bool(options.get("paused")),
+    )
+
+
+def _min_ready(asked: Any, told: Any) -> int:
+    value = agreed("min_ready_seconds", asked, "spec.minReadySeconds", told, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_READY:
+        raise InputError(f"min_ready_seconds is {shown(value)}: expected 0 to {_MOST_READY} seconds")
+    return value
+
+
+def _primary(order: str, label: str | None) -> LabelSelector | None:
+    if order == REVERSE:
+        if label is not None:
+            raise InputError(f"update_primary_label is given with update_order {REVERSE}: use {PRIMARY_LAST}")
+        return None
+    key, equals, value = str(label or "").partition("=")
+    if not equals or not value:
+        raise InputError(
+            f"update_primary_label is {shown(label)}: expected the label that the primary's pod has, such as "
+            f"role=primary; update_order {PRIMARY_LAST} needs it"
+        )
+    check_labels({key: value}, "update_primary_label")
+    return LabelSelector.from_labels({key: value})
 
 
 def _unavailable(given: Any, replicas: int) -> int:

@@ -205,13 +205,15 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
         *("pod_management_policy", options.get("pod_management_policy")),
         *("spec.podManagementPolicy", told.pod_management_policy, "OrderedReady"),
     )
-    update = update_rules(options, replicas)
+    update = update_rules(options, replicas, told.fields.get("minReadySeconds"))
     own_strategy = told.fields.get("updateStrategy")
     if update is not None and own_strategy not in (None, {"type": ON_DELETE}):
         raise InputError(
             f"update_strategy is {update.strategy}, and spec.updateStrategy of the StatefulSet in template or src is "
             f"{shown(own_strategy)}: keep one of them (partition and max_unavailable are options, too)"
         )
+    if update is not None and update.min_ready and workload == STATEFUL_SET:  # its status counts by the same rule
+        told = replace(told, fields={**told.fields, "minReadySeconds": update.min_ready})
     app = AppWanted(
         name, namespace, replicas, workload, template, None, disks, devices, policy, mount_root, told, update=update
     )

@@ -1,0 +1,17 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Times as the API server writes them. Pure: the present is an argument."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+
+def age(told: str, now: datetime) -> float | None:
+    """Seconds since an RFC 3339 time of the API server; None where it is none."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z", told)
+    if not match:
+        return None
+    return (now.replace(tzinfo=None) - datetime.fromisoformat(match[1])).total_seconds()
