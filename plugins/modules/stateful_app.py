@@ -233,6 +233,16 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  rollback_to:
+    description:
+      - Takes the pod template of a former revision in the place of that in O(template) or O(src), a number as
+        M(berth.stateful.stateful_app_info) lists it, or V(previous). Everything else is as the other options say, and
+        the pods come to it as they come to any other template.
+      - A StatefulSet gives the revision a new number then. The same request given again finds it nevertheless, and
+        changes nothing. Without this option the next run goes on to O(template) or O(src) again.
+      - Bare pods have no former revisions. An unknown one is refused, with those that are known.
+    type: str
+    version_added: 0.2.0
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
       P(berth.stateful.local_disks#role)).
@@ -359,6 +369,13 @@ EXAMPLES = r"""
     update_order: primary_last
     update_primary_label: role=primary
     min_ready_seconds: 30
+
+- name: Back to what was there before, whatever is in the file
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    update_strategy: in_place_if_possible
+    rollback_to: previous
 
 - name: Stop it and keep its data
   berth.stateful.stateful_app:

@@ -12,8 +12,8 @@ version_added: 0.1.0
 author:
   - The berth authors (@berth-dev)
 description:
-  - Returns the berths of an application with node, disks, devices, phase and pod, and locks in its name that have no
-    berth.
+  - Returns the berths of an application with node, disks, devices, phase and pod, locks in its name that have no
+    berth, and the revisions of its pod template.
 options:
   name:
     description: The application's name.
@@ -45,6 +45,13 @@ EXAMPLES = r"""
     name: db
   register: db
 
+- name: Show which templates it has had, and who runs which
+  ansible.builtin.debug:
+    msg: "{{ item.number }}: {{ item.images.values() | join(', ') }}, {{ item.pods | join(', ') }}"
+  loop: "{{ db.revisions }}"
+  loop_control:
+    label: "{{ item.name }}"
+
 - name: Show the nodes
   ansible.builtin.debug:
     msg: "{{ db.berths | items2dict(key_name='name', value_name='node') }}"
@@ -73,6 +80,57 @@ stale_locks:
   returned: success
   type: list
   elements: str
+revisions:
+  description: The pod templates that the application has had, the oldest first. Of bare pods those that a pod bears.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    number:
+      description: What O(berth.stateful.stateful_app#module:rollback_to) takes; null for bare pods, which have no way
+        back.
+      type: int
+    name:
+      description: The ControllerRevision, or the hash that bare pods bear.
+      type: str
+    created:
+      description: When it was made first.
+      type: str
+    age:
+      description: Seconds since then.
+      type: int
+    images:
+      description: The image of each container.
+      type: dict
+    current:
+      description: Whether it is the template that the workload has now.
+      type: bool
+    pods:
+      description: The pods that run it.
+      type: list
+      elements: str
+    updating:
+      description: Those of them that are on their way to another.
+      type: list
+      elements: str
+    differs:
+      description: The fields in which the current template differs from it; null for bare pods.
+      type: list
+      elements: str
+    in_place:
+      description: Whether a running pod can be brought from it to the current template; null for bare pods.
+      type: bool
+  sample:
+    - number: 1
+      name: db-5f7d9c6b4
+      created: "2026-01-01T00:00:00Z"
+      age: 3600
+      images: {db: "berth.local/busybox:1"}
+      current: false
+      pods: [db-0, db-1]
+      updating: []
+      differs: ["spec.containers[db].image"]
+      in_place: true
 requests:
   description: The requests to the API server, by verb.
   returned: always

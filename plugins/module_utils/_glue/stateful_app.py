@@ -17,6 +17,7 @@ from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import make_plan, removal_plan
+from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.update_rules import ORDERS, STRATEGIES
 from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError, StateError
@@ -28,6 +29,7 @@ from .app.hand import Hand
 from .app.observe import observe, with_beside
 from .app.release import Release
 from .app.reserving import Reservation
+from .app.revisions import rolled_back, rows
 from .app.selecting import Selector
 from .app.sources import load_template
 from .app.trying import Trial
@@ -83,6 +85,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_order": {"type": "str", "choices": list(ORDERS)},
     "update_primary_label": {"type": "str"},
     "paused": {"type": "bool", "default": False},
+    "rollback_to": {"type": "str"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -97,6 +100,7 @@ def run(context: Context) -> dict[str, Any]:
         return _absent(context)
     if params["wait"] and params["until"] != states.CREATED:
         raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
+    check_rollback(params["rollback_to"], params["workload"])
     app = parse_app({**params, "template": load_template(params["template"], params["src"])})
     return _present(context, app)
 
@@ -110,6 +114,7 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     until, explain = context.params["until"], context.params["explain"]
     observed = _observe(context, app)
     _refuse_foreign(app, observed)
+    app = rolled_back(context, app, observed)
     plan = make_plan(app, observed, until)
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
@@ -261,6 +266,7 @@ def _info(context: Context) -> dict[str, Any]:
         "berths": report.rows(observed, workload),
         "ready": ready,
         "stale_locks": stale,
+        "revisions": rows(context, observed),
     }
 
 

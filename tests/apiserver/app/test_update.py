@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO
 from tests.apiserver.app.runner import run
 from tests.apiserver.app.test_stateful_app import NODES, writes
 from tests.apiserver.app.world import local_disk, params
@@ -151,6 +152,45 @@ def test_paused_begins_nothing_and_the_primary_is_last(world, kubeconfig):
     assert sorted(made, key=made.__getitem__) == ["db-1", "db-0", "db-2"]
     assert min(made["db-0"] - made["db-1"], made["db-2"] - made["db-0"]) >= timedelta(seconds=2)
     assert not calm(run(second))["changed"]
+
+
+def revisions(kubeconfig):
+    told = calm(run({"name": "db", "kubeconfig": str(kubeconfig)}, INFO))["revisions"]
+    return [(row["images"]["main"][-1], row["current"], row["pods"], row["differs"]) for row in told]
+
+
+def test_back_to_a_former_revision_and_the_same_again(world, kubeconfig):
+    first = options(kubeconfig)
+    second, names = with_template(first), ["db-0", "db-1", "db-2"]
+    calm(run(first))
+    calm(run(second))
+    before, image = uids(world), ["spec.containers[main].image"]
+    assert revisions(kubeconfig) == [("1", False, [], image), ("2", True, names, [])]
+    back = {**second, "rollback_to": "previous"}
+    seen = calm(run(back, check=True))
+    assert [(row["pod"], row["in_place"], row["fields"]) for row in seen["updated"]] == [
+        (f"db-{ordinal}", True, image) for ordinal in (2, 1, 0)
+    ]
+    assert writes(seen) == {}
+    calm(run(back))
+    assert images(world) == ["berth.local/busybox:1"] * 3
+    assert uids(world) == before
+    again = calm(run(back))
+    assert (again["changed"], writes(again)) == (False, {})
+    assert revisions(kubeconfig) == [("2", False, [], image), ("1", True, names, [])]
+    unknown = run({**second, "rollback_to": "9"})
+    assert "known are 2 (berth.local/busybox:2), 3 (berth.local/busybox:1, current)" in unknown["msg"]
+    assert writes(unknown) == {}
+    calm(run(second))
+    assert images(world) == ["berth.local/busybox:2"] * 3
+    assert uids(world) == before
+
+
+def test_bare_pods_tell_their_revisions(world, kubeconfig):
+    first = options(kubeconfig, workload="Pod", replicas=2)
+    calm(run(first))
+    calm(run({**with_template(first), "partition": 1}))
+    assert [row[:3] for row in revisions(kubeconfig)] == [("1", False, ["db-0"]), ("2", True, ["db-1"])]
 
 
 @pytest.mark.promise

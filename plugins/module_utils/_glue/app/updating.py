@@ -22,10 +22,11 @@ from ...berth_core.app.update_rules import IN_PLACE_ONLY, SAME_NODE, UpdateRules
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError, TimeoutExpired
-from ...berth_core.model.resources import CONTROLLER_REVISION, POD, STATEFUL_SET
+from ...berth_core.model.resources import POD, STATEFUL_SET
 from ..objects import poll
 from . import wait
 from .hand import Hand
+from .revisions import listed
 
 Object = dict[str, Any]
 #: The mark of a revision that the StatefulSet's controller has not named yet.
@@ -59,7 +60,7 @@ class Updater:
         for ordinal in ordinals:
             pod = hand.seen.pods[hand.app.berth_name(ordinal)]
             change = change_of(pod, self._target())
-            if change == PodChange() and updating(pod) is None:
+            if change.same and updating(pod) is None:
                 continue  # the same template under another revision of the StatefulSet's own fields
             if self._rules.strategy == SAME_NODE and change.in_place:
                 change = PodChange(forced=(*change.fields, f"update_strategy: {SAME_NODE}"))
@@ -169,7 +170,7 @@ class Updater:
         """The templates that the StatefulSet's controller has kept, by the label of their pods."""
         app = self._hand.app
         try:
-            kept = self._hand.client.list(CONTROLLER_REVISION, app.namespace, labels=f"{APP_LABEL}={app.name}")
+            kept = listed(self._hand.client, app.name, app.namespace)
         except ForbiddenError as exc:
             self._hand.context.warn(f"{exc.message}: every pod is made anew, because what has changed is not known")
             return {}

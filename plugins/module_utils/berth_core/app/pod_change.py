@@ -31,6 +31,11 @@ class PodChange:
     def in_place(self) -> bool:
         return not self.forced
 
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs at all."""
+        return not (self.fields or self.forced)
+
 
 def pod_change(old: Template, new: Template) -> PodChange:
     """What makes ``new`` out of ``old``; both are whole templates, as the API server stores them."""

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the revisions of an application from the API server. Never writes; what they mean says app.revisions."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from ...berth_core.app import revisions
+from ...berth_core.app.observed import Observed
+from ...berth_core.app.wanted import APP_LABEL, AppWanted
+from ...berth_core.errors import ForbiddenError
+from ...berth_core.model.resources import CONTROLLER_REVISION
+from ..base import Context
+from ..client import ApiClient
+
+
+def listed(client: ApiClient, name: str, namespace: str) -> list[dict[str, Any]]:
+    """The ControllerRevisions that bear the app's name."""
+    return client.list(CONTROLLER_REVISION, namespace, labels=f"{APP_LABEL}={name}")
+
+
+def rows(context: Context, observed: Observed) -> list[dict[str, Any]]:
+    """For stateful_app_info."""
+    now = datetime.now(timezone.utc)
+    if observed.stateful_set is None:
+        return revisions.bare_rows(observed, now)
+    try:
+        kept = listed(context.client, observed.name, observed.namespace)
+    except ForbiddenError as exc:
+        context.warn(f"{exc.message}: the revisions are not known")
+        return []
+    return revisions.set_rows(revisions.of_set(kept, observed.stateful_set), observed, now)
+
+
+def rolled_back(context: Context, app: AppWanted, observed: Observed) -> AppWanted:
+    """The app with the template that ``rollback_to`` asks for, where it does."""
+    asked = context.params["rollback_to"]
+    if asked is None:
+        return app
+    live = observed.stateful_set
+    kept = listed(context.client, app.name, app.namespace) if live is not None else []
+    return revisions.rolled_back(app, asked, live, revisions.of_set(kept, live))
