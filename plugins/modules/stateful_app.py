@@ -233,6 +233,14 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  suspended:
+    description:
+      - Stops all pods and keeps everything that the replicas have. Berths, disks and devices, and the cpu and memory of
+        their nodes are given to nobody else. The run waits until the pods have gone.
+      - With V(false), each replica comes back to its berth. Nothing is scheduled.
+    type: bool
+    default: false
+    version_added: 0.2.0
   rollback_to:
     description:
       - Takes the pod template of a former revision in the place of that in O(template) or O(src), a number as
@@ -241,6 +249,14 @@ options:
       - A StatefulSet gives the revision a new number then. The same request given again finds it nevertheless, and
         changes nothing. Without this option the next run goes on to O(template) or O(src) again.
       - Bare pods have no former revisions. An unknown one is refused, with those that are known.
+    type: str
+    version_added: 0.2.0
+  restarted_at:
+    description:
+      - Restarts every replica, one after the other as for any other template. Any text that was not there before, such
+        as the time; it becomes the annotation C(kubectl.kubernetes.io/restartedAt) of the template, so that the same
+        text given again restarts nothing. Each pod is made anew on its node.
+      - Left out, the template keeps the text that is there.
     type: str
     version_added: 0.2.0
   mount_root:
@@ -376,6 +392,19 @@ EXAMPLES = r"""
     src: postgres.yml
     update_strategy: in_place_if_possible
     rollback_to: previous
+
+- name: A rolling restart, which the same task run again does not repeat
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    update_strategy: in_place_if_possible
+    restarted_at: "2026-11-25 certificates renewed"
+
+- name: No pods over night, and all that they have is kept
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    suspended: true
 
 - name: Stop it and keep its data
   berth.stateful.stateful_app:

@@ -16,20 +16,20 @@ from ..berth_core.app import report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.observed import Observed, phase
-from ..berth_core.app.plan import make_plan, removal_plan
+from ..berth_core.app.plan import goal, make_plan, removal_plan
+from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.update_rules import ORDERS, STRATEGIES
 from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError, StateError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
-from .app import handing
+from .app import handing, revisions
 from .app.building import Builder
 from .app.hand import Hand
 from .app.observe import observe, with_beside
 from .app.release import Release
 from .app.reserving import Reservation
-from .app.revisions import rolled_back, rows
 from .app.selecting import Selector
 from .app.sources import load_template
 from .app.trying import Trial
@@ -85,7 +85,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_order": {"type": "str", "choices": list(ORDERS)},
     "update_primary_label": {"type": "str"},
     "paused": {"type": "bool", "default": False},
+    "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},
+    "restarted_at": {"type": "str"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -114,7 +116,7 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     until, explain = context.params["until"], context.params["explain"]
     observed = _observe(context, app)
     _refuse_foreign(app, observed)
-    app = rolled_back(context, app, observed)
+    app = restarted(revisions.rolled_back(context, app, observed), context.params["restarted_at"], observed)
     plan = make_plan(app, observed, until)
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
@@ -127,7 +129,7 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     builder = Builder(hand, selector)
     updater = _updater(hand, builder, trial)
     changes = updater.changes() if updater is not None else {}
-    diff = report.diff(app, observed, plan, choices, until, changes)
+    diff = report.diff(app, observed, plan, choices, goal(app, until), changes)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff}
     if plan.restart:
         result["restarted"] = report.restarted(app, observed, plan)
@@ -148,7 +150,8 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
         seconds = _carry_out(hand, selector, choices, builder, updater)
         for row in result.get("updated", ()):
             row["not_ready_seconds"] = seconds.get(row["ordinal"])
-        result["berths"] = report.written_rows({o: hand.record(o) for o in range(app.replicas)})
+        rows = report.suspended_rows if app.suspended and until == states.CREATED else report.written_rows
+        result["berths"] = rows({o: hand.record(o) for o in range(app.replicas)})
     return result
 
 
@@ -167,7 +170,7 @@ def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
         phase(ordinal, observed, app.workload) == recorded(record) == running
         for ordinal, record in observed.berths.items()
     ]
-    return bool(context.params["wait"]) and not all(done)
+    return bool(context.params["wait"]) and not app.suspended and not all(done)
 
 
 def _updater(hand: Hand, builder: Builder, trial: Trial) -> Updater | None:
@@ -203,7 +206,7 @@ def _carry_out(
     except BerthError as exc:
         _tell_what_is_left(hand, exc)
         raise
-    if hand.context.params["wait"]:
+    if hand.context.params["wait"] and not hand.app.suspended:
         builder.run()
     return seconds
 
@@ -266,7 +269,7 @@ def _info(context: Context) -> dict[str, Any]:
         "berths": report.rows(observed, workload),
         "ready": ready,
         "stale_locks": stale,
-        "revisions": rows(context, observed),
+        "revisions": revisions.rows(context, observed),
     }
 
 

@@ -193,6 +193,72 @@ def test_bare_pods_tell_their_revisions(world, kubeconfig):
     assert [row[:3] for row in revisions(kubeconfig)] == [("1", False, ["db-0"]), ("2", True, ["db-1"])]
 
 
+@pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])
+def test_a_restart_makes_each_pod_anew_once(world, kubeconfig, workload):
+    first = options(kubeconfig, workload=workload)
+    calm(run(first))
+    before, nodes = uids(world), {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()}
+    restart = {**first, "restarted_at": "monday"}
+    field = "metadata.annotations[kubectl.kubernetes.io/restartedAt]"
+    done = calm(run(restart))
+    assert [(row["pod"], row["in_place"], row["fields"]) for row in done["updated"]] == [
+        (f"db-{ordinal}", False, [field]) for ordinal in (2, 1, 0)
+    ]
+    now = uids(world)
+    assert not set(now.values()) & set(before.values())
+    assert {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()} == nodes
+    for again in (restart, first):  # the same text, and no text
+        told = calm(run(again))
+        assert (told["changed"], writes(told)) == (False, {})
+    assert uids(world) == now
+
+
+def test_a_restart_that_kubectl_asks_for_is_carried_out(world, kubeconfig):
+    first = options(kubeconfig, replicas=1)
+    calm(run(first))
+    before = uids(world)
+    asked = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
+    world.client.patch(world.kinds.STATEFUL_SET, "db", "default", asked)
+    calm(run(first))
+    assert uids(world)["db-0"] != before["db-0"]
+    assert not calm(run(first))["changed"]
+
+
+@pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])
+def test_a_suspended_app_keeps_its_berths_and_comes_back_to_them(world, kubeconfig, workload):
+    first = options(kubeconfig, workload=workload)
+    calm(run(first))
+    holders, nodes = world.holders(), {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()}
+    asleep = {**first, "suspended": True}
+    seen = calm(run(asleep, check=True))
+    assert (seen["changed"], writes(seen), len(pods(world))) == (True, {}, 3)
+    assert seen["diff"]["after"]["objects"]["Pod default/db-2"] == "stopped, and its berth kept"
+    stopped = calm(run(asleep))
+    assert [(row["phase"], row["pod"]) for row in stopped["berths"]] == [("Bound", None)] * 3
+    assert pods(world) == {}
+    assert world.holders() == holders
+    again = calm(run(asleep))
+    assert (again["changed"], writes(again)) == (False, {})
+    calm(run(first))
+    assert {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()} == nodes
+    assert world.holders() == holders
+    assert not calm(run(first))["changed"]
+    world.check()
+
+
+def test_an_app_may_begin_suspended_and_be_changed_while_it_is(world, kubeconfig):
+    asleep = options(kubeconfig, suspended=True)
+    calm(run(asleep))
+    assert (len(world.holders()), pods(world)) == (3, {})
+    other = with_template({**asleep, "replicas": 2})
+    calm(run(other))
+    assert (len(world.holders()), pods(world)) == (2, {})
+    assert not calm(run(other))["changed"]
+    calm(run({**other, "suspended": False}))
+    assert images(world) == ["berth.local/busybox:2"] * 2
+    world.check()
+
+
 @pytest.mark.promise
 @pytest.mark.parametrize("new", [{}, {"command": ["sleep", "1"]}], ids=["in place", "new pods"])
 def test_an_update_that_is_killed_at_any_write_is_continued(world, kubeconfig, new):

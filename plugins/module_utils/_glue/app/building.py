@@ -77,6 +77,9 @@ class Builder:
             self._refresh(ordinal)
         if self._hand.plan.stateful_set:
             self._hand.client.apply(STATEFUL_SET, self._hand.plan.stateful_set)
+        if self._hand.app.suspended:
+            self._stop()
+            return
         if self._hand.app.workload == POD_WORKLOAD:
             self._create_pods()
         for ordinal in (*(self._hand.plan.advance or {}), *self._hand.plan.select):
@@ -91,6 +94,16 @@ class Builder:
         spec.update({key: value for key, value in fields.items() if value is not None})
         written = self._hand.client.replace(BERTH, {**record, "spec": spec})
         self._hand.views[ordinal] = self._hand.views[ordinal].having(BERTH, written)
+
+    def _stop(self) -> None:
+        """The pods go, and their berths keep everything."""
+        names = [self._hand.app.berth_name(ordinal) for ordinal in self._hand.plan.stop]
+        if self._hand.app.workload == POD_WORKLOAD:
+            for name in names:
+                uid = self._hand.seen.pods[name]["metadata"]["uid"]
+                self._hand.client.delete(POD, name, self._hand.app.namespace, uid=uid)
+        if names:
+            self.wait_pods(wait.pods_gone(names), "the pods to stop")
 
     def _create_pods(self) -> None:
         replaced = self._hand.plan.replace_pods

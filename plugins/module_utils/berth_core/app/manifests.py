@@ -188,7 +188,7 @@ def stateful_set(app: AppWanted) -> dict[str, Any]:
     ]
     spec = {
         **app.given.fields,
-        "replicas": app.replicas,
+        "replicas": 0 if app.suspended else app.replicas,
         "serviceName": app.service_name,
         "podManagementPolicy": app.pod_management_policy,
         "selector": {"matchLabels": {APP_LABEL: app.name}},

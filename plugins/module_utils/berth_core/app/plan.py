@@ -38,7 +38,8 @@ class Plan:
     revision of the template: what admission adds to a pod is no revision. ``replace_pods``: bare pods of another
     revision, highest ordinal first. ``restart``: bare pods that have ended and are made anew in their berths.
     ``update``: ordinals whose pods have another revision, where the app has rules for updates, highest first.
-    ``outdated``: those of them that the rules leave as they are (partition, paused).
+    ``outdated``: those of them that the rules leave as they are (partition, paused). ``stop``: ordinals of a suspended
+    app whose pods are there, highest first.
     ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
@@ -57,6 +58,7 @@ class Plan:
     beside: tuple[Mapping[str, Any], ...] = ()
     update: tuple[int, ...] = ()
     outdated: tuple[int, ...] = ()
+    stop: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -69,6 +71,7 @@ class Plan:
             or self.replace_pods
             or self.restart
             or self.update
+            or self.stop
             or self.service
             or self.stateful_set
             or self.stale
@@ -80,6 +83,8 @@ class Plan:
 def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -> Plan:
     """Raises StateError where the app that is there cannot become the one that is wanted without losing data."""
     release = tuple(sorted((ordinal for ordinal in observed.berths if ordinal >= app.replicas), reverse=True))
+    build, until = until == states.CREATED, goal(app, until)
+    pods = build and not app.suspended
     select, discard, advance, refresh, replacing = [], [], {}, [], []
     for ordinal in range(app.replicas):
         now = phase(ordinal, observed, app.workload)
@@ -97,25 +102,34 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
                 advance[ordinal] = now
             if now != states.REPLACING and record["spec"].get("revision") != app.revision:
                 refresh.append(ordinal)
-    build = until == states.CREATED
-    update, outdated = _to_update(app, observed, replacing) if build else ((), ())
+    update, outdated = _to_update(app, observed, replacing) if pods else ((), ())
     return Plan(
         tuple(select),
         tuple(discard),
         advance,
         release,
         tuple(refresh),
-        _outdated_pods(app, observed) if build and app.update is None else (),
+        _outdated_pods(app, observed) if pods and app.update is None else (),
         service_change(app, observed) if build else None,
         stateful_set_change(app, observed) if build else None,
         _stale(observed),
         _untied(app, observed) if states.reached(until, states.BOUND) else (),
         tuple(replacing),
-        _ended_pods(app, observed, replacing) if build else (),
+        _ended_pods(app, observed, replacing) if pods else (),
         beside_changes(app, observed) if build else (),
         update,
         outdated,
+        _to_stop(app, observed) if build and app.suspended else (),
     )
+
+
+def goal(app: AppWanted, until: str) -> str:
+    """How far the berths are brought: those of a suspended app as far as their claims."""
+    return states.BOUND if app.suspended and until == states.CREATED else until
+
+
+def _to_stop(app: AppWanted, observed: Observed) -> tuple[int, ...]:
+    return tuple(ordinal for ordinal in reversed(range(app.replicas)) if observed.pod(ordinal) is not None)
 
 
 def _untied(app: AppWanted, observed: Observed) -> tuple[int, ...]:

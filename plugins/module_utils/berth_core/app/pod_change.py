@@ -18,6 +18,9 @@ from .compare import differences
 Template = Mapping[str, Any]
 #: What ``resize`` changes.
 _RESIZED = ("cpu", "memory")
+#: The annotation of a template by which people ask for new pods; of the pods that have it no other is asked.
+RESTARTED = "kubectl.kubernetes.io/restartedAt"
+RESTARTED_FIELD = f"metadata.annotations[{RESTARTED}]"
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,11 @@ def pod_change(old: Template, new: Template) -> PodChange:
 def _changes(old: Template, new: Template) -> Iterator[tuple[str, bool]]:
     """(path, whether a running pod takes it)."""
     for key in ("labels", "annotations"):
-        if _meta(old, key) != _meta(new, key):
+        had, has = _meta(old, key), _meta(new, key)
+        if key == "annotations" and has.get(RESTARTED) not in (None, had.get(RESTARTED)):
+            yield RESTARTED_FIELD, False
+            had[RESTARTED] = has[RESTARTED]
+        if had != has:
             yield f"metadata.{key}", True
     before, after = old["spec"], new["spec"]
     for key in sorted({*before, *after} - {"containers", "initContainers"}):

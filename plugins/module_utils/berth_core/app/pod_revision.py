@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .compare import differences
-from .pod_change import PodChange, Template, pod_change
+from .pod_change import RESTARTED, RESTARTED_FIELD, PodChange, Template, pod_change
 
 #: On a pod that is being updated in place: the revision it is going to have, and the containers that it waits for.
 UPDATING = "berth.dev/updating"
@@ -69,9 +69,16 @@ def change_of(pod: Object, target: Target) -> PodChange:
     """What the update changes of this pod."""
     revision = target.mark.of(pod)
     old = target.templates.get(revision or "")
+    asked = _restarted(target.template)
+    if old is None and asked is not None and asked != _restarted(pod):
+        return PodChange(forced=(RESTARTED_FIELD,))
     if old is None:
         return PodChange(forced=(f"the template of its revision {revision or '(none)'} is not known any more",))
     return pod_change(old, target.template)
+
+
+def _restarted(thing: Object) -> str | None:
+    return ((thing.get("metadata") or {}).get("annotations") or {}).get(RESTARTED)
 
 
 def outdated(pod: Object, revision: str, mark: Mark = HASH) -> bool:

@@ -39,6 +39,14 @@ def written_rows(records: Mapping[int, Object]) -> list[dict[str, Any]]:
     ]
 
 
+def suspended_rows(records: Mapping[int, Object]) -> list[dict[str, Any]]:
+    """The same rows after the pods have gone: no phase is recorded on the way back."""
+    return [
+        _row(record, states.BOUND if states.reached(recorded(record), states.BOUND) else recorded(record), None)
+        for _ordinal, record in sorted(records.items())
+    ]
+
+
 def without_workload(records: Mapping[int, Object]) -> list[dict[str, Any]]:
     """Rows of the berths that hold disks or devices, and whose workload was not told of them."""
     held = (states.RESERVED, states.BOUND)
@@ -128,9 +136,14 @@ def diff(
         name = app.berth_name(ordinal)
         if not states.reached(have[name]["phase"], goal):
             after[name] = {**before[name], "phase": goal}
+    for ordinal in plan.stop:
+        name = app.berth_name(ordinal)
+        after[name] = {**after[name], "phase": goal}
     for row in chosen_rows(app, choices):
         after[row["name"]] = {**_brief(row), "phase": goal}
     objects_before, objects_after = _object_changes(app, observed, plan, choices, goal)
+    for ordinal in plan.stop:
+        objects_after[f"Pod {app.namespace}/{app.berth_name(ordinal)}"] = "stopped, and its berth kept"
     for ordinal, change in sorted((updates or {}).items()):
         objects_after[f"Pod {app.namespace}/{app.berth_name(ordinal)}"] = _told(change)
     return {

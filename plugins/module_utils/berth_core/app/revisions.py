@@ -22,6 +22,7 @@ from .observed import Observed
 from .plan import OWN
 from .pod_change import Template, pod_change
 from .pod_revision import HASH, updating
+from .restarts import without_restart
 from .wanted import POD, AppWanted
 
 PREVIOUS = "previous"
@@ -134,7 +135,8 @@ def rolled_back(app: AppWanted, asked: str, live: Object | None, kept: Sequence[
     mark = json.dumps({"asked": asked, "revision": found["metadata"]["name"]}, sort_keys=True)
     own = app.given.metadata
     metadata = replace(own, annotations={**own.annotations, ROLLED_BACK: mark})
-    return replace(app, template=template_of(found), given=replace(app.given, metadata=metadata))
+    # of restarts the latest counts, whatever the template (app.restarts adds it)
+    return replace(app, template=without_restart(template_of(found)), given=replace(app.given, metadata=metadata))
 
 
 def _meant(app: AppWanted, asked: str, live: Object, kept: Sequence[Object]) -> Object:
@@ -143,8 +145,8 @@ def _meant(app: AppWanted, asked: str, live: Object, kept: Sequence[Object]) -> 
     same = [one for one in kept if done == {"asked": asked, "revision": one["metadata"]["name"]}]
     if same:
         return same[0]
-    template = live["spec"]["template"]
-    others = [one for one in kept if not pod_change(template_of(one), template).same]
+    template = without_restart(live["spec"]["template"])
+    others = [one for one in kept if not pod_change(without_restart(template_of(one)), template).same]
     meant = others[-1:] if asked == PREVIOUS else [one for one in kept if int(one["revision"]) == int(asked)]
     if meant:
         return meant[0]

@@ -97,7 +97,8 @@ def demands(app: AppWanted, observed: Observed, plan: Plan, class_of: ClassOf) -
     """Everything that is going to be created in the namespace, less what goes before it."""
     spec = (app.template if app.admitted is None else app.admitted)["spec"]
     gone = sum(observed.pod(ordinal) is not None for ordinal in plan.release)
-    pods = sum(observed.pod(ordinal) is None for ordinal in range(app.replicas)) - gone
+    missing = 0 if app.suspended else sum(observed.pod(ordinal) is None for ordinal in range(app.replicas))
+    pods = missing - gone
     found = [
         quota.Demand(pods + len(plan.restart), quota.of_pod(spec), spec),
         quota.Demand(pods, quota.of_object(POD.plural), spec),

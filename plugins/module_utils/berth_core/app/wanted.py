@@ -73,7 +73,8 @@ class AppWanted:
 
     ``admitted``: a pod of it as the namespace's admission returned it; None where none was asked for. What is made is
     made from the template, and so is the revision: only what counts against a node is taken from this.
-    ``update``: how a changed template reaches the pods; None: the workload's own way.
+    ``update``: how a changed template reaches the pods; None: the workload's own way. ``suspended``: its replicas keep
+    all that they have, and no pod runs.
     """
 
     name: str
@@ -92,6 +93,7 @@ class AppWanted:
     beside: tuple[Mapping[str, Any], ...] = ()
     admitted: Mapping[str, Any] | None = None
     update: UpdateRules | None = None
+    suspended: bool = False
 
     def berth_name(self, ordinal: int) -> str:
         """Also the pod's name, for either workload."""
@@ -215,7 +217,19 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
     if update is not None and update.min_ready and workload == STATEFUL_SET:  # its status counts by the same rule
         told = replace(told, fields={**told.fields, "minReadySeconds": update.min_ready})
     app = AppWanted(
-        name, namespace, replicas, workload, template, None, disks, devices, policy, mount_root, told, update=update
+        name,
+        namespace,
+        replicas,
+        workload,
+        template,
+        None,
+        disks,
+        devices,
+        policy,
+        mount_root,
+        told,
+        update=update,
+        suspended=bool(options.get("suspended")),
     )
     return _with_services(app, options.get("service"), given)
 
