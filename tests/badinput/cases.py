@@ -146,4 +146,8 @@ CASES: tuple[Case, ...] = (
     ("report", {**PAGE, "history": -1}, ("history", "-1", "0 to")),
     ("report", {**PAGE, "mode": "rw"}, ("mode", "'rw'", "octal")),
     ("local_disk", {"identity": -1}, ("identity", "'-1'", "expected a mapping")),
+    ("host_maintenance", {"node": "Node 1"}, ("node", "'Node 1'", "DNS-1123")),
+    ("host_maintenance", {"node": "n1", "max_unavailable": -1}, ("max_unavailable", "-1", "0 or more")),
+    ("host_maintenance", {"node": "n1", "state": "over"}, ("state", "begun, ended", "over")),
+    ("host_maintenance", {"node": "n1", "wait_timeout": -1}, ("wait_timeout", "-1", "0 or more seconds")),
 )

@@ -34,6 +34,7 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
     "controller": ({"image": "c:1", "flags": {"workers": 4}}, {"state": "absent"}),
     "crds": ({},),
     "disk_replace": ({"name": "h1-a", "new": {"identity": {"serial": "new", "size": "4Gi"}}},),
+    "host_maintenance": ({"node": "h1"}, {"node": "h1", "state": "ended"}),
     "kube_scheduler_info": ({"node_names": ["h1"]},),
     "local_disk": (
         {"name": "h1-a", "node_name": "h1", "identity": KEYS, "observed": RECORD},
@@ -114,7 +115,7 @@ DISK = {**local_disk("h1-a"), "status": {"phase": "Available", "observed": {"hea
 #: What else is there.
 THERE = (("Namespace", "default"), ("PriorityClass", "system-cluster-critical"), ("ServiceAccount", "berth-agent"))
 #: In check mode alone: what these write they read again, which this cluster does not keep; a page may be any file.
-CHECKED = ("disk_replace", "report", "stateful_app")
+CHECKED = ("disk_replace", "host_maintenance", "report", "stateful_app")
 
 
 class Small:

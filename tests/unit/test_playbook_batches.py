@@ -11,7 +11,7 @@ import yaml
 
 from tests.support.playbook import Run, run_playbook
 
-PLAYBOOK = Path(__file__).parents[2] / "playbooks/node_agent.yml"
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 HOSTS = [f"n{number:02}" for number in range(1, 21)]
 #: Stands where the role does. It tells the batch, and fails on the hosts that it is told to fail on.
 TASK = {
@@ -19,8 +19,8 @@ TASK = {
 }
 
 
-def over(folder: Path, bad: list[str] | None = None, **variables: Any) -> Run:
-    (play,) = yaml.safe_load(PLAYBOOK.read_text(encoding="utf-8"))
+def over(folder: Path, bad: list[str] | None = None, playbook: str = "node_agent", **variables: Any) -> Run:
+    (play,) = yaml.safe_load((PLAYBOOKS / f"{playbook}.yml").read_text(encoding="utf-8"))
     keywords = {key: play[key] for key in ("hosts", "serial", "max_fail_percentage")}
     inventory = "[berth_hosts]\n" + "".join(f"{host} ansible_connection=local\n" for host in HOSTS)
     given = json.dumps({"bad": bad or [], **variables})
@@ -39,6 +39,8 @@ def sizes(run: Run) -> list[int]:
         ({"berth_serial": "50%"}, [10, 10]),
         ({"berth_serial": [1, 5, "25%"]}, [1, 5, 5, 5, 4]),
         ({"berth_serial": 1, "node_agent_service_manager": "daemonset"}, [20]),
+        ({"playbook": "host_maintenance"}, [1] * 20),
+        ({"playbook": "host_maintenance", "berth_serial": 5}, [5] * 4),
     ],
     ids=str,
 )
@@ -50,6 +52,8 @@ def test_hosts_go_in_batches(variables: dict[str, Any], expected: list[int], tmp
     ("bad", "variables", "reached"),
     [
         (["n01"], {}, 1),
+        (["n03"], {"playbook": "host_maintenance"}, 3),
+        (["n03"], {"playbook": "host_maintenance", "berth_serial": 5}, 5),
         (["n05"], {}, 5),
         (["n05"], {"berth_serial": 10, "berth_max_fail_percentage": 10}, 20),
         (["n05", "n06"], {"berth_serial": 10, "berth_max_fail_percentage": 10}, 10),
