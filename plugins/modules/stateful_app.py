@@ -182,40 +182,42 @@ options:
     description:
       - How a changed template reaches the pods that are there. Each replica keeps its berth; the next one is begun when
         there are no more than O(max_unavailable) replicas that are not Ready.
-      - Without it, bare pods are made anew one after the other, and a StatefulSet rolls as its controller does.
-      - V(in_place_if_possible) patches the running pod where only images, labels, annotations, cpu and memory change
-        (cpu and memory by C(resize)), and makes it anew on its node otherwise, or where the node cannot resize it.
+      - V(in_place_if_possible), the default, patches the running pod where only images, labels, annotations, cpu and
+        memory change (cpu and memory by C(resize)), and makes it anew on its node otherwise, or where the node cannot
+        resize it.
       - V(in_place_only) fails before anything is written where a pod would have to be made anew.
       - V(same_node) makes every pod anew on its node.
       - The StatefulSet gets C(updateStrategy) V(OnDelete), so that its controller does not do the same. A run waits for
         each replica, O(wait_timeout) seconds for each step, and fails where one does not become Ready, so that the
         others keep what they have. One that was cut off is continued by the next, and the former template given again
         takes everything back.
+      - Where the StatefulSet in O(template) or O(src) has a C(updateStrategy), its controller brings the template to
+        the pods, as that says. Together with one of the options for updates, RollingUpdate is refused.
     type: str
     choices: [in_place_if_possible, in_place_only, same_node]
     version_added: 0.2.0
   partition:
     description:
-      - With O(update_strategy), replicas with a lower ordinal keep their pods as they are, for a trial on the others;
+      - Replicas with a lower ordinal keep their pods as they are, for a trial on the others;
         0 by default.
       - A pod below it that goes by itself comes back with the new template.
     type: int
     version_added: 0.2.0
   max_unavailable:
-    description: With O(update_strategy), how many replicas may be not Ready at once, a number (V(1) by default) or a
-      percentage of O(replicas), rounded down, at least 1.
+    description: How many replicas may be not Ready at once for an update, a number (V(1) by default) or a percentage of
+      O(replicas), rounded down, at least 1.
     type: str
     version_added: 0.2.0
   min_ready_seconds:
     description:
-      - With O(update_strategy), for how many seconds a replica has to be Ready before it counts as Ready and the next
-        one is begun; 0 by default. A wait has these seconds beside O(wait_timeout).
+      - For how many seconds a replica has to be Ready before it counts as Ready and the next one is begun in an update;
+        0 by default. A wait has these seconds beside O(wait_timeout).
       - The C(minReadySeconds) of a StatefulSet in O(template) or O(src) means the same, and the StatefulSet gets it.
     type: int
     version_added: 0.2.0
   update_order:
     description:
-      - With O(update_strategy), which replica comes first. V(reverse), the default, begins with the highest ordinal.
+      - Which replica comes first in an update. V(reverse), the default, begins with the highest ordinal.
       - V(primary_last) does too, but begins with the pods that have O(update_primary_label) when all others have the
         new template and are Ready. It is asked again before each step, so a primary that moves in between is found.
         A pod that is not Ready is no primary that could be lost, and is not held back.
@@ -228,7 +230,7 @@ options:
     type: str
     version_added: 0.2.0
   paused:
-    description: With O(update_strategy), replicas that are in the middle of an update get to its end, and no other is
+    description: Replicas that are in the middle of an update get to its end, and no other is
       begun. RV(outdated) says which are left.
     type: bool
     default: false
@@ -381,7 +383,6 @@ EXAMPLES = r"""
   berth.stateful.stateful_app:
     name: postgres
     src: postgres.yml
-    update_strategy: in_place_if_possible
     update_order: primary_last
     update_primary_label: role=primary
     min_ready_seconds: 30
@@ -390,14 +391,12 @@ EXAMPLES = r"""
   berth.stateful.stateful_app:
     name: postgres
     src: postgres.yml
-    update_strategy: in_place_if_possible
     rollback_to: previous
 
 - name: A rolling restart, which the same task run again does not repeat
   berth.stateful.stateful_app:
     name: postgres
     src: postgres.yml
-    update_strategy: in_place_if_possible
     restarted_at: "2026-11-25 certificates renewed"
 
 - name: No pods over night, and all that they have is kept
@@ -468,7 +467,7 @@ restarted:
   elements: dict
   sample: [{pod: db-0, ended: "Failed (Evicted: The node was low on resource: memory)"}]
 updated:
-  description: With O(update_strategy), the pods of another template that are updated, highest ordinal first.
+  description: The pods of another template that are updated, highest ordinal first.
   returned: when there are some
   type: list
   elements: dict
@@ -493,7 +492,7 @@ updated:
   sample:
     - {pod: db-2, ordinal: 2, in_place: true, fields: ["spec.containers[db].image"], not_ready_seconds: 1.2}
 outdated:
-  description: With O(update_strategy), the pods of another template that are left as they are, because of O(partition)
+  description: The pods of another template that are left as they are, because of O(partition)
     or O(paused), and what an update would do with each. The entries are those of RV(updated).
   returned: when there are some
   type: list

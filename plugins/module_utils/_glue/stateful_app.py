@@ -33,7 +33,7 @@ from .app.reserving import Reservation
 from .app.selecting import Selector
 from .app.sources import load_template
 from .app.trying import Trial
-from .app.updating import Updater
+from .app.updating import Updater, caught_up
 from .base import Context, Operation
 
 _PORT = {
@@ -117,6 +117,7 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     observed = _observe(context, app)
     _refuse_foreign(app, observed)
     app = restarted(revisions.rolled_back(context, app, observed), context.params["restarted_at"], observed)
+    observed = caught_up(context, app, observed)
     plan = make_plan(app, observed, until)
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))

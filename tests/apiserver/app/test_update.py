@@ -25,9 +25,7 @@ def world(app_world):
 
 
 def options(kubeconfig, **values):
-    return params(
-        "db", kubeconfig, **{"replicas": 3, "wait": True, "update_strategy": "in_place_if_possible", **values}
-    )
+    return params("db", kubeconfig, **{"replicas": 3, "wait": True, **values})
 
 
 def with_template(base, image="berth.local/busybox:2", labels=None, **container):
@@ -191,6 +189,22 @@ def test_bare_pods_tell_their_revisions(world, kubeconfig):
     calm(run(first))
     calm(run({**with_template(first), "partition": 1}))
     assert [row[:3] for row in revisions(kubeconfig)] == [("1", False, ["db-0"]), ("2", True, ["db-1"])]
+
+
+def test_what_the_statefulsets_controller_had_in_hand_becomes_ours_and_its_again(world, kubeconfig):
+    first, own = options(kubeconfig, replicas=2), {"updateStrategy": {"type": "RollingUpdate"}}
+    rolling = {**first, "template": {"kind": "StatefulSet", "spec": {"template": first["template"], **own}}}
+    calm(run(rolling))
+    before = uids(world)
+    for wanted, strategy in ((first, "OnDelete"), (rolling, "RollingUpdate"), (first, "OnDelete")):
+        calm(run(wanted))
+        live = world.client.get(world.kinds.STATEFUL_SET, "db", "default")["spec"]["updateStrategy"]
+        assert live["type"] == strategy
+        assert not calm(run(wanted))["changed"]
+    assert uids(world) == before
+    calm(run(with_template(first)))
+    assert uids(world) == before
+    assert images(world) == ["berth.local/busybox:2"] * 2
 
 
 @pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])

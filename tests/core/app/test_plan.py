@@ -10,6 +10,7 @@ import pytest
 from berth_core.app import manifests
 from berth_core.app.observed import Observed, phase
 from berth_core.app.plan import make_plan, removal_plan
+from berth_core.app.pod_revision import HASH
 from berth_core.app.report import restarted
 from berth_core.app.wanted import REVISION_ANNOTATION, parse_app
 from berth_core.errors import StateError
@@ -60,11 +61,14 @@ def observed(wanted, upto, ordinals=range(3)):
             claims[claim["metadata"]["name"]] = claim
     values = {"berths": berths, "disks": disks, "volumes": volumes, "claims": claims}
     if states.reached(upto, states.CREATED):
-        values.update(stateful_set=manifests.stateful_set(wanted), service=wanted.service)
+        status = {"observedGeneration": 1, "updateRevision": "db-1"}
+        values.update(stateful_set={**manifests.stateful_set(wanted), "status": status}, service=wanted.service)
     if upto == states.RUNNING:
         ready = [{"type": "Ready", "status": "True"}]
+        labels = {HASH.key: "db-1"}
         values["pods"] = {
-            f"db-{o}": {"metadata": {"name": f"db-{o}"}, "spec": {}, "status": {"conditions": ready}} for o in ordinals
+            f"db-{o}": {"metadata": {"name": f"db-{o}", "labels": labels}, "spec": {}, "status": {"conditions": ready}}
+            for o in ordinals
         }
     return Observed(seen.name, seen.namespace, **values)
 

@@ -107,7 +107,7 @@ def observed(**values):
 def test_a_suspended_app_stops_its_pods_and_releases_nothing(workload):
     wanted = parse_app(changed(suspended=True, workload=workload))
     plan = make_plan(wanted, observed())
-    assert (plan.stop, plan.release, plan.select, plan.update, plan.replace_pods) == ((2, 1, 0), (), (), (), ())
+    assert (plan.stop, plan.release, plan.select, plan.update) == ((2, 1, 0), (), (), ())
     assert make_plan(wanted, observed(), "Bound").stop == (), "the pods stay while filesystems are made"
     assert make_plan(parse_app(changed(workload=workload)), observed()).stop == ()
 

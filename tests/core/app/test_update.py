@@ -413,16 +413,13 @@ def test_any_order_of_events_keeps_the_promise(data):
     ("given_", "replicas", "expected"), [(None, 3, 1), ("2", 3, 2), (2, 3, 2), ("50%", 5, 2), ("10%", 3, 1)]
 )
 def test_max_unavailable(given_, replicas, expected):
-    asked = update_rules({"update_strategy": "same_node", "max_unavailable": given_}, replicas)
+    asked = update_rules({"update_strategy": "same_node", "max_unavailable": given_}, replicas, {})
     assert asked == UpdateRules("same_node", 0, expected)
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"partition": 1}, "partition is given without update_strategy"),
-        ({"max_unavailable": "1"}, "max_unavailable is given without update_strategy"),
-        ({"paused": True}, "paused is given without update_strategy"),
         ({"update_strategy": "same_node", "partition": 4}, "partition is 4: expected 0 to 3"),
         ({"update_strategy": "same_node", "partition": -1}, "partition is -1"),
         *(
@@ -433,7 +430,7 @@ def test_max_unavailable(given_, replicas, expected):
 )
 def test_what_makes_no_sense_is_refused(options, told):
     with pytest.raises(InputError, match=told):
-        update_rules(options, 3)
+        update_rules(options, 3, {})
 
 
 @pytest.mark.parametrize(
@@ -451,7 +448,7 @@ def test_what_makes_no_sense_is_refused(options, told):
 def test_what_of_the_order_makes_no_sense_is_refused(options, told):
     options = {"update_strategy": "same_node", **options}
     with pytest.raises(InputError, match=told):
-        update_rules(options, 3, options.pop("told", None))
+        update_rules(options, 3, {"minReadySeconds": options.pop("told", None)})
 
 
 def test_min_ready_seconds_is_that_of_the_statefulset():
@@ -470,25 +467,44 @@ def test_what_the_rules_leave_is_told():
     assert [make_plan(app, seen).update for app in (partition, paused)] == [(2,), ()]
 
 
-def test_nothing_asked_for_is_the_workloads_own_way():
-    assert update_rules({}, 3) is None
+def test_nothing_asked_for_is_in_place_where_that_is_possible():
+    assert update_rules({}, 3, {}) == UpdateRules("in_place_if_possible", 0, 1, asked=False)
+
+
+def test_the_default_waits_for_a_change_of_the_statefulset_where_a_word_of_it_does_not():
+    """An app of an earlier release is not changed by the upgrade alone."""
+    default, asked = parse_app(changed()), parse_app(changed(update_strategy="in_place_if_possible"))
+    body = manifests.stateful_set(default)
+    live = {**body, "spec": {**body["spec"], "updateStrategy": {"type": "RollingUpdate"}}}
+    seen = Observed("db", "default", stateful_set=live)
+    assert stateful_set_change(default, seen) is None
+    assert stateful_set_change(asked, seen)["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    more = stateful_set_change(parse_app(changed(replicas=4)), seen)
+    assert more["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+@pytest.mark.parametrize("own", [{"type": "OnDelete"}, {"type": "RollingUpdate"}])
+def test_the_manifests_own_strategy_is_the_controllers(own):
+    assert update_rules({"paused": False}, 3, {"updateStrategy": own}) is None
 
 
 def stateful_set(**spec):
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"template": GOOD["template"], **spec}}
 
 
-def test_two_ways_of_updating_are_refused():
-    wanted = changed(template=stateful_set(updateStrategy={"type": "RollingUpdate"}), update_strategy="same_node")
-    with pytest.raises(InputError, match=r"spec\.updateStrategy of the StatefulSet .* keep one of them"):
+@pytest.mark.parametrize("option", [{"update_strategy": "same_node"}, {"partition": 1}, {"paused": True}])
+def test_two_ways_of_updating_are_refused(option):
+    wanted = changed(template=stateful_set(updateStrategy={"type": "RollingUpdate"}), **option)
+    with pytest.raises(InputError, match=rf"{next(iter(option))} .*spec\.updateStrategy of the .* keep one of them"):
         parse_app(wanted)
     own = parse_app(changed(template=stateful_set(updateStrategy={"type": "OnDelete"}), update_strategy="same_node"))
     assert manifests.stateful_set(own)["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
-def test_the_controller_rolls_again_when_updates_are_not_asked_of_us_any_more():
-    ours, theirs = parse_app(changed(update_strategy="same_node")), parse_app(changed())
+def test_the_controller_rolls_again_where_the_manifest_says_so():
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    ours, theirs = parse_app(changed()), parse_app(changed(template=stateful_set(updateStrategy=rolling)))
     live = {**manifests.stateful_set(ours), "status": {}}
     change = stateful_set_change(theirs, Observed("db", "default", stateful_set=live))
-    assert change["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
+    assert change["spec"]["updateStrategy"] == rolling
     assert stateful_set_change(ours, Observed("db", "default", stateful_set=live)) is None

@@ -106,15 +106,12 @@ class Builder:
             self.wait_pods(wait.pods_gone(names), "the pods to stop")
 
     def _create_pods(self) -> None:
-        replaced = self._hand.plan.replace_pods
         for ordinal in range(self._hand.app.replicas):
             if self._hand.seen.pod(ordinal) is None:
                 self.create_pod(ordinal)
         for ordinal in self._hand.plan.restart:
             self._pod_goes(ordinal)
             self.create_pod(ordinal)
-        for ordinal in replaced:
-            self._replace_pod(ordinal)
 
     def create_pod(self, ordinal: int) -> None:
         """Create it, or find that it is there (an earlier run's, or our own whose answer was lost).
@@ -140,14 +137,6 @@ class Builder:
             if time.monotonic() > deadline:
                 raise ConflictError(waits(POD, live).message, 409, "AlreadyExists")
             time.sleep(0.1)
-
-    def _replace_pod(self, ordinal: int) -> None:
-        """The pod of an old revision goes and comes back to its own node: nothing is scheduled, its berth is kept
-        all the while."""
-        name = self._hand.app.berth_name(ordinal)
-        self._pod_goes(ordinal)
-        self.create_pod(ordinal)
-        self.wait_pods(wait.pods_ready([name]), f"pod {name} to be Ready again")
 
     def _pod_goes(self, ordinal: int) -> None:
         name = self._hand.app.berth_name(ordinal)

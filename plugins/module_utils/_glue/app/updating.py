@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
 from ...berth_core.app import manifests, update
-from ...berth_core.app.observed import ready
-from ...berth_core.app.plan import OWN
+from ...berth_core.app.observed import Observed, ready
+from ...berth_core.app.plan import OWN, lags
 from ...berth_core.app.pod_change import PodChange, with_running_fields
 from ...berth_core.app.pod_revision import Target, change_of, updating
 from ...berth_core.app.update_rules import IN_PLACE_ONLY, SAME_NODE, UpdateRules
-from ...berth_core.app.wanted import APP_LABEL
+from ...berth_core.app.wanted import APP_LABEL, AppWanted
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError, TimeoutExpired
 from ...berth_core.model.resources import POD, STATEFUL_SET
+from ..base import Context
 from ..objects import poll
 from . import wait
 from .hand import Hand
@@ -31,6 +33,19 @@ from .revisions import listed
 Object = dict[str, Any]
 #: The mark of a revision that the StatefulSet's controller has not named yet.
 _NEW = "(new)"
+#: Seconds for which the StatefulSet's controller is waited for where only the plan would be less exact.
+_MOMENT = 5.0
+
+
+def caught_up(context: Context, app: AppWanted, observed: Observed) -> Observed:
+    """What was seen, with the StatefulSet a moment later where its controller has not looked at it yet."""
+
+    def seen() -> Observed | None:
+        found = context.client.find(STATEFUL_SET, app.name, app.namespace)
+        later = replace(observed, stateful_set=found)
+        return None if lags(app, later) else later
+
+    return (poll(seen, _MOMENT) if lags(app, observed) else None) or observed
 
 
 class Updater:

@@ -20,7 +20,6 @@ from . import manifests
 from .compare import differences
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
-from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
 #: Where bare pods bear their revision.
@@ -35,11 +34,10 @@ class Plan:
     ``tie``: kept berths with a device that is to be handed over and has no ResourceClaim yet.
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
     give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
-    revision of the template: what admission adds to a pod is no revision. ``replace_pods``: bare pods of another
-    revision, highest ordinal first. ``restart``: bare pods that have ended and are made anew in their berths.
-    ``update``: ordinals whose pods have another revision, where the app has rules for updates, highest first.
-    ``outdated``: those of them that the rules leave as they are (partition, paused). ``stop``: ordinals of a suspended
-    app whose pods are there, highest first.
+    revision of the template: what admission adds to a pod is no revision. ``restart``: bare pods that have ended and
+    are made anew in their berths. ``update``: ordinals whose pods have another revision, where the app has rules for
+    updates, highest first. ``outdated``: those of them that the rules leave as they are (partition, paused). ``stop``:
+    ordinals of a suspended app whose pods are there, highest first.
     ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
@@ -48,7 +46,6 @@ class Plan:
     advance: Mapping[int, str] | None = None
     release: tuple[int, ...] = ()
     refresh: tuple[int, ...] = ()
-    replace_pods: tuple[int, ...] = ()
     service: Mapping[str, Any] | None = None
     stateful_set: Mapping[str, Any] | None = None
     stale: tuple[str, ...] = ()
@@ -68,7 +65,6 @@ class Plan:
             or self.advance
             or self.release
             or self.refresh
-            or self.replace_pods
             or self.restart
             or self.update
             or self.stop
@@ -109,7 +105,6 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         advance,
         release,
         tuple(refresh),
-        _outdated_pods(app, observed) if pods and app.update is None else (),
         service_change(app, observed) if build else None,
         stateful_set_change(app, observed) if build else None,
         _stale(observed),
@@ -201,17 +196,6 @@ def _names(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _outdated_pods(app: AppWanted, observed: Observed) -> tuple[int, ...]:
-    if app.workload != POD:
-        return ()
-    found = []
-    for ordinal in range(app.replicas):
-        pod = observed.pod(ordinal)
-        if pod is not None and outdated(pod, app.revision, OWN):
-            found.append(ordinal)
-    return tuple(reversed(found))
-
-
 def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(to be updated, left as they are), highest ordinal first."""
     rules = app.update
@@ -247,12 +231,14 @@ def _ended_pods(app: AppWanted, observed: Observed, replacing: Sequence[int]) ->
     if app.workload != POD or policy == "Never":
         return ()
     phases = ("Failed", "Succeeded") if policy == "Always" else ("Failed",)
-    old = _outdated_pods(app, observed)
-    return tuple(
-        ordinal
-        for ordinal in range(app.replicas)
-        if ended(observed.pod(ordinal)).startswith(phases) and ordinal not in (*old, *replacing)
-    )
+    found = []
+    for ordinal in range(app.replicas):
+        pod = observed.pod(ordinal)
+        if pod is None or ordinal in replacing or outdated(pod, app.revision, OWN):
+            continue
+        if ended(pod).startswith(phases):
+            found.append(ordinal)
+    return tuple(found)
 
 
 def service_change(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
@@ -284,7 +270,15 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     desired["spec"]["volumeClaimTemplates"] = (
         live["spec"].get("volumeClaimTemplates") or []
     )  # never changes: they only name the claims
-    if "updateStrategy" not in desired["spec"] and (live["spec"].get("updateStrategy") or {}).get("type") == ON_DELETE:
-        desired["spec"]["updateStrategy"] = {"type": "RollingUpdate"}  # updates were ours, and are not any more
     same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
-    return None if same_revision and not differences(desired, live) else desired
+    wanted = desired
+    if app.update is not None and not app.update.asked:  # an earlier release's goes with the next change of its own
+        wanted = {**desired, "spec": {key: one for key, one in desired["spec"].items() if key != "updateStrategy"}}
+    return None if same_revision and not differences(wanted, live) else desired
+
+
+def lags(app: AppWanted, observed: Observed) -> bool:
+    """Whether the StatefulSet's controller is still to say which revision the template is that it has been given."""
+    live = observed.stateful_set
+    told = live is not None and (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
+    return app.update is not None and told and not _revision_there(app, observed)

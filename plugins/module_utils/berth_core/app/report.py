@@ -20,7 +20,7 @@ from .compare import prune
 from .observed import Object, Observed, ended, phase
 from .plan import Plan
 from .pod_change import PodChange
-from .wanted import POD, REVISION_ANNOTATION, AppWanted
+from .wanted import POD, AppWanted
 
 
 def rows(observed: Observed, workload: str) -> list[dict[str, Any]]:
@@ -203,10 +203,7 @@ def _pod_changes(app: AppWanted, observed: Observed, plan: Plan, before: dict[st
     for ordinal in range(app.replicas):
         key = f"Pod {app.namespace}/{app.berth_name(ordinal)}"
         pod = observed.pod(ordinal)
-        if ordinal in plan.replace_pods:
-            before[key] = {"revision": (pod or {}).get("metadata", {}).get("annotations", {}).get(REVISION_ANNOTATION)}
-            after[key] = {"revision": app.revision}
-        elif ordinal in plan.restart:
+        if ordinal in plan.restart:
             before[key] = {"ended": ended(pod)}
             after[key] = {"revision": app.revision}
         elif pod is None:

@@ -44,7 +44,7 @@ _REMEDIES = (
 def needs_pod(plan: Plan) -> bool:
     """Whether anything is chosen, recorded or created for which a pod of this template counts."""
     going = any(not states.reached(now, states.CREATED) for now in (plan.advance or {}).values())
-    return bool(plan.select or plan.refresh or plan.replace_pods or plan.restart or going)
+    return bool(plan.select or plan.refresh or plan.restart or going)
 
 
 def trial_pod(app: AppWanted, observed: Observed, aside: bool = False) -> Manifest:

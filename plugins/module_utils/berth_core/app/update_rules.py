@@ -25,8 +25,11 @@ REVERSE, PRIMARY_LAST = "reverse", "primary_last"
 ORDERS = (REVERSE, PRIMARY_LAST)
 #: A run waits for it: more than a day is a mistake.
 _MOST_READY = 86_400
-#: Options that have no meaning without a strategy.
-_DEPENDENT = ("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused")
+#: Options that have no meaning where the StatefulSet's controller brings the template to the pods.
+_OURS = (
+    "update_strategy",
+    *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class UpdateRules:
 
     ``min_ready``: for how many seconds a replica has to be Ready before it counts. ``primary``: whose pods are begun
     when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
+    ``asked``: an option says so, and not the default.
     """
 
     strategy: str
@@ -43,32 +47,35 @@ class UpdateRules:
     min_ready: int = 0
     primary: LabelSelector | None = None
     paused: bool = False
+    asked: bool = True
 
 
-def update_rules(options: Mapping[str, Any], replicas: int, min_ready: Any = None) -> UpdateRules | None:
-    """The rules that are asked for; None: the workload's own way. ``min_ready``: the manifest's minReadySeconds.
+def update_rules(options: Mapping[str, Any], replicas: int, told: Mapping[str, Any]) -> UpdateRules | None:
+    """The rules that are asked for; None: the StatefulSet's controller has its own, by its manifest.
 
-    Raises InputError.
+    ``told``: fields of that manifest. Raises InputError.
     """
-    strategy, partition = options.get("update_strategy"), options.get("partition")
-    unavailable = options.get("max_unavailable")
-    if strategy is None:
-        given = [name for name in _DEPENDENT if options.get(name) not in (None, False)]
+    own = told.get("updateStrategy")
+    given = [name for name in _OURS if options.get(name) not in (None, False)]
+    if own is not None and (not given or own != {"type": ON_DELETE}):
         if given:
             raise InputError(
-                f"{given[0]} is given without update_strategy: it has no meaning there; name one of "
-                f"{', '.join(STRATEGIES)}"
+                f"{given[0]} is given, and spec.updateStrategy of the StatefulSet in template or src is {shown(own)}: "
+                "keep one of them (partition and max_unavailable are options, too)"
             )
         return None
+    strategy = options.get("update_strategy") or IN_PLACE_IF_POSSIBLE
+    partition, unavailable = options.get("partition"), options.get("max_unavailable")
     if partition is not None and not 0 <= partition <= replicas:
         raise InputError(f"partition is {partition}: expected 0 to {replicas} (replicas)")
     return UpdateRules(
         strategy,
         partition or 0,
         _unavailable(unavailable, replicas),
-        _min_ready(options.get("min_ready_seconds"), min_ready),
+        _min_ready(options.get("min_ready_seconds"), told.get("minReadySeconds")),
         _primary(options.get("update_order") or REVERSE, options.get("update_primary_label")),
         bool(options.get("paused")),
+        bool(given),
     )
 
 

@@ -28,7 +28,7 @@ from .given_set import SetGiven
 from .pod_change import without_running_fields
 from .service_wanted import service_of
 from .template_shape import check_readable, pod_template
-from .update_rules import ON_DELETE, UpdateRules, update_rules
+from .update_rules import UpdateRules, update_rules
 
 APP_LABEL = "berth.dev/app"
 ORDINAL_LABEL = "berth.dev/ordinal"
@@ -73,8 +73,8 @@ class AppWanted:
 
     ``admitted``: a pod of it as the namespace's admission returned it; None where none was asked for. What is made is
     made from the template, and so is the revision: only what counts against a node is taken from this.
-    ``update``: how a changed template reaches the pods; None: the workload's own way. ``suspended``: its replicas keep
-    all that they have, and no pod runs.
+    ``update``: how a changed template reaches the pods; None: as its StatefulSet's manifest says. ``suspended``: its
+    replicas keep all that they have, and no pod runs.
     """
 
     name: str
@@ -207,13 +207,7 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
         *("pod_management_policy", options.get("pod_management_policy")),
         *("spec.podManagementPolicy", told.pod_management_policy, "OrderedReady"),
     )
-    update = update_rules(options, replicas, told.fields.get("minReadySeconds"))
-    own_strategy = told.fields.get("updateStrategy")
-    if update is not None and own_strategy not in (None, {"type": ON_DELETE}):
-        raise InputError(
-            f"update_strategy is {update.strategy}, and spec.updateStrategy of the StatefulSet in template or src is "
-            f"{shown(own_strategy)}: keep one of them (partition and max_unavailable are options, too)"
-        )
+    update = update_rules(options, replicas, told.fields)
     if update is not None and update.min_ready and workload == STATEFUL_SET:  # its status counts by the same rule
         told = replace(told, fields={**told.fields, "minReadySeconds": update.min_ready})
     app = AppWanted(
