@@ -16,13 +16,13 @@ from ..berth_core.app.fsid import mount_point
 from ..berth_core.app.replace_plan import Replica, check_new, check_pods, check_size, new_local_disk, owner_of
 from ..berth_core.errors import StateError
 from ..berth_core.lifecycle import states
+from ..berth_core.lifecycle.driving import refuse
 from ..berth_core.lifecycle.forecast import remaining
 from ..berth_core.lifecycle.next_step import next_step
 from ..berth_core.lifecycle.replacing import PARTS
 from ..berth_core.lifecycle.view import View, recorded
 from ..berth_core.model.names import check_subdomain
 from ..berth_core.model.resources import LOCAL_DISK, POD
-from .app.driver import refuse
 from .app.replacing import Replacement
 from .app.replacing_claim import whose
 from .base import Context, Operation

@@ -26,12 +26,12 @@ from ..berth_core.app.host_maintenance import (
     sort_pods,
 )
 from ..berth_core.app.maintenance_mark import begin, cordoned, end, let_home, mark_of
+from ..berth_core.app.not_ready import why_not_ready
 from ..berth_core.app.wanted import APP_LABEL
 from ..berth_core.errors import ConflictError, NotFoundError, StateError, TimeoutExpired, UnavailableError
 from ..berth_core.lifecycle.view import going
 from ..berth_core.model.berth import CLAIM_APP
 from ..berth_core.model.resources import BERTH, LOCAL_DISK, NODE, POD, POD_DISRUPTION_BUDGET, STATEFUL_SET
-from .app.wait import why_not_ready
 from .base import Context
 from .objects import poll
 

@@ -15,13 +15,14 @@ from typing import Any
 from ..berth_core.app import report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
+from ..berth_core.app.not_ours import refuse_foreign
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import goal, make_plan, removal_plan
 from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.update_rules import ORDERS, STRATEGIES
-from ..berth_core.app.wanted import APP_LABEL, POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
-from ..berth_core.errors import BerthError, InputError, StateError
+from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
+from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
 from .app import handing, revisions
@@ -115,7 +116,7 @@ def _observe(context: Context, app: AppWanted) -> Observed:
 def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     until, explain = context.params["until"], context.params["explain"]
     observed = _observe(context, app)
-    _refuse_foreign(app, observed)
+    refuse_foreign(app, observed)
     app = restarted(revisions.rolled_back(context, app, observed), context.params["restarted_at"], observed)
     observed = caught_up(context, app, observed)
     plan = make_plan(app, observed, until)
@@ -218,27 +219,6 @@ def _tell_what_is_left(hand: Hand, failure: BerthError) -> None:
     if kept:
         failure.message += f". {report.left(kept)}"
         failure.details["berths"] = kept
-
-
-def _refuse_foreign(app: AppWanted, observed: Observed) -> None:
-    """An app does not change its kind while its pods are there, and takes over nothing that is not its own."""
-    if observed.foreign:
-        raise StateError(
-            f"{', '.join(observed.foreign)} is there and does not belong to the app {app.name} (label {APP_LABEL}): "
-            "give the app another name, or remove it; nothing was changed"
-        )
-    other = observed.stateful_set is None and any(_owner(pod) == STATEFUL_SET for pod in observed.pods.values())
-    bare = any(_owner(pod) is None for pod in observed.pods.values())
-    if (app.workload == POD and other) or (app.workload == STATEFUL_SET and bare):
-        have = STATEFUL_SET if app.workload == POD else POD
-        raise StateError(
-            f"{app.namespace}/{app.name} runs as workload {have}, and {app.workload} is asked for: "
-            "scale it down to 0 first (its data is kept), or use another name"
-        )
-
-
-def _owner(pod: Any) -> str | None:
-    return next((str(owner["kind"]) for owner in pod["metadata"].get("ownerReferences") or ()), None)
 
 
 def _absent(context: Context) -> dict[str, Any]:

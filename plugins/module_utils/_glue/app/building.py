@@ -20,11 +20,11 @@ from ...berth_core.app.manifests import volume_name
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
+from ...berth_core.lifecycle.driving import refuse
 from ...berth_core.lifecycle.forward import differs, waits
 from ...berth_core.lifecycle.view import View, disks_of, going
 from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
 from . import wait
-from .driver import refuse
 from .hand import Hand
 from .selecting import Selector
 
@@ -88,11 +88,7 @@ class Builder:
     def _refresh(self, ordinal: int) -> None:
         """Write the template's new facts (requests, labels, ports, revision) into the berth."""
         record = self._hand.record(ordinal)
-        facts = manifests.berth_facts(self._hand.app, manifests.scheduling_pod(self._hand.app, ordinal))
-        fields = {"podLabels": None, "requests": None, "hostPorts": None, **facts}
-        spec = {key: value for key, value in record["spec"].items() if key not in fields}
-        spec.update({key: value for key, value in fields.items() if value is not None})
-        written = self._hand.client.replace(BERTH, {**record, "spec": spec})
+        written = self._hand.client.replace(BERTH, manifests.refreshed(self._hand.app, ordinal, record))
         self._hand.views[ordinal] = self._hand.views[ordinal].having(BERTH, written)
 
     def _stop(self) -> None:

@@ -9,52 +9,22 @@ read anew, and next_step is asked again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
-from ...berth_core.errors import ConflictError, NotFoundError, StateError, TimeoutExpired
-from ...berth_core.lifecycle import states
+from ...berth_core.errors import ConflictError, NotFoundError, TimeoutExpired
 from ...berth_core.lifecycle.back import left_locks, release
+from ...berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, status_patch
 from ...berth_core.lifecycle.next_step import next_step
-from ...berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Look, Ref, Step, Wait, Write
-from ...berth_core.lifecycle.view import View, devices_of, disks_of, recorded
+from ...berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
+from ...berth_core.lifecycle.view import View, devices_of, disks_of
 from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
 from ...berth_core.model.tenant import Tenant
 from ..client import ApiClient
 from ..objects import poll
 from . import wait
 
-#: Writes and refusals of one drive. A berth's whole life has fewer; more means that somebody works against us.
-STEPS = 200
-#: Waiting reasons of a berth whose disk or lock is gone.
-LOST = ("LockLost", "DiskGone")
 Object = dict[str, Any]
-#: Whether to stop in front of a step, in view of what is there.
-Until = Callable[[View, Step], bool]
-
-
-class Driven(NamedTuple):
-    """``step``: what is next, and was not done. ``done``: the writes that were accepted, in order.
-
-    ``asked``: it stopped where it was asked to.
-    """
-
-    view: View
-    step: Step
-    done: list[Write]
-    asked: bool = False
-
-    @property
-    def made(self) -> bool:
-        """Whether the Berth that is there was created by this drive."""
-        return self.view.berth is not None and any((one.do, one.resource) == (CREATE, BERTH) for one in self.done)
-
-    @property
-    def why(self) -> str:
-        """Why the berth was given up."""
-        told = [one.why for one in self.done if (one.body.get("status") or {}).get("phase") == states.RELEASING]
-        return told[-1] if told else "its berth was given up by another run of this app"
 
 
 class Driver:
@@ -136,7 +106,7 @@ class Driver:
         if step.do == PATCH:
             return client.patch(*ref, body)
         if step.do == STATUS:
-            return client.patch(*ref, _status_patch(view, step), "status")
+            return client.patch(*ref, status_patch(view, step), "status")
         return client.replace(step.resource, body)
 
     def _read_anew(self, view: View, step: Write) -> View:
@@ -201,38 +171,3 @@ class Driver:
             told = wait.objects_gone(ref.resource.kind, [ref.name])({ref.name: found} if found else {})
             message = f"{message}; still missing: {'; '.join(told)}"
         return TimeoutExpired(f"waited {self._seconds:g} s: {message}; run the task again to go on", changed=True)
-
-
-def refuse(title: str, step: Step) -> None:
-    """Raise StateError where a person has to look before the berth can go on."""
-    if not isinstance(step, Wait) or not step.warn:
-        return
-    if step.reason in LOST:
-        raise StateError(f"berth {title} has lost what it held: {step.message}")
-    if step.reason == "Differs":
-        raise ConflictError(step.message, 409, "AlreadyExists")
-    raise StateError(f"berth {title}: {step.message}")
-
-
-def there(view: View, _step: Step) -> bool:
-    """Until: there is a Berth that nobody is giving up."""
-    return view.berth is not None and recorded(view.berth) != states.RELEASING
-
-
-def reserved(view: View, step: Step) -> bool:
-    """Until: what is next belongs to a berth that is Reserved already."""
-    if view.berth is None or not states.reached(recorded(view.berth), states.RESERVED):
-        return False
-    locks = isinstance(step, Look) or (isinstance(step, Write) and step.resource in (LOCAL_DISK, LOCAL_DEVICE))
-    return not locks and not (isinstance(step, Wait) and step.reason in LOST)
-
-
-def _status_patch(view: View, step: Write) -> Object:
-    """The fields of the status that change, as a merge patch on the version that was read."""
-    berths = {one["metadata"]["name"]: one for one in view.records()}
-    before: Mapping[str, Any] = (berths if step.resource == BERTH else view.disks).get(step.ref.name) or {}
-    old, new = before.get("status") or {}, step.body.get("status") or {}
-    changed = {key: value for key, value in new.items() if old.get(key) != value}
-    changed.update({key: None for key in old if key not in new})
-    meta = step.body["metadata"]
-    return {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": changed}

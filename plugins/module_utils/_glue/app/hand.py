@@ -8,17 +8,17 @@ Shared by the steps of the flow (selecting, reserving, building), which change n
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...berth_core.app.choose import World
 from ...berth_core.app.observed import Observed
+from ...berth_core.app.observing import view_of
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.wanted import AppWanted
 from ...berth_core.lifecycle.replica import ReplicaOwner
-from ...berth_core.lifecycle.view import Objects, View, devices_of, disks_of
+from ...berth_core.lifecycle.view import View, devices_of, disks_of
 from ...berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, Resource
 from ..base import Context
 from ..client import ApiClient
@@ -86,21 +86,3 @@ class Hand:
     def _with(self, view: View, resource: Resource, name: str, named: Mapping[str, Any]) -> View:
         found = named.get(name) or self.client.find(resource, name)
         return view if found is None else view.having(resource, found)
-
-
-def view_of(seen: Observed, ordinal: int) -> View:
-    """What was seen of one ordinal. Objects of the whole app that are not its own do no harm: names tell."""
-    record = seen.berths.get(ordinal)
-    name = f"{seen.name}-{ordinal}"
-    pods: Objects = {name: seen.pods[name]} if name in seen.pods else {}
-    return View(
-        f"{seen.namespace}/{name}",
-        None,
-        copy.deepcopy(dict(record)) if record is not None else None,
-        disks=seen.disks,
-        devices=seen.devices,
-        volumes=seen.volumes,
-        claims=seen.claims,
-        device_claims=seen.device_claims,
-        pods=pods,
-    )

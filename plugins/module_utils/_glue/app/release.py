@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional
 
 from ...berth_core.app.given_beside import BESIDE
 from ...berth_core.app.observed import Observed
+from ...berth_core.app.observing import view_of
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.app.wanted import STATEFUL_SET as STATEFUL_SET_WORKLOAD
@@ -24,7 +25,6 @@ from ...berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, POD, PV, PVC
 from ..base import Context
 from . import wait
 from .driver import Driver
-from .hand import view_of
 
 Object = Mapping[str, Any]
 Change = Callable[[Object], Optional[dict[str, Any]]]

@@ -17,6 +17,7 @@ from ...berth_core.app import manifests
 from ...berth_core.app.observed import ready
 from ...berth_core.app.replace_plan import Replica, of_claim, owner_of
 from ...berth_core.app.wanted import APP_LABEL, STATEFUL_SET, AppWanted, DiskWanted
+from ...berth_core.lifecycle.driving import refuse
 from ...berth_core.lifecycle.replacing import PARTS, Exchange, part_of
 from ...berth_core.lifecycle.replica import ReplicaOwner
 from ...berth_core.lifecycle.step import Ref, Step, Wait
@@ -24,7 +25,7 @@ from ...berth_core.lifecycle.view import View, claim_name, devices_of, disks_of
 from ...berth_core.model import resources as kinds
 from ..base import Context
 from . import wait
-from .driver import Driver, refuse
+from .driver import Driver
 from .replacing_claim import exchange_of_claim, look_at_claim
 
 

@@ -17,13 +17,14 @@ from dataclasses import replace
 
 from ...berth_core.app import choose
 from ...berth_core.app.choose import Choice
+from ...berth_core.app.observing import view_of
 from ...berth_core.errors import BerthError, LockError
 from ...berth_core.lifecycle import states
+from ...berth_core.lifecycle.driving import refuse, reserved, there
 from ...berth_core.lifecycle.step import Choose
 from ...berth_core.lifecycle.view import View, recorded
 from ...berth_core.model.resources import BERTH
-from .driver import refuse, reserved, there
-from .hand import Hand, Object, view_of
+from .hand import Hand, Object
 from .selecting import Selector
 
 #: Rounds of choosing again. Every lost round means that another run has won something, so a busy cluster converges.

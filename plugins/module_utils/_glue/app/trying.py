@@ -18,7 +18,7 @@ from typing import Any
 from ...berth_core.app import manifests, quota, trial
 from ...berth_core.app.choose import Choice, World
 from ...berth_core.app.limit_range import with_defaults
-from ...berth_core.app.wanted import STATEFUL_SET, DiskWanted
+from ...berth_core.app.wanted import STATEFUL_SET
 from ...berth_core.errors import (
     AdmissionError,
     ApiError,
@@ -28,7 +28,6 @@ from ...berth_core.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from ...berth_core.lifecycle.view import disks_of
 from ...berth_core.model.resources import LIMIT_RANGE, POD, RESOURCE_QUOTA, Resource
 from ...berth_core.model.resources import STATEFUL_SET as STATEFUL_SETS
 from .hand import Hand
@@ -69,7 +68,7 @@ class Trial:
         hand = self._hand
         if hand.plan.empty:
             return
-        class_of = _Classes(hand, choices, world)
+        class_of = trial.Classes(hand.seen, choices, world)
         wanted = [one for one in trial.demands(hand.app, hand.seen, hand.plan, class_of) if one.count > 0]
         if not wanted:
             return  # what is only replaced makes its own room
@@ -130,22 +129,3 @@ class Trial:
         except ForbiddenError as exc:
             self._hand.context.warn(f"{exc.message}: {without}")
             return []
-
-
-class _Classes:
-    """The class of a claim: the one that is asked for, or that of the disk that was chosen."""
-
-    def __init__(self, hand: Hand, choices: Sequence[Choice], world: World | None) -> None:
-        known = {each["metadata"]["name"]: each for each in (world.disks if world is not None else ())}
-        self._disks = {**hand.seen.disks, **known}
-        self._names = {
-            ordinal: {each["claim"]: each["name"] for each in disks_of(record)}
-            for ordinal, record in hand.seen.berths.items()
-        }
-        self._names.update({choice.ordinal: dict(choice.disks) for choice in choices})
-
-    def __call__(self, ordinal: int, disk: DiskWanted) -> str | None:
-        if disk.storage_class is not None:
-            return disk.storage_class
-        found = self._disks.get(self._names.get(ordinal, {}).get(disk.name, ""))
-        return found["spec"].get("storageClassName") if found else None

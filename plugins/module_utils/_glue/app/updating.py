@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable
 
 from ...berth_core.app import manifests, update
+from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
 from ...berth_core.app.plan import OWN, lags
 from ...berth_core.app.pod_change import PodChange, with_running_fields
@@ -118,7 +119,7 @@ class Updater:
         for ordinal in self._hand.plan.update:
             pod = seen.get(self._hand.app.berth_name(ordinal))
             if pod is not None and not ready(pod) and not _of_the_image_before(pod):
-                wait.why_not_ready(pod)
+                why_not_ready(pod)
         return rolled.waits
 
     def _roll(self, pods: Mapping[str, Object], target: Target) -> update.Roll:
@@ -215,6 +216,6 @@ def _of_the_image_before(pod: Object) -> bool:
     images = {one["name"]: one["image"] for one in pod["spec"]["containers"]}
     for container in (pod.get("status") or {}).get("containerStatuses") or ():
         waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in wait.IMAGE_REASONS and images[container["name"]] not in waiting.get("message", ""):
+        if waiting.get("reason") in IMAGE_REASONS and images[container["name"]] not in waiting.get("message", ""):
             return True
     return False

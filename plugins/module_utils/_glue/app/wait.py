@@ -12,18 +12,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
-from ...berth_core.app.observed import ended, ready
-from ...berth_core.errors import StateError, TimeoutExpired
+from ...berth_core.app.not_ready import why_not_ready
+from ...berth_core.app.observed import ready
+from ...berth_core.errors import TimeoutExpired
 from ...berth_core.model.resources import Resource
 from ..client import ApiClient
 
 Objects = dict[str, dict[str, Any]]
 #: From what is seen (by name) to what is still missing, a line each.
 Missing = Callable[[Objects], Sequence[str]]
-#: Waiting reasons of a container that only another image mends.
-IMAGE_REASONS = ("InvalidImageName", "ErrImageNeverPull")
-#: Waiting reasons of a container that no time mends.
-_HOPELESS = (*IMAGE_REASONS, "CreateContainerConfigError")
 
 
 def until(
@@ -114,32 +111,3 @@ def _where(pod: Mapping[str, Any]) -> str:
         "terminating" if pod["metadata"].get("deletionTimestamp") else (pod.get("status") or {}).get("phase", "Unknown")
     )
     return f"{status} on node {pod['spec'].get('nodeName') or 'none'}"
-
-
-def why_not_ready(pod: Mapping[str, Any] | None) -> str:
-    """The nearest cause in a pod's status. Raises StateError for one that no waiting mends."""
-    if pod is None:
-        return "does not exist yet"
-    status = pod.get("status") or {}
-    if ended(pod).startswith("Failed") and not pod["metadata"].get("ownerReferences"):
-        name = pod["metadata"]["name"]
-        raise StateError(
-            f"pod {name} has ended: {ended(pod)}; nothing starts it again: mend the cause, and run the task again",
-            changed=True,
-        )
-    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in _HOPELESS:
-            name = pod["metadata"]["name"]
-            raise StateError(
-                f"pod {name}: container {container['name']}: {waiting['reason']}: {waiting.get('message', '')}".rstrip(
-                    ": "
-                ),
-                changed=True,
-            )
-        if waiting.get("reason") and waiting["reason"] != "PodInitializing":
-            return f"waits: container {container['name']}: {waiting['reason']} {waiting.get('message', '')}".rstrip()
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"is not scheduled: {condition.get('message') or condition.get('reason', '')}"
-    return f"is {status.get('phase', 'Unknown')} on node {pod['spec'].get('nodeName') or 'none'}, not Ready"

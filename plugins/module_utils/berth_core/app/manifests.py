@@ -87,6 +87,15 @@ def berth_facts(app: AppWanted, pod: PodInfo) -> dict[str, Any]:
     return facts
 
 
+def refreshed(app: AppWanted, ordinal: int, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A Berth with what the template says now: requests, labels, ports, revision."""
+    facts = berth_facts(app, scheduling_pod(app, ordinal))
+    fields = {"podLabels": None, "requests": None, "hostPorts": None, **facts}
+    spec = {key: value for key, value in record["spec"].items() if key not in fields}
+    spec.update({key: value for key, value in fields.items() if value is not None})
+    return {**record, "spec": spec}
+
+
 def _amount(resource: str, value: int) -> str:
     return f"{value}m" if resource == "cpu" else str(value)
 

@@ -15,8 +15,10 @@ from typing import Any, Callable
 
 from ..errors import AdmissionError, ApiError, InputError
 from ..lifecycle import states
+from ..lifecycle.view import disks_of
 from ..model.resources import BERTH, CONFIG_MAP, POD, PV, PVC, RESOURCE_CLAIM, SERVICE, STATEFUL_SET, Resource
 from . import manifests, quota
+from .choose import Choice, World
 from .given_beside import BESIDE
 from .observed import Object, Observed
 from .plan import Plan, beside_changes, service_change, stateful_set_change
@@ -115,6 +117,25 @@ def demands(app: AppWanted, observed: Observed, plan: Plan, class_of: ClassOf) -
             lacking = _without_claim(app, observed, disk)
             found += [quota.Demand(1, quota.of_claim(disk.size, class_of(ordinal, disk))) for ordinal in lacking]
     return found
+
+
+class Classes:
+    """The class of a claim: the one that is asked for, or that of the disk that was chosen."""
+
+    def __init__(self, seen: Observed, choices: Sequence[Choice], world: World | None) -> None:
+        known = {each["metadata"]["name"]: each for each in (world.disks if world is not None else ())}
+        self._disks = {**seen.disks, **known}
+        self._names = {
+            ordinal: {each["claim"]: each["name"] for each in disks_of(record)}
+            for ordinal, record in seen.berths.items()
+        }
+        self._names.update({choice.ordinal: dict(choice.disks) for choice in choices})
+
+    def __call__(self, ordinal: int, disk: DiskWanted) -> str | None:
+        if disk.storage_class is not None:
+            return disk.storage_class
+        found = self._disks.get(self._names.get(ordinal, {}).get(disk.name, ""))
+        return found["spec"].get("storageClassName") if found else None
 
 
 def _one(resource: Resource) -> quota.Usage:
