@@ -261,6 +261,22 @@ options:
       - Left out, the template keeps the text that is there.
     type: str
     version_added: 0.2.0
+  driver:
+    description:
+      - Who carries the application out. With V(playbook) this task does, as it runs.
+      - With V(controller) the task applies a StatefulApp, and berth-controller carries it out, also when no playbook
+        runs. With O(wait) the task waits until the StatefulApp is C(Ready), and fails with the message of its
+        condition. With O(state=absent) it deletes the StatefulApp, and waits until its berths are given up.
+      - The controller needs the ClusterRole C(berth-app-operator) in the namespace. An application of a playbook is
+        taken over as it is, no pod is made anew.
+      - While a StatefulApp has the driver C(controller), a task with V(playbook) is refused. To hand the application
+        back, set C(spec.driver) of the StatefulApp to C(playbook).
+      - Without O(replicas), and without C(replicas) in a StatefulSet of O(template) or O(src), the number of replicas
+        is left to whoever scales the StatefulApp (C(kubectl scale), a HorizontalPodAutoscaler).
+    type: str
+    choices: [playbook, controller]
+    default: playbook
+    version_added: 0.2.0
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
       P(berth.stateful.local_disks#role)).
@@ -405,6 +421,27 @@ EXAMPLES = r"""
     src: postgres.yml
     suspended: true
 
+- name: Carried out by berth-controller, as a StatefulApp
+  berth.stateful.stateful_app:
+    name: db
+    driver: controller
+    wait: true
+    replicas: 3
+    disks:
+      - name: data
+        size: 200Mi
+        storage_class: berth-local
+    template:
+      spec:
+        containers:
+          - name: db
+            image: berth.local/busybox:1
+            imagePullPolicy: Never
+            command: [sh, -c, "date >> /data/starts; exec sleep 1000000"]
+            volumeMounts:
+              - name: data
+                mountPath: /data
+
 - name: Stop it and keep its data
   berth.stateful.stateful_app:
     name: db
@@ -499,6 +536,16 @@ outdated:
   elements: dict
   sample:
     - {pod: db-0, ordinal: 0, in_place: true, fields: ["spec.containers[db].image"]}
+stateful_app:
+  description: With O(driver=controller), what the StatefulApp's status says (counts, revisions, conditions).
+  returned: when the driver is controller
+  type: dict
+  sample:
+    driver: controller
+    replicas: 3
+    readyReplicas: 3
+    updatedReplicas: 3
+    conditions: [{type: Ready, status: "True", reason: Running}]
 explanation:
   description: The verdict of every node and disk and, on success, all scores. With O(explain=true), and whenever a
     replica does not fit.

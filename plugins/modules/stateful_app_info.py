@@ -131,6 +131,11 @@ revisions:
       updating: []
       differs: ["spec.containers[db].image"]
       in_place: true
+stateful_app:
+  description: The driver and the status of the StatefulApp of that name (counts, revisions, conditions); null where
+    there is none.
+  returned: success
+  type: dict
 requests:
   description: The requests to the API server, by verb.
   returned: always

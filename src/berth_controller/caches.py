@@ -28,6 +28,7 @@ from berth_core.model.resources import (
     POD,
     PV,
     PVC,
+    STATEFUL_APP,
     STATEFUL_SET,
     STORAGE_CLASS,
     Resource,
@@ -112,6 +113,7 @@ class Caches:
         self.pods = Informer(client, POD, fields=LIVING, transform=slim_pod, indexers={"claim": _pod_index})
         self.app_pods = Informer(client, POD, labels=_MANAGED, transform=bare)
         self.sets = Informer(client, STATEFUL_SET, labels=_MANAGED, transform=bare)
+        self.apps = Informer(client, STATEFUL_APP, optional=True)
         self.capacities = Informer(client, CSI_STORAGE_CAPACITY, namespace, labels=SELECTOR)
         self.written = Written()
         self._parsed: dict[str, tuple[str, LocalDisk]] = {}

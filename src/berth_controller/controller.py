@@ -17,6 +17,7 @@ from berth_kube.lifecycle import claim_berth
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.queue import Reconciler
 
+from .apps.watch import Apps
 from .binder import Binder
 from .caches import Caches, Obj
 from .capacities import Capacities
@@ -47,6 +48,7 @@ class Controller:
         self._capacity: Reconciler[str] = Reconciler(
             CAPACITY, capacities.reconcile, 1, observe=requests.reconciles(CAPACITY)
         )
+        self._apps = Apps(client, caches, reports, requests, settings)
         self._orphans = OrphanWatch(client, caches, reports, settings)
         reports.metrics.waiting.set_function(lambda: len(self._wakes))
         requests.depth("claim", lambda: len(self._claims.queue))
@@ -55,7 +57,8 @@ class Controller:
     async def run(self) -> None:
         """Until cancelled. The caches are synced."""
         self._capacity.queue.add(CAPACITY)
-        await asyncio.gather(self._claims.run(), self._wakes.run(), self._capacity.run(), self._orphans.run())
+        works = (self._claims, self._wakes, self._capacity, self._orphans, self._apps)
+        await asyncio.gather(*(work.run() for work in works))
 
     def _listen(self) -> None:
         """What is in the caches already is told as added: nothing of the time before is missed."""

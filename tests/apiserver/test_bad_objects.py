@@ -19,7 +19,8 @@ from tests.badinput.asking import answer
 from tests.badinput.schemas import Bad
 from tests.support.kube import client_for, forget, install_crds, world
 
-KINDS = {kind.kind: kind for kind in (resources.BERTH, resources.LOCAL_DEVICE, resources.LOCAL_DISK)}
+_KINDS = (resources.BERTH, resources.LOCAL_DEVICE, resources.LOCAL_DISK, resources.STATEFUL_APP)
+KINDS = {kind.kind: kind for kind in _KINDS}
 REFUSED = (400, 422)
 
 
@@ -76,7 +77,7 @@ def test_it_is_refused_in_words_that_name_it(door: Door, row: objects.Row) -> No
 
 def test_every_field_with_every_value_is_refused_by_name_or_read(door: Door) -> None:
     before = world(door.kubeconfig)
-    there = {kind: door.make(kind, schemas.WHOLE[kind][0][0]) for kind in KINDS}
+    there = {kind: door.make(kind, schemas.WHOLE[kind][0][0]) for kind in schemas.WHOLE}
     wrong, tried, let_in = [], 0, 0
     try:
         for bad in schemas.generated():
@@ -90,7 +91,7 @@ def test_every_field_with_every_value_is_refused_by_name_or_read(door: Door) -> 
             let_in += 1
             readers.read({bad.kind: [found]})
     finally:
-        for kind in KINDS:
+        for kind in there:
             door.remove(kind)
     assert not wrong
     assert tried > 2000

@@ -21,7 +21,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
 )
 from tests.core.app.disk_samples import held
 
-NAMES = ["berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev"]
+NAMES = ["berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev", "statefulapps.berth.dev"]
 POLICIES = [
     *((VALIDATING_ADMISSION_POLICY, name) for name in ("berth-disks", "berth-disk-status", "berth-devices")),
     (VALIDATING_ADMISSION_POLICY_BINDING, "berth-volumes"),
@@ -86,7 +86,7 @@ def test_install_rerun_remove(module: Module, api: ApiClient, world: Callable[[]
 
     removed = module(state="absent")
     assert removed["changed"]
-    assert [api.find(CRD, name) for name in NAMES] == [None] * 3
+    assert [api.find(CRD, name) for name in NAMES] == [None] * len(NAMES)
     assert not any(api.find(kind, name) for kind, name in POLICIES)
     gone = module(state="absent")
     assert (gone["changed"], gone["diff"], gone.get("failed")) == (False, [], None)
@@ -103,7 +103,7 @@ def test_somebody_changed_a_definition(module: Module, api: ApiClient) -> None:
     api.replace(CRD, live)
 
     planned = module(check=True)
-    assert [crd["action"] for crd in planned["crds"]] == ["none", "none", "update"]
+    assert [crd["action"] for crd in planned["crds"]] == ["none", "none", "update", "none"]
     (diff,) = planned["diff"]
     assert set(diff["before"]) == {"metadata", "spec"}, "no status in a diff"
     assert "conversion" not in diff["before"]["spec"], "no server defaults in a diff"
@@ -238,7 +238,7 @@ def test_removal_says_what_would_be_lost(
     done = module(state="absent", force=True)
     assert done["changed"]
     assert done["lost"] == refused["lost"]
-    assert [api.find(CRD, crd) for crd in NAMES] == [None] * 3
+    assert [api.find(CRD, crd) for crd in NAMES] == [None] * len(NAMES)
     module()
     assert api.list(LOCAL_DISK) == []
 

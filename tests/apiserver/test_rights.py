@@ -59,6 +59,8 @@ NOBODY = (
     ("berth.dev", "localdisks", ("delete", "deletecollection")),
     ("berth.dev", "localdevices", ("delete", "deletecollection")),
     ("berth.dev", "berths", ("deletecollection",)),
+    ("berth.dev", "statefulapps", ("create", "update", "delete", "deletecollection")),
+    ("berth.dev", "statefulapps/scale", WRITES),
     ("berth.dev", "localdisks/volumes", ("adopt",)),
 )
 #: What one of ours has and these have not.

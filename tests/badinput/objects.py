@@ -15,7 +15,10 @@ DEVICE: dict[str, Any] = {"nodeName": "n1", "deviceClass": "gpu", "uuid": "G1"}
 BERTH: dict[str, Any] = {"app": "db", "ordinal": 0, "nodeName": "n1"}
 WIPE: dict[str, Any] = {"requestID": "r-1", "identity": DISK["identity"], "requestedBy": "ann"}
 SHARE: dict[str, Any] = {"namespace": "default", "name": "db-0", "uid": "u-1", "claim": "gpu", "shares": 600}
-_SPECS = {"LocalDisk": DISK, "LocalDevice": DEVICE, "Berth": BERTH}
+APP: dict[str, Any] = {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
+ROLL: dict[str, Any] = {"type": "SameNode"}
+GIVEN: dict[str, Any] = {"name": "data", "size": "1Gi"}
+_SPECS = {"LocalDisk": DISK, "LocalDevice": DEVICE, "Berth": BERTH, "StatefulApp": APP}
 
 
 class Row(NamedTuple):
@@ -200,4 +203,31 @@ ROWS: tuple[Row, ...] = (
     said("a phase that is none", "Berth", {"phase": "Lost"}, "status.phase", "Selected"),
     said("an exchange of nothing", "Berth", {"replacing": {"claim": "data", "from": "d1"}}, "status.replacing.to"),
     said("data that becomes dust", "Berth", {"release": "Burn"}, "status.release", "Retain"),
+    # -- StatefulApp
+    made("no template", "StatefulApp", "spec.template", template=None),
+    made("a driver that is none", "StatefulApp", "spec.driver", "playbook", driver="operator"),
+    made("fewer than no replicas", "StatefulApp", "spec.replicas", replicas=-1),
+    made("replicas in words", "StatefulApp", "spec.replicas", replicas="three"),
+    made("a workload that is none", "StatefulApp", "spec.workload", workload="DaemonSet"),
+    made("a partition of more", "StatefulApp", "at most replicas", replicas=2, updateStrategy={**ROLL, "partition": 3}),
+    made("a strategy that is none", "StatefulApp", "updateStrategy.type", updateStrategy={"type": "Recreate"}),
+    made("rules without a strategy", "StatefulApp", "updateStrategy.type", updateStrategy={"partition": 0}),
+    made("nobody at a time", "StatefulApp", "a number from 1", updateStrategy={**ROLL, "maxUnavailable": 0}),
+    made("more than all at a time", "StatefulApp", "such as 25%", updateStrategy={**ROLL, "maxUnavailable": "101%"}),
+    made("a disk of nothing", "StatefulApp", "more than 0", disks=[{**GIVEN, "size": "0"}]),
+    made("a disk in words", "StatefulApp", "for example 10Gi", disks=[{**GIVEN, "size": "big"}]),
+    made("a disk twice", "StatefulApp", "Duplicate", disks=[GIVEN, GIVEN]),
+    made("a raw filesystem", "StatefulApp", "no meaning", disks=[{**GIVEN, "volumeMode": "Block", "fsType": "xfs"}]),
+    made("two shares", "StatefulApp", "exclude", devices=[{"name": "g", "deviceClass": "g", "count": 1, "share": 5}]),
+    made("a mount root that is none", "StatefulApp", "spec.mountRoot", mountRoot="here"),
+    turned("another workload", "StatefulApp", {}, {"workload": "Pod"}, "only while replicas is 0"),
+    turned(
+        "another disk",
+        "StatefulApp",
+        {"disks": [GIVEN]},
+        {"disks": [{**GIVEN, "name": "log"}]},
+        "the names of the disks",
+    ),
+    turned("a disk less", "StatefulApp", {"disks": [GIVEN]}, {}, "the names of the disks"),
+    said("a count of less than none", "StatefulApp", {"replicas": -1}, "status.replicas"),
 )

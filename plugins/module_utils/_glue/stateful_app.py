@@ -20,12 +20,13 @@ from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import goal, make_plan, removal_plan
 from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
+from ..berth_core.app.stateful_app_object import CONTROLLER, DRIVERS, PLAYBOOK
 from ..berth_core.app.update_rules import ORDERS, STRATEGIES
 from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
-from .app import handing, revisions
+from .app import by_controller, handing, revisions
 from .app.building import Builder
 from .app.hand import Hand
 from .app.observe import observe, with_beside
@@ -89,6 +90,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},
     "restarted_at": {"type": "str"},
+    "driver": {"type": "str", "choices": list(DRIVERS), "default": PLAYBOOK},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -100,12 +102,25 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def run(context: Context) -> dict[str, Any]:
     params = context.params
     if params["state"] == "absent":
-        return _absent(context)
+        return _gone(context)
+    if params["driver"] == CONTROLLER:
+        return _by_controller(context)
     if params["wait"] and params["until"] != states.CREATED:
         raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
     check_rollback(params["rollback_to"], params["workload"])
     app = parse_app({**params, "template": load_template(params["template"], params["src"])})
+    by_controller.refuse(by_controller.found(context))
     return _present(context, app)
+
+
+def _by_controller(context: Context) -> dict[str, Any]:
+    params = context.params
+    by_controller.check(params)
+    template = load_template(params["template"], params["src"])
+    app = parse_app({**params, "template": template})
+    told = params["replicas"] if params["replicas"] is not None else app.given.replicas
+    result = by_controller.present(context, template, told)
+    return {**result, "berths": report.rows(_observe(context, app), app.workload)}
 
 
 def _observe(context: Context, app: AppWanted) -> Observed:
@@ -221,6 +236,17 @@ def _tell_what_is_left(hand: Hand, failure: BerthError) -> None:
         failure.details["berths"] = kept
 
 
+def _gone(context: Context) -> dict[str, Any]:
+    """Who carries it out takes it away."""
+    check_app_name(context.params["name"], context.params["namespace"], context.params["workload"])
+    live = by_controller.found(context)
+    if live is not None and live["spec"].get("driver") == CONTROLLER == context.params["driver"]:
+        return by_controller.absent(context, live)
+    by_controller.refuse(live)
+    result = _absent(context)
+    return result if live is None else by_controller.forget(context, live, result)
+
+
 def _absent(context: Context) -> dict[str, Any]:
     params = context.params
     name, namespace, workload = params["name"], params["namespace"], params["workload"]
@@ -241,6 +267,7 @@ def _info(context: Context) -> dict[str, Any]:
     params = context.params
     check_app_name(params["name"], params["namespace"], POD)
     observed = observe(context.client, params["name"], params["namespace"], STATEFUL_SET, params["name"])
+    kept = by_controller.found(context)
     workload = STATEFUL_SET if observed.stateful_set else POD
     stale = [disk["metadata"]["name"] for disk in observed.stale_disks()]
     ready = sum(phase(ordinal, observed, workload) == states.RUNNING for ordinal in observed.berths)
@@ -251,6 +278,7 @@ def _info(context: Context) -> dict[str, Any]:
         "ready": ready,
         "stale_locks": stale,
         "revisions": revisions.rows(context, observed),
+        "stateful_app": by_controller.brief(kept) if kept is not None else None,
     }
 
 

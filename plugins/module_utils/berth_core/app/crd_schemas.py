@@ -12,11 +12,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK
+from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, STATEFUL_APP
 from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
-SCHEMAS: Mapping[str, int] = {BERTH.definition: 3, LOCAL_DEVICE.definition: 2, LOCAL_DISK.definition: 4}
+SCHEMAS: Mapping[str, int] = {
+    BERTH.definition: 3,
+    LOCAL_DEVICE.definition: 2,
+    LOCAL_DISK.definition: 4,
+    STATEFUL_APP.definition: 1,
+}
 
 
 def as_text() -> str:

@@ -271,10 +271,14 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
         live["spec"].get("volumeClaimTemplates") or []
     )  # never changes: they only name the claims
     same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
-    wanted = desired
-    if app.update is not None and not app.update.asked:  # an earlier release's goes with the next change of its own
-        wanted = {**desired, "spec": {key: one for key, one in desired["spec"].items() if key != "updateStrategy"}}
-    return None if same_revision and not differences(wanted, live) else desired
+    return None if same_revision and not differences(_compared(app, desired), live) else desired
+
+
+def _compared(app: AppWanted, desired: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An updateStrategy of an earlier release goes with the next change of the manifest, and is none by itself."""
+    if app.update is None or app.update.asked:
+        return desired
+    return {**desired, "spec": {key: one for key, one in desired["spec"].items() if key != "updateStrategy"}}
 
 
 def lags(app: AppWanted, observed: Observed) -> bool:
@@ -282,3 +286,13 @@ def lags(app: AppWanted, observed: Observed) -> bool:
     live = observed.stateful_set
     told = live is not None and (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
     return app.update is not None and told and not _revision_there(app, observed)
+
+
+def hand_made(app: AppWanted, observed: Observed, plan: Plan) -> list[str]:
+    """The fields of the StatefulSet that are going to be written although nothing else is asked for than before: what
+    somebody else has changed. Not its size: that follows the app's."""
+    live, desired = observed.stateful_set, plan.stateful_set
+    told = ((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION)
+    if live is None or desired is None or told != app.set_revision:
+        return []
+    return [field for field in differences(_compared(app, desired), live) if field != "spec.replicas"]

@@ -61,6 +61,7 @@ class Resource(NamedTuple):
 LOCAL_DISK = Resource("berth.dev", "v1alpha1", "localdisks", "LocalDisk", False)
 LOCAL_DEVICE = Resource("berth.dev", "v1alpha1", "localdevices", "LocalDevice", False)
 BERTH = Resource("berth.dev", "v1alpha1", "berths", "Berth", True)
+STATEFUL_APP = Resource("berth.dev", "v1alpha1", "statefulapps", "StatefulApp", True)
 CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 NODE = Resource("", "v1", "nodes", "Node", False)
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", False)

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The status of a StatefulApp: counts, revisions and conditions, from what is there and how the last look ended. Pure.
+
+Ready: everything is as asked for, and every pod is Ready. Progressing: something is on its way by itself. Stalled: a
+person has to act, or something else in the cluster to change. Written by berth-controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .observed import Observed, ready
+from .plan import OWN
+from .pod_revision import HASH, Mark, outdated
+from .wanted import APP_LABEL, POD, AppWanted
+
+READY, PROGRESSING, STALLED = "Ready", "Progressing", "Stalled"
+#: Reasons of Stalled: only another spec mends it (or what admission says); no node and disk fits.
+REFUSED, UNSCHEDULABLE = "Refused", "Unschedulable"
+#: What fits into a condition.
+_LONGEST = 1024
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a look at an app ended: at rest, on its way, or stalled. ``reason`` is one word."""
+
+    reason: str
+    message: str = ""
+    done: bool = False
+    stalled: bool = False
+
+
+RUNNING = Outcome("Running", "every replica is there, as asked for, and Ready", done=True)
+SUSPENDED = Outcome("Suspended", "no pod runs, as asked for; the replicas keep all that they have", done=True)
+BY_PLAYBOOK = Outcome("DrivenByPlaybook", "driver is playbook: the module stateful_app carries it out, and nobody else")
+
+
+def status_of(body: Object, outcome: Outcome, now: str, app: AppWanted | None, seen: Observed | None) -> dict[str, Any]:
+    """The whole status. Without ``app`` or ``seen`` the counts stay as they were told last."""
+    old = body.get("status") or {}
+    kept = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision", "selector")
+    status: dict[str, Any] = {"replicas": 0, **{key: old[key] for key in kept if key in old}}
+    status["observedGeneration"] = body["metadata"]["generation"]
+    status["selector"] = f"{APP_LABEL}={body['metadata']['name']}"
+    if app is not None and seen is not None:
+        status.update(_counts(app, seen))
+    status["conditions"] = _conditions(body, outcome, now)
+    return status
+
+
+def unchanged(body: Object, status: Mapping[str, Any]) -> bool:
+    """Whether the StatefulApp says all of it already."""
+    old = body.get("status") or {}
+    told = {one["type"]: one for one in old.get("conditions") or ()}
+    same = {one["type"]: one for one in status["conditions"]} == told
+    return same and all(old.get(key) == value for key, value in status.items() if key != "conditions")
+
+
+def _counts(app: AppWanted, seen: Observed) -> dict[str, Any]:
+    mark, revision = revision_of(app, seen)
+    pods = [pod for ordinal in range(app.replicas) if (pod := seen.pod(ordinal)) is not None]
+    updated = [pod for pod in pods if revision and not outdated(pod, revision, mark)]
+    found: dict[str, Any] = {
+        "replicas": len(seen.pods),
+        "readyReplicas": sum(ready(pod) for pod in seen.pods.values()),
+        "updatedReplicas": len(updated),
+    }
+    if revision:
+        before = [mark.of(pod) for pod in pods if outdated(pod, revision, mark)]
+        found["updateRevision"] = revision
+        found["currentRevision"] = next((one for one in before if one), revision) if before else revision
+    return found
+
+
+def revision_of(app: AppWanted, seen: Observed) -> tuple[Mark, str]:
+    """Where pods bear their revision, and the one that is asked for; empty where it is not known yet."""
+    if app.workload == POD:
+        return OWN, app.revision
+    return HASH, str(((seen.stateful_set or {}).get("status") or {}).get("updateRevision") or "")
+
+
+def _conditions(body: Object, outcome: Outcome, now: str) -> list[dict[str, Any]]:
+    if outcome == BY_PLAYBOOK:
+        states = {READY: "Unknown"}
+    else:
+        states = {
+            READY: str(outcome.done),
+            PROGRESSING: str(not outcome.done and not outcome.stalled),
+            STALLED: str(outcome.stalled),
+        }
+    old = {one["type"]: one for one in (body.get("status") or {}).get("conditions") or ()}
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": outcome.reason,
+            "message": outcome.message[:_LONGEST],
+            "observedGeneration": body["metadata"]["generation"],
+            "lastTransitionTime": _since(old.get(kind), status, now),
+        }
+        for kind, status in states.items()
+    ]
+
+
+def _since(old: Object | None, status: str, now: str) -> str:
+    if old is not None and old.get("status") == status and not str(old["lastTransitionTime"]).startswith("1970"):
+        return str(old["lastTransitionTime"])
+    return now
+
+
+def condition(body: Object, kind: str) -> Object:
+    """The condition of that type; empty where it is not told."""
+    return next((one for one in (body.get("status") or {}).get("conditions") or () if one["type"] == kind), {})

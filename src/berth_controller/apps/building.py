@@ -1,0 +1,130 @@
+"""Reserved -> Bound -> Created -> Running: volumes and claims, the workload, and the record of what is Ready.
+
+Every object is created once and found again by whoever comes next; what is there and is not ours is never touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from berth_core.app import manifests
+from berth_core.app.compare import differences
+from berth_core.app.given_beside import BESIDE
+from berth_core.app.observed import ready
+from berth_core.app.wanted import POD as POD_WORKLOAD
+from berth_core.errors import ConflictError
+from berth_core.lifecycle import states
+from berth_core.lifecycle.driving import refuse
+from berth_core.lifecycle.forward import differs, waits
+from berth_core.lifecycle.view import View, disks_of, going, recorded
+from berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
+
+from .run import SOON, Later, Run
+
+
+class Builder:
+    """Of one look."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def prebind(self) -> None:
+        """Volumes and claims of every berth that lacks them."""
+        plan = self._run.plan
+        for ordinal in sorted({*plan.select, *(plan.advance or {}), *plan.tie}):
+            view = await self._run.complete(self._run.views[ordinal])
+            await self._drive(ordinal, replace(view, hostname=await self._hostname(view)))
+
+    async def _drive(self, ordinal: int, view: View, **facts: Any) -> None:
+        """As far as the berth comes with what is known of its workload."""
+        driven = await self._run.driver.drive(replace(view, owner=self._run.owner(ordinal, **facts)))
+        self._run.views[ordinal] = driven.view
+        self._run.stopped(ordinal, driven.step)
+
+    async def _hostname(self, view: View) -> str | None:
+        """The label that the volumes name; None where all of them are there, or the node is not."""
+        record = view.berth
+        if record is None:
+            return None
+        names = {manifests.volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)}
+        if names <= set(view.volumes):
+            return None
+        node = record["spec"]["nodeName"]
+        known = self._run.world.nodes if self._run.world is not None else await self._run.api.list(NODE)
+        found = [item for item in known if item["metadata"]["name"] == node]
+        return manifests.hostname_of(found[0]) if found else None
+
+    async def create(self) -> None:
+        """What the workload needs, the workload, then the records: the StatefulSet is told of its new size when all
+        its berths are Bound."""
+        api, plan = self._run.api, self._run.plan
+        for body in plan.beside:
+            await api.apply(BESIDE[body["kind"]], body)
+        if plan.service:
+            await api.apply(SERVICE, plan.service)
+        for ordinal in plan.refresh:
+            record = self._run.record(ordinal)
+            written = await api.replace(BERTH, manifests.refreshed(self._run.app, ordinal, record))
+            self._run.views[ordinal] = self._run.views[ordinal].having(BERTH, written)
+        if plan.stateful_set:
+            await api.apply(STATEFUL_SET, plan.stateful_set)
+        if self._run.app.suspended:
+            await self._stop()
+            return
+        if self._run.app.workload == POD_WORKLOAD:
+            await self._create_pods()
+        for ordinal in (*(plan.advance or {}), *plan.select):
+            await self._drive(ordinal, self._run.views[ordinal], told=True)
+
+    async def _stop(self) -> None:
+        """The pods of a suspended app go, and their berths keep everything."""
+        left = [self._run.app.berth_name(ordinal) for ordinal in self._run.plan.stop]
+        for ordinal in self._run.plan.stop if self._run.app.workload == POD_WORKLOAD else ():
+            if not going(self._run.seen.pod(ordinal)):
+                await self._delete_pod(ordinal)
+        if left:
+            raise Later("Stopping", f"waits for pods to stop: {', '.join(left)}", SOON)
+
+    async def _create_pods(self) -> None:
+        """Those that are missing. One that has ended goes, and is made anew by the next look, when it is gone."""
+        seen, plan = self._run.seen, self._run.plan
+        for ordinal in range(self._run.app.replicas):
+            if seen.pod(ordinal) is None:
+                await self.create_pod(ordinal)
+        for ordinal in plan.restart:
+            await self._delete_pod(ordinal)
+        old = [ordinal for ordinal in plan.replace_pods if not going(seen.pod(ordinal))]
+        others = [ordinal for ordinal in range(self._run.app.replicas) if not ready(seen.pod(ordinal))]
+        if old and not set(others) - {old[0]}:  # one at a time
+            await self._delete_pod(old[0])
+
+    async def create_pod(self, ordinal: int) -> None:
+        """Create it, or find that it is there. Its metadata tells ours from another's."""
+        run = self._run
+        body = manifests.pod(run.app, ordinal, run.record(ordinal)["spec"]["nodeName"])
+        name = body["metadata"]["name"]
+        try:
+            await run.api.create(POD, body)
+            return
+        except ConflictError:
+            live = await run.api.find(POD, name, run.app.namespace)
+        if live is None or going(live):
+            raise Later("PodGoing", waits(POD, live).message if live else f"pod {name} to be made", SOON)
+        wrong = differences({"metadata": body["metadata"]}, live)
+        if wrong:
+            refuse(run.title(ordinal), differs(POD, live, wrong))
+
+    async def _delete_pod(self, ordinal: int) -> None:
+        pod = self._run.seen.pods[self._run.app.berth_name(ordinal)]
+        meta = pod["metadata"]
+        await self._run.api.delete(POD, meta["name"], meta["namespace"], uid=meta["uid"])
+
+    async def run(self) -> None:
+        """Record Running of each replica whose pod is Ready."""
+        for ordinal in range(self._run.app.replicas):
+            view = self._run.views.get(ordinal)
+            if view is None or view.berth is None or recorded(view.berth) != states.CREATED:
+                continue
+            if ready(self._run.seen.pod(ordinal)):
+                await self._drive(ordinal, view, told=True, ready=True)

@@ -1,0 +1,322 @@
+"""One look at a StatefulApp: what is asked for, what is there, the writes that are due, and what is told of it.
+
+Called by the queue of watch.Apps with (namespace, name). It waits for nothing: what is not there yet ends the look, and
+a change or time brings the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from berth_core.app.choose import Choice
+from berth_core.app.not_ours import refuse_foreign
+from berth_core.app.not_ready import why_not_ready
+from berth_core.app.observed import Observed, ready
+from berth_core.app.observing import Question
+from berth_core.app.plan import Plan, hand_made, make_plan, removal_plan
+from berth_core.app.restarts import restarted
+from berth_core.app.stateful_app_object import CONTROLLER, FINALIZER, wanted_of
+from berth_core.app.stateful_app_status import (
+    BY_PLAYBOOK,
+    REFUSED,
+    RUNNING,
+    STALLED,
+    SUSPENDED,
+    UNSCHEDULABLE,
+    Outcome,
+    condition,
+    status_of,
+    unchanged,
+)
+from berth_core.app.wanted import STATEFUL_SET, AppWanted
+from berth_core.errors import (
+    AdmissionError,
+    ApiError,
+    BerthError,
+    ConflictError,
+    ForbiddenError,
+    InputError,
+    NotFoundError,
+    StateError,
+    UnavailableError,
+    UnschedulableError,
+)
+from berth_core.lifecycle.view import going
+from berth_core.model.resources import DEVICE_CLASS, LOCAL_DEVICE, MUTATING_ADMISSION_POLICY, STATEFUL_APP
+from berth_kube.client import KubeClient
+from berth_kube.clocks import utc_now
+
+from ..reports import Reports
+from .building import Builder
+from .observe import observe, with_beside
+from .releasing import Release
+from .requests import Obj, Requests
+from .reserving import Reservation, discard, select, waiting
+from .rolling import Roller
+from .run import LATER, SOON, Later, Run
+from .trying import Trial
+
+_log = logging.getLogger(__name__)
+
+#: The reason of a conflict with what is there and is not ours: no other look ends it.
+IN_THE_WAY = "AlreadyExists"
+#: Seconds until what a person has to mend is looked at again.
+STALLED_SECONDS = 15.0
+
+
+class AppKey(NamedTuple):
+    """One StatefulApp."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass
+class Found:
+    """What a look came to: for the status, and when the next one is due. ``app`` and ``seen``, as soon as known."""
+
+    outcome: Outcome = RUNNING
+    seconds: float = LATER
+    app: AppWanted | None = None
+    seen: Observed | None = None
+    gone: bool = False
+
+
+class Visits:
+    """``current(key)``: the StatefulApp as the watch told it last. ``resync``: seconds between looks at one at rest."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        reports: Reports,
+        current: Callable[[AppKey], Obj | None],
+        account: str,
+        mount_root: str,
+        resync: float,
+    ) -> None:
+        self._client, self._reports, self._current = client, reports, current
+        self._account, self._mount_root, self._resync = account, mount_root, resync
+        #: apps that found no place: a change of disks or nodes has them looked at
+        self.unplaced: set[AppKey] = set()
+
+    async def reconcile(self, key: AppKey) -> float | None:
+        """Do what is due. Returns the seconds after which to look again; None: it is not ours, or gone."""
+        body = await self._client.find(STATEFUL_APP, key.name, key.namespace)
+        self.unplaced.discard(key)
+        if body is None:
+            return None
+        if body["spec"].get("driver") != CONTROLLER:
+            return await self._let_go(body)
+        api, found = Requests(self._client, partial(self._still, key, body)), Found()
+        if not going(body):
+            body = await self._with_finalizer(body)
+            await self._ended(body, found, self._carry_out(api, body, found))
+        elif FINALIZER in (body["metadata"].get("finalizers") or ()):
+            await self._ended(body, found, self._remove(api, body, found))
+        else:
+            return None  # who took it off keeps what is there
+        if found.gone:
+            return None
+        await self._tell(body, found)
+        if found.outcome.reason == UNSCHEDULABLE:
+            self.unplaced.add(key)
+        return SOON / 4 if api.wrote else found.seconds
+
+    def _still(self, key: AppKey, body: Obj) -> None:
+        """Raises ConflictError where the StatefulApp says something else by now: the next look goes by that."""
+        now = self._current(key)
+        if now is None:
+            return  # the watch has not told of it yet
+        same = now["metadata"]["uid"] == body["metadata"]["uid"]
+        newer = int(now["metadata"]["generation"]) > int(body["metadata"]["generation"])
+        if not same or newer:
+            raise ConflictError(f"StatefulApp {key} has changed while it was carried out: it is looked at again", 409)
+
+    async def _ended(self, body: Obj, found: Found, work: Awaitable[None]) -> None:
+        """Refusals become the outcome. Raises what the queue has tried again: conflicts, no answer."""
+        try:
+            await work
+        except Later as exc:
+            found.outcome, found.seconds = Outcome(exc.reason, exc.message), exc.seconds
+        except BerthError as exc:
+            if isinstance(exc, UnavailableError) or (isinstance(exc, ConflictError) and exc.reason != IN_THE_WAY):
+                raise
+            _log.info("StatefulApp %s/%s: %s", body["metadata"]["namespace"], body["metadata"]["name"], exc.message)
+            found.outcome = Outcome(_reason(exc), self._words(body, exc), stalled=True)
+            found.seconds = STALLED_SECONDS
+
+    def _words(self, body: Obj, exc: BerthError) -> str:
+        """What a person is told. Rights are given by who owns the namespace, or the devices."""
+        if not isinstance(exc, ForbiddenError) or isinstance(exc, AdmissionError):
+            return exc.message
+        namespace, bearer = body["metadata"]["namespace"], f"--serviceaccount={self._account}"
+        command = (
+            f"create rolebinding berth-controller --namespace {namespace} --clusterrole=berth-app-operator {bearer}"
+        )
+        if any(kind.plural in exc.message for kind in (LOCAL_DEVICE, DEVICE_CLASS, MUTATING_ADMISSION_POLICY)):
+            command = f"create clusterrolebinding berth-controller-devices --clusterrole=berth-disk-user {bearer}"
+        return f"berth-controller may not carry this out; give it the right: kubectl {command} ({exc.message})"
+
+    # -- forward ---------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, api: Requests, body: Obj, found: Found) -> None:
+        app = found.app = wanted_of(body, self._mount_root)
+        service = app.service_name if app.service else None
+        asked = Question(app.name, app.namespace, app.workload, service, app.beside)
+        seen = found.seen = await observe(api, asked, bool(app.handed))
+        refuse_foreign(app, seen)
+        app = found.app = restarted(app, body["spec"].get("restartedAt"), seen)
+        run = Run.of(api, app, seen, make_plan(app, seen))
+        waits, again = await self._work(run, body)
+        found.outcome, found.seconds = self._rest(run, waits)
+        found.seconds = min(found.seconds, again or found.seconds)
+
+    async def _work(self, run: Run, body: Obj) -> tuple[list[str], float | None]:
+        """The state table, forward; what has to go goes first. Returns what is waited for, and for how long at most."""
+        waits: list[str] = []
+        again = None
+        if not run.plan.empty:
+            trial = Trial(run)
+            await trial.objects()
+            choices = await self._choices(run)
+            await trial.quotas(choices)
+            release = Release(run.api, run.seen, run.plan)
+            await release.clear_stale()
+            await release.scale_down(run.app.replicas)
+            await discard(run, run.plan.discard)
+            await Reservation(run).reserve(choices)
+        builder = Builder(run)
+        if not run.plan.empty:
+            self._tell_what_is_undone(run, body)
+            await builder.prebind()
+            await builder.create()
+            if run.app.update is not None and run.plan.update:
+                told = Roller(run, builder, run.app.update, lambda text: self._warn(body, text))
+                lines, again = await told.step()
+                waits += lines
+        if not run.app.suspended:
+            await builder.run()
+        return waits, again
+
+    def _tell_what_is_undone(self, run: Run, body: Obj) -> None:
+        """Nobody's change of the StatefulSet is taken back in silence."""
+        fields = hand_made(run.app, run.seen, run.plan)
+        if fields and run.seen.stateful_set is not None:
+            text = (
+                f"StatefulSet {run.app.name} was changed ({', '.join(fields)}) by somebody else, and is made what the "
+                "StatefulApp says again: change the StatefulApp"
+            )
+            for about in (dict(run.seen.stateful_set), body):
+                self._warn(about, text, "Undone")
+
+    async def _choices(self, run: Run) -> list[Choice]:
+        """A place for each that needs one, or none is held: others may have use for what would only be half."""
+        try:
+            return await select(run)
+        except UnschedulableError:
+            await discard(run, waiting(run))
+            raise
+
+    def _rest(self, run: Run, waits: list[str]) -> tuple[Outcome, float]:
+        """How the app is, when nothing more could be done."""
+        if run.api.wrote:
+            return Outcome("Working", "; ".join(waits) or _doing(run.plan)), SOON
+        if run.plan.replacing:
+            names = ", ".join(run.app.berth_name(ordinal) for ordinal in run.plan.replacing)
+            waits.append(f"a disk of {names} is being exchanged: run disk_replace again to finish it")
+        pods = {ordinal: run.seen.pod(ordinal) for ordinal in range(0 if run.app.suspended else run.app.replicas)}
+        waits += [
+            f"pod {run.app.berth_name(ordinal)} {why_not_ready(pod)}" for ordinal, pod in pods.items() if not ready(pod)
+        ]
+        if waits:
+            return Outcome("Updating" if run.plan.update else "WaitsForPods", "; ".join(waits)), LATER
+        if not run.plan.empty:
+            return Outcome("Working", _doing(run.plan)), SOON
+        return SUSPENDED if run.app.suspended else RUNNING, self._resync
+
+    # -- back ------------------------------------------------------------------------------------------------------
+
+    async def _remove(self, api: Requests, body: Obj, found: Found) -> None:
+        """Everything goes, the data stays on its disks; then the StatefulApp."""
+        spec, meta = body["spec"], body["metadata"]
+        service = (spec.get("service") or {}).get("name") or meta["name"]
+        asked = Question(meta["name"], meta["namespace"], spec.get("workload") or STATEFUL_SET, service)
+        seen = await with_beside(api, asked, await observe(api, asked))
+        release = Release(api, seen, removal_plan(seen))
+        await release.clear_stale()
+        await release.remove()
+        if not seen.empty:
+            raise Later("Deleting", "berths are given up; the disks keep their data", SOON / 4)
+        await self._finalizers(body, [one for one in meta["finalizers"] if one != FINALIZER])
+        found.gone = True
+
+    async def _let_go(self, body: Obj) -> float | None:
+        """A playbook carries it out: what is there stays as it is."""
+        finalizers = body["metadata"].get("finalizers") or []
+        if FINALIZER in finalizers:
+            await self._finalizers(body, [one for one in finalizers if one != FINALIZER])
+        if not going(body):
+            await self._tell(body, Found(BY_PLAYBOOK))
+        return None
+
+    async def _with_finalizer(self, body: Obj) -> Obj:
+        finalizers = body["metadata"].get("finalizers") or []
+        return body if FINALIZER in finalizers else await self._finalizers(body, [*finalizers, FINALIZER])
+
+    async def _finalizers(self, body: Obj, finalizers: list[str]) -> Obj:
+        meta = body["metadata"]
+        seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": finalizers}
+        return await self._client.patch(STATEFUL_APP, meta["name"], meta["namespace"], {"metadata": seen})
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+
+    async def _tell(self, body: Obj, found: Found) -> None:
+        """The status, where it says something else; an event for a new cause of being stalled."""
+        status = status_of(body, found.outcome, utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"), found.app, found.seen)
+        if unchanged(body, status):
+            return
+        if found.outcome.stalled and condition(body, STALLED).get("message") != found.outcome.message[:1024]:
+            self._warn(body, found.outcome.message, found.outcome.reason)
+        meta = {key: body["metadata"][key] for key in ("name", "namespace")}
+        try:
+            await self._client.apply(STATEFUL_APP, {"metadata": meta, "status": status}, subresource="status")
+        except NotFoundError:
+            return
+
+    def _warn(self, body: Obj, text: str, reason: str = "Updating") -> None:
+        self._reports.event(body, "Warning", reason, text, "CarryOut")
+
+
+def _reason(exc: BerthError) -> str:
+    """One word for a refusal."""
+    for kind, word in (
+        (UnschedulableError, UNSCHEDULABLE),
+        (InputError, REFUSED),
+        (ConflictError, "Blocked"),
+        (AdmissionError, REFUSED),
+        (ForbiddenError, "Forbidden"),
+        (StateError, "Blocked"),
+        (ApiError, REFUSED),
+    ):
+        if isinstance(exc, kind):
+            return word
+    return "Failed"
+
+
+def _doing(plan: Plan) -> str:
+    parts = (
+        ("gives up", plan.release),
+        ("places", plan.select),
+        ("brings on", tuple(plan.advance or ())),
+        ("updates", (*plan.update, *plan.replace_pods)),
+        ("makes anew", plan.restart),
+    )
+    told = [f"{words} replica {', '.join(str(ordinal) for ordinal in which)}" for words, which in parts if which]
+    return "; ".join(told) or "writes the workload"

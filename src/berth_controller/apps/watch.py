@@ -1,0 +1,79 @@
+"""Which event has which StatefulApp looked at. Made by the controller with its caches; writes nothing by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from berth_core.app.controller_settings import Settings
+from berth_kube.client import KubeClient
+from berth_kube.metrics import Metrics as RequestMetrics
+from berth_kube.queue import Reconciler
+
+from ..caches import Caches, Obj
+from ..reports import Reports
+from .visit import AppKey, Visits
+
+NAME = "app"
+#: Many pods change at one moment; the app is looked at once.
+DEBOUNCE = 0.1
+#: Apps that are worked on at one time, at most.
+WORKERS = 4
+
+
+class Apps:
+    """The work on StatefulApps of a leader."""
+
+    def __init__(
+        self, client: KubeClient, caches: Caches, reports: Reports, requests: RequestMetrics, settings: Settings
+    ) -> None:
+        self._caches = caches
+        account = f"{settings.namespace}:berth-controller"
+        self._visits = Visits(client, reports, self._current, account, settings.mount_root, settings.resync)
+        workers = min(WORKERS, settings.workers)
+        self._queue: Reconciler[AppKey] = Reconciler(
+            NAME, self._visits.reconcile, workers, observe=requests.reconciles(NAME)
+        )
+        requests.depth(NAME, lambda: len(self._queue.queue))
+        self._listen()
+
+    async def run(self) -> None:
+        """Until cancelled. The caches are synced."""
+        await self._queue.run()
+
+    def _listen(self) -> None:
+        caches = self._caches
+        caches.apps.on(self._app, lambda _old, new: self._app(new), self._app)
+        for informer, told in ((caches.sets, self._set), (caches.app_pods, self._pod), (caches.berths, self._berth)):
+            informer.on(told, partial(_newer, told), told)
+        for informer in (caches.disks, caches.nodes):
+            informer.on(lambda _new: self._room(), lambda _old, _new: self._room(), lambda _old: self._room())
+
+    def _current(self, key: AppKey) -> Obj | None:
+        return self._caches.apps.get(key.name, key.namespace)
+
+    def _app(self, body: Obj) -> None:
+        self._queue.queue.add(AppKey(body["metadata"]["namespace"], body["metadata"]["name"]))
+
+    def _set(self, body: Obj) -> None:
+        self._part(body["metadata"]["namespace"], body["metadata"]["name"])
+
+    def _pod(self, body: Obj) -> None:
+        self._part(body["metadata"]["namespace"], str(body["metadata"]["name"]).rpartition("-")[0])
+
+    def _berth(self, body: Obj) -> None:
+        self._part(body["metadata"]["namespace"], body["spec"]["app"])
+
+    def _part(self, namespace: str, app: str) -> None:
+        """Something of an app has changed."""
+        if self._caches.apps.get(app, namespace) is not None:
+            self._queue.queue.add_after(AppKey(namespace, app), DEBOUNCE)
+
+    def _room(self) -> None:
+        """Disks or nodes have changed: who found no place may find one."""
+        for key in self._visits.unplaced:
+            self._queue.queue.add_after(key, DEBOUNCE)
+
+
+def _newer(told: Callable[[Obj], None], _old: Obj, new: Obj) -> None:
+    told(new)

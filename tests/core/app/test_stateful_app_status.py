@@ -1,0 +1,110 @@
+"""What a StatefulApp says of itself: counts, revisions, and conditions that change when something changed."""
+
+from __future__ import annotations
+
+from berth_core.app.observed import Observed
+from berth_core.app.plan import OWN
+from berth_core.app.stateful_app_status import (
+    BY_PLAYBOOK,
+    READY,
+    RUNNING,
+    STALLED,
+    Outcome,
+    condition,
+    status_of,
+    unchanged,
+)
+from berth_core.app.wanted import parse_app
+from tests.core.app.samples import changed
+
+NOW, THEN = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
+APP = parse_app(changed())
+BUSY = Outcome("WaitsForPods", "pod db-2 is Pending")
+
+
+def body(**status):
+    return {"metadata": {"name": "db", "namespace": "default", "generation": 4}, "spec": {}, "status": status}
+
+
+def pod(ordinal, revision, ready=True, mark="controller-revision-hash"):
+    part = "labels" if mark.startswith("controller") else "annotations"
+    return {
+        "metadata": {"name": f"db-{ordinal}", part: {mark: revision}},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def seen(*pods, revision="db-new"):
+    live = {"metadata": {"name": "db"}, "spec": {"replicas": 3}, "status": {"updateRevision": revision}}
+    return Observed("db", "default", pods={one["metadata"]["name"]: one for one in pods}, stateful_set=live)
+
+
+def told(status, kind):
+    return next(one for one in status["conditions"] if one["type"] == kind)
+
+
+def test_counts_tell_an_update_in_the_middle() -> None:
+    found = seen(pod(0, "db-old"), pod(1, "db-old"), pod(2, "db-new", ready=False))
+    status = status_of(body(), BUSY, NOW, APP, found)
+    assert {key: value for key, value in status.items() if key != "conditions"} == {
+        "observedGeneration": 4,
+        "selector": "berth.dev/app=db",
+        "replicas": 3,
+        "readyReplicas": 2,
+        "updatedReplicas": 1,
+        "currentRevision": "db-old",
+        "updateRevision": "db-new",
+    }
+    assert [(one["type"], one["status"]) for one in status["conditions"]] == [
+        ("Ready", "False"),
+        ("Progressing", "True"),
+        ("Stalled", "False"),
+    ]
+    done = status_of(body(**status), RUNNING, NOW, APP, seen(*(pod(ordinal, "db-new") for ordinal in range(3))))
+    assert (done["currentRevision"], done["updatedReplicas"], told(done, READY)["status"]) == ("db-new", 3, "True")
+
+
+def test_bare_pods_have_the_revision_of_the_app() -> None:
+    app = parse_app(changed(workload="Pod"))
+    found = seen(pod(0, app.revision, mark=OWN.key), pod(1, "older", mark=OWN.key))
+    status = status_of(body(), BUSY, NOW, app, found)
+    assert (status["updatedReplicas"], status["updateRevision"], status["currentRevision"]) == (
+        1,
+        app.revision,
+        "older",
+    )
+
+
+def test_what_could_not_be_looked_at_stays_as_it_was_told() -> None:
+    before = status_of(body(), RUNNING, THEN, APP, seen(*(pod(ordinal, "db-new") for ordinal in range(3))))
+    refused = status_of(body(**before), Outcome("Refused", "disks is empty", stalled=True), NOW, None, None)
+    assert (refused["readyReplicas"], refused["updateRevision"]) == (3, "db-new")
+    assert (told(refused, STALLED)["status"], told(refused, STALLED)["lastTransitionTime"]) == ("True", NOW)
+    assert told(refused, "Progressing")["lastTransitionTime"] == THEN, "it was False, and is"
+
+
+def test_the_time_of_a_condition_is_that_of_its_change_and_not_the_default_of_the_schema() -> None:
+    default = {
+        "type": READY,
+        "status": "Unknown",
+        "reason": "WaitsForDriver",
+        "lastTransitionTime": "1970-01-01T00:00:00Z",
+    }
+    first = status_of(body(conditions=[default]), BY_PLAYBOOK, THEN, None, None)
+    assert told(first, READY)["lastTransitionTime"] == THEN
+    assert told(status_of(body(**first), BY_PLAYBOOK, NOW, None, None), READY)["lastTransitionTime"] == THEN
+
+
+def test_what_is_said_already_is_not_written_again() -> None:
+    status = status_of(body(), BUSY, THEN, APP, seen(pod(0, "db-new")))
+    live = body(**status)
+    assert unchanged(live, status_of(live, BUSY, NOW, APP, seen(pod(0, "db-new"))))
+    assert not unchanged(live, status_of(live, RUNNING, NOW, APP, seen(pod(0, "db-new"))))
+    assert not unchanged(live, status_of(live, BUSY, NOW, APP, seen(pod(0, "db-new", ready=False))))
+    assert condition(live, READY)["reason"] == "WaitsForPods"
+    assert condition(body(), READY) == {}
+
+
+def test_a_message_fits_into_its_condition() -> None:
+    status = status_of(body(), Outcome("Blocked", "x" * 5000, stalled=True), NOW, None, None)
+    assert len(told(status, STALLED)["message"]) == 1024

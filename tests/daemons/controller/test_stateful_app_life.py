@@ -1,0 +1,183 @@
+"""A StatefulApp in the hands of a real controller: made, scaled, updated, taken over, given back, deleted."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.app_world import AppWorld, app_world
+from tests.daemons.controller.world import until
+from tests.support.wire import dying_after_each
+
+pytestmark = pytest.mark.promise
+#: Writes of an app that are not a status: each takes a second or two to begin anew.
+COUNTED = r"\w+ (StatefulApp|Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim|StatefulSet|Pod) .*"
+#: More than there are kinds of writes in a life.
+DEATHS = 60
+
+
+@pytest.fixture
+def apps(plane: Any, world: Any, nodes: list[str]) -> Iterator[AppWorld]:
+    with app_world(plane, world, nodes) as made:
+        yield made
+
+
+def test_it_is_made_scaled_updated_and_deleted(apps: AppWorld, start: Any) -> None:
+    apps.disks(3)
+    apps.apply(updateStrategy={"type": "InPlaceIfPossible"})
+    assert apps.live()["status"]["conditions"][0]["reason"] == "WaitsForDriver", "nobody has looked at it"
+    start("--no-leader-elect")
+    apps.stalled("Forbidden", f"--namespace {apps.name} --clusterrole=berth-app-operator")
+    assert not apps.world.berths()
+    apps.allow()
+    apps.kubectl("annotate", "sapp", "db", "looked=again")
+    status = apps.ready(2)
+    assert status["selector"] == "berth.dev/app=db"
+    assert status["updatedReplicas"] == 2
+    assert set(apps.phases().values()) == {"Running"}
+
+    apps.kubectl("scale", "sapp", "db", "--replicas=3")
+    apps.ready(3)
+    assert set(apps.pods()) == {"db-0", "db-1", "db-2"}
+    before = apps.uids()
+    apps.apply(updateStrategy={"type": "InPlaceIfPossible"}, template=apps.template("none:2"), replicas=3)
+    apps.ready(3)
+    until(lambda: apps.status().get("updatedReplicas") == 3, lambda: str(apps.status()))
+    assert {pod["spec"]["containers"][0]["image"] for pod in apps.pods().values()} == {"none:2"}
+    assert apps.uids() == before, "in the running pods"
+
+    apps.kubectl("set", "image", "statefulset/db", "main=none:3")
+    until(lambda: apps.world.told("db", "Undone", "image"), lambda: str(apps.world.events("db")))
+    assert {pod["spec"]["containers"][0]["image"] for pod in apps.pods().values()} == {"none:2"}
+
+    apps.kubectl("scale", "sapp", "db", "--replicas=1")
+    apps.ready(1)
+    assert list(apps.phases()) == ["db-0"]
+    apps.check()
+    apps.kubectl("delete", "sapp", "db")
+    assert not apps.world.berths()
+    assert not apps.world.locks()
+    assert all("retainedFor" in one["spec"] for one in apps.world.disks().values())
+    assert apps.api.find(kinds.STATEFUL_SET, "db", apps.name) is None
+    assert apps.api.find(kinds.SERVICE, "db", apps.name) is None
+
+
+def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, start: Any, tmp_path: Path) -> None:
+    apps.disks(1)
+    apps.allow()
+    apps.apply(updateStrategy={"type": "InPlaceIfPossible"}, replicas=1)
+    wire = dying_after_each("berth_controller", tmp_path / "last", COUNTED)
+
+    def carried_out(done: Any) -> int:
+        """How many controllers have died over it."""
+        for number in range(DEATHS):
+            process = start("--no-leader-elect", wait=False, **wire)
+            until(lambda process=process: process.process.poll() is not None or done(), process.text)
+            if process.process.poll() is None:
+                process.stop()
+                return number
+            assert process.ended() == -signal.SIGKILL, process.text()
+            apps.check()
+        raise AssertionError((tmp_path / "last").read_text())
+
+    def as_asked(image: str) -> bool:
+        pods = apps.pods().values()
+        ready = apps.condition("Ready").get("status") == "True" and apps.status().get("readyReplicas") == 1
+        return ready and {one["spec"]["containers"][0]["image"] for one in pods} == {image}
+
+    deaths = carried_out(lambda: as_asked("none:1"))
+    assert deaths >= 6, "finalizer, Berth, lock, volume, claim, StatefulSet"
+    apps.apply(updateStrategy={"type": "InPlaceIfPossible"}, template=apps.template("none:2"), replicas=1)
+    assert carried_out(lambda: as_asked("none:2")) >= 2
+    assert len(apps.world.locks()) == 1
+    apps.kubectl("delete", "sapp", "db", "--wait=false")
+    assert carried_out(lambda: apps.api.find(kinds.STATEFUL_APP, "db", apps.name) is None) >= 5
+    assert not apps.world.berths()
+    assert not apps.world.locks()
+
+
+def test_what_cannot_be_is_told_and_goes_on_when_it_can(apps: AppWorld, start: Any) -> None:
+    apps.allow()
+    apps.disks(1)
+    start("--no-leader-elect")
+    apps.apply()
+    apps.stalled("Unschedulable", "db-1")
+    assert not apps.world.locks(), "all or none: half an app holds no disk"
+    apps.disks(1)
+    apps.ready(2)
+    apps.apply(name="none", disks=[])
+    apps.stalled("Refused", "disks is empty", "none")
+    apps.apply(name="odd", template=apps.template(containers=[{"name": "A B", "image": "i"}]), workload="Pod", disks=[])
+    apps.stalled("Refused", "template", "odd")
+    assert apps.world.told("odd", "Refused")
+
+
+def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: Any) -> None:
+    """An app of a playbook becomes a StatefulApp, and back, without a pod made anew."""
+    apps.disks(2)
+    apps.allow()
+    made = apps.module(replicas=2, wait=True)
+    assert made["changed"], made
+    before = apps.uids()
+
+    tried = apps.module(check=True, driver="controller", replicas=2)
+    assert (tried["changed"], tried.get("msg")) == (True, None)
+    assert apps.api.find(kinds.STATEFUL_APP, "db", apps.name) is None
+    start()
+    taken = apps.module(driver="controller", replicas=2, wait=True)
+    assert taken["changed"], taken
+    assert taken["stateful_app"]["readyReplicas"] == 2
+    assert not taken["warnings"], taken
+    again = apps.module(driver="controller", replicas=2, wait=True)
+    assert (again["changed"], again["requests"].get("apply")) == (False, None)
+    assert apps.uids() == before
+
+    for values in ({"replicas": 1}, {"state": "absent"}):
+        refused = apps.module(**values)
+        assert refused["failed"]
+        assert "has driver controller" in refused["msg"], refused
+        assert not refused["changed"]
+    apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"driver": "playbook"}}')
+    until(lambda: apps.condition("Ready").get("reason") == "DrivenByPlaybook", lambda: str(apps.live()))
+    assert not apps.live()["metadata"].get("finalizers")
+    assert not apps.module(replicas=2, wait=True)["changed"]
+    assert apps.uids() == before
+    gone = apps.module(state="absent")
+    assert gone["changed"], gone
+    assert not apps.world.berths()
+    assert apps.api.find(kinds.STATEFUL_APP, "db", apps.name) is None
+
+
+def test_bare_pods_are_carried_out_too_and_absent_deletes(apps: AppWorld, start: Any) -> None:
+    apps.disks(2)
+    apps.allow()
+    start()
+    apps.module(driver="controller", workload="Pod", replicas=2, wait=True)
+    before = apps.uids()
+    changed = apps.module(driver="controller", workload="Pod", replicas=2, wait=True, template=apps.template("none:2"))
+    assert changed["changed"], changed
+    until(lambda: apps.status().get("updatedReplicas") == 2, lambda: str(apps.status()))
+    apps.ready(2)
+    assert not set(before.values()) & set(apps.uids().values())
+    apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"suspended": true}}')
+    until(lambda: apps.condition("Ready").get("reason") == "Suspended", lambda: str(apps.live()))
+    assert not apps.pods()
+    assert len(apps.world.locks()) == 2
+    apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"suspended": false}}')
+    apps.ready(2)
+    gone = apps.module(driver="controller", workload="Pod", state="absent")
+    assert gone["changed"], gone
+    assert not apps.world.berths()
+    assert not apps.pods()
+
+
+def test_the_module_says_that_no_controller_is_there(apps: AppWorld) -> None:
+    result = apps.module(driver="controller", replicas=1, wait=True, wait_timeout=1)
+    assert result["failed"]
+    assert "not looked at by berth-controller yet" in result["msg"], result
+    assert "no controller carries this StatefulApp out" in result["msg"], result
