@@ -94,10 +94,6 @@ class Builder:
                 await self.create_pod(ordinal)
         for ordinal in plan.restart:
             await self._delete_pod(ordinal)
-        old = [ordinal for ordinal in plan.replace_pods if not going(seen.pod(ordinal))]
-        others = [ordinal for ordinal in range(self._run.app.replicas) if not ready(seen.pod(ordinal))]
-        if old and not set(others) - {old[0]}:  # one at a time
-            await self._delete_pod(old[0])
 
     async def create_pod(self, ordinal: int) -> None:
         """Create it, or find that it is there. Its metadata tells ours from another's."""

@@ -315,7 +315,7 @@ def _doing(plan: Plan) -> str:
         ("gives up", plan.release),
         ("places", plan.select),
         ("brings on", tuple(plan.advance or ())),
-        ("updates", (*plan.update, *plan.replace_pods)),
+        ("updates", plan.update),
         ("makes anew", plan.restart),
     )
     told = [f"{words} replica {', '.join(str(ordinal) for ordinal in which)}" for words, which in parts if which]
