@@ -38,6 +38,10 @@ def daemonset(*words: str, **changes: Any) -> Case:
     return "node_agent", {"daemonset": {"image": "agent:1", **changes}}, words
 
 
+def install(*words: str, **changes: Any) -> Case:
+    return "installation_check", {"parts": ["crds"], **changes}, words
+
+
 EXTENDER = {"mode": "extender", "image": "a", "cluster_ip": "10.96.0.9"}
 
 CASES: tuple[Case, ...] = (
@@ -115,6 +119,19 @@ CASES: tuple[Case, ...] = (
     daemonset("node h1", "usage.url", "'x'", "https://", configurations={"h1": "usage: {url: x}"}),
     ("node_agent_info", {"node_names": ["h1", "node 1"]}, ("node_names[1]", "'node 1'", "DNS-1123")),
     ("node_agent_info", {"wait": True, "wait_timeout": -1}, ("wait_timeout", "-1")),
+    install("parts", "crds", "no match for: all", parts=["all"]),
+    install("agents_hosts and agents_daemonset", "one of them", parts=["agents_hosts", "agents_daemonset"]),
+    install("namespace", "'A'", "DNS-1123", namespace="A"),
+    install("node_names[1]", "'node 1'", "DNS-1123", node_names=["h1", "node 1"]),
+    install("node_names", "two hosts", "h1", "berth_node_name", node_names=["h1", "h2", "h1"]),
+    install("nodes_without_host", "warn, fail, ignore", "stop", nodes_without_host="stop"),
+    install("image", "'a b'", image="a b"),
+    install("scheduler_name", "'A b'", "DNS-1123", scheduler_name="A b"),
+    install("storage_classes[0]", "name", "'Fast Disks'", storage_classes=[{"name": "Fast Disks"}]),
+    install("storage_classes[0]", "provisioner", "'a b'", storage_classes=[{"name": "a", "provisioner": "a b"}]),
+    install("storage_classes[1]", "fast", "twice", storage_classes=[{"name": "fast"}, {"name": "fast"}]),
+    install("disks", "storage_classes", storage_classes=[{"name": "fast", "disks": 3}]),
+    install("manifests.crds", "deploy/crds", manifests={"crds": [{"kind": "Pod"}]}),
     ("kube_scheduler_info", {"node_names": ["node 1"]}, ("node_names[0]", "'node 1'", "DNS-1123")),
     ("node_agent_token", {"node_name": "node 1"}, ("node_name", "'node 1'", "DNS-1123")),
     ("node_agent_token", {"node_name": "h1", "namespace": "a.b"}, ("namespace", "'a.b'", "DNS-1123")),

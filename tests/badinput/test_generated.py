@@ -35,6 +35,10 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
     "crds": ({},),
     "disk_replace": ({"name": "h1-a", "new": {"identity": {"serial": "new", "size": "4Gi"}}},),
     "host_maintenance": ({"node": "h1"}, {"node": "h1", "state": "ended"}),
+    "installation_check": (
+        {"parts": ["crds", "controller"], "node_names": ["h1"], "storage_classes": [{"name": "fast"}], "image": "c:1"},
+        {"parts": ["agents_daemonset", "scheduler", "extender"], "state": "absent"},
+    ),
     "kube_scheduler_info": ({"node_names": ["h1"]},),
     "local_disk": (
         {"name": "h1-a", "node_name": "h1", "identity": KEYS, "observed": RECORD},

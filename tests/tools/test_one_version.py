@@ -15,6 +15,7 @@ import yaml
 from packaging.version import Version
 
 import berth_agent
+from berth_core.app import release
 from tests.image.test_containerfile import PODS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +38,7 @@ def images() -> Iterator[tuple[str, str]]:
 def test_the_package_and_the_agent_have_the_version_of_the_collection() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
     assert berth_agent.VERSION == VERSION
+    assert release.VERSION == VERSION
 
 
 def test_there_is_one_image_with_one_tag() -> None:

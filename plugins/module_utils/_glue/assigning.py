@@ -16,8 +16,8 @@ from typing import Any, Callable
 from ..berth_core.app import assign_pods
 from ..berth_core.errors import InputError, NotFoundError, StateError
 from ..berth_core.model import resources as kinds
-from ..berth_core.model.names import check_names
-from . import installing, policies
+from ..berth_core.model.names import check_names, first
+from . import policies
 from .base import Context
 from .objects import poll
 from .policies import Planned
@@ -104,7 +104,7 @@ def wait_for_pods(context: Context, waiting: Callable[[], list[str]]) -> list[st
     left = waiting()
     raise StateError(
         f"scheduler {params['name']} is given no pods any more, and stays for those that wait for it after {seconds} "
-        f"s: {installing.first(left)}. Remove them (those that are made anew are not given to it), and run it again, "
+        f"s: {first(left)}. Remove them (those that are made anew are not given to it), and run it again, "
         "or set force: true",
         waiting=left,
         changed=True,

@@ -18,6 +18,7 @@ from ..berth_core.app.controller_settings import LOG_LEVELS
 from ..berth_core.app.shipped import SHIPPED_NAMESPACE, Owner
 from ..berth_core.errors import InputError, StateError
 from ..berth_core.model import resources as kinds
+from ..berth_core.model.names import first
 from . import installing
 from .base import Context, Operation
 from .crds import bring
@@ -71,7 +72,7 @@ def _absent(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, 
     claims = _claims(context) if found else []
     if claims and not context.params["force"]:
         raise StateError(
-            f"{owner} is not removed while claims need it: {installing.first(claims)}. Nobody else would bind them, or "
+            f"{owner} is not removed while claims need it: {first(claims)}. Nobody else would bind them, or "
             "give their disks up; delete them first, or set force: true",
             claims=claims,
         )

@@ -17,7 +17,7 @@ from ..berth_core.app.compare import differences, prune
 from ..berth_core.app.shipped import Owner
 from ..berth_core.errors import InputError, StateError, TimeoutExpired
 from ..berth_core.model import resources as kinds
-from ..berth_core.model.names import check_image, check_label, check_subdomain
+from ..berth_core.model.names import check_image, check_label, check_subdomain, first
 from ..berth_core.model.requests import check_requirements
 from ..berth_core.model.resources import Resource
 from ..berth_core.model.taint import parse_tolerations
@@ -191,11 +191,6 @@ def refuse_while(context: Context, owner: Owner, waiting: list[str], more: str =
             f"place them; remove them first, or set force: true{more}",
             waiting=waiting,
         )
-
-
-def first(names: list[str], shown: int = 5) -> str:
-    """The first of them, and how many more there are."""
-    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
 
 
 def remove(context: Context, owner: Owner, found: list[Change]) -> list[Object]:

@@ -38,9 +38,6 @@ from .crds import bring
 from .objects import diff_entry, label_map, poll, text_map
 from .tried import Change, try_all
 
-_KINDS = {
-    (each.api_version, each.kind): each for each in vars(resources).values() if isinstance(each, resources.Resource)
-}
 #: The DaemonSet's configuration files, one per node; a node without one of its own has the default.
 _CONFIGURATION = {"name": "berth-agent", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "berth"}}
 #: Kinds that API servers before Kubernetes 1.36 do not serve.
@@ -81,7 +78,7 @@ def _check(params: Mapping[str, Any]) -> None:
 
 
 def _kind(body: Mapping[str, Any]) -> Resource:
-    found = _KINDS.get((str(body.get("apiVersion")), str(body.get("kind"))))
+    found = resources.BY_KIND.get((str(body.get("apiVersion")), str(body.get("kind"))))
     if found is None:
         raise InputError(
             f"node_agent: manifests: {body.get('apiVersion')} {body.get('kind')} is no kind that we install"

@@ -53,6 +53,13 @@ def _variables(settings: Mapping[str, str]) -> list[Object]:
     return [{"name": _PREFIX + name.upper(), "value": value} for name, value in sorted(settings.items())]
 
 
+def schemas_of(deployment: Mapping[str, Any]) -> str:
+    """The schemas of the custom resources that a live controller was installed for; empty where it does not say."""
+    containers = deployment["spec"]["template"]["spec"].get("containers") or ()
+    given = {one["name"]: one.get("value") for each in containers for one in each.get("env") or ()}
+    return str(given.get(f"{_PREFIX}SCHEMAS") or "")
+
+
 def needed_by(
     found: Iterable[Mapping[str, Any]], classes: Iterable[Mapping[str, Any]], volumes: Iterable[Mapping[str, Any]]
 ) -> list[str]:

@@ -9,7 +9,7 @@ Called by whoever reads options. What a refusal says of a value is said here, to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..errors import InputError
 
@@ -65,3 +65,8 @@ def shown(value: object) -> str:
     """The value in quotes, for a refusal; of a long one its beginning, and how long it is."""
     text = str(value)
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}... ({len(text)} characters)"
+
+
+def first(names: Sequence[str], shown: int = 5) -> str:
+    """The first of them, for a message, and how many more there are."""
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

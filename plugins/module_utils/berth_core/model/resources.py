@@ -113,3 +113,5 @@ MUTATING_ADMISSION_POLICY_BINDING = Resource(
 SECURITY_CONTEXT_CONSTRAINTS = Resource(
     "security.openshift.io", "v1", "securitycontextconstraints", "SecurityContextConstraints", False
 )
+#: (apiVersion, kind), as a manifest has them -> the kind.
+BY_KIND = {(each.api_version, each.kind): each for each in list(vars().values()) if isinstance(each, Resource)}
