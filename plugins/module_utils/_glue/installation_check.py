@@ -13,7 +13,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from ..berth_core.app import extender_install, install_check, install_needs, install_rights, scheduler_install
+from ..berth_core.app import (
+    extender_install,
+    install_check,
+    install_needs,
+    install_rights,
+    scheduler_install,
+    service_install,
+)
 from ..berth_core.app.crd_plan import check_definitions
 from ..berth_core.app.crd_schemas import SCHEMAS
 from ..berth_core.app.install_check import HANDLING, Asked, Findings, Seen
@@ -53,7 +60,7 @@ def run(context: Context) -> dict[str, Any]:
     if classes:
         found.problems += _other_classes(asked, classes, reader.list(kinds.STORAGE_CLASS))
     if asked.state == "absent":
-        holdings = _holdings(reader, asked, seen)
+        holdings = _holdings(reader, asked)
         found.problems += install_needs.needs(asked.parts, holdings)
         found.warnings += [text for text in [install_needs.kept(holdings.disks)] if text]
     lacks = _missing_rights(context, reader, asked, shipped)
@@ -126,7 +133,7 @@ class _Reader:
     def __init__(self, context: Context) -> None:
         self.client = context.client
         #: without these nothing can be said of the run
-        self.lacks: list[Right] = []
+        self.lacks: dict[Resource, Right] = {}
         #: without these something is not known
         self.unread: list[str] = []
 
@@ -139,10 +146,18 @@ class _Reader:
         except ForbiddenError:
             right = Right("list", kind.group, kind.plural, namespace or "")
             if needed:
-                self.lacks.append(right)
+                self.lacks[kind] = right
             else:
                 self.unread.append(str(right))
             return []
+
+    def find(self, kind: Resource, name: str, namespace: str | None = None) -> Object | None:
+        """One object; None where there is none."""
+        try:
+            return self.client.find(kind, name, namespace)
+        except ForbiddenError:
+            self.lacks[kind] = Right("get", kind.group, kind.plural, namespace or "")
+            return None
 
 
 def _look(reader: _Reader, asked: Asked) -> Seen:
@@ -153,41 +168,47 @@ def _look(reader: _Reader, asked: Asked) -> Seen:
     now = datetime.now(timezone.utc)
     agents = [agent_of(each, now) for each in leases if str(each["metadata"]["name"]).startswith(LEASE_PREFIX)]
     definitions = _definitions(reader)
+    nodes = reader.list(kinds.NODE, needed=asked.node_names is not None)
     return Seen(
-        nodes=reader.list(kinds.NODE, needed=asked.node_names is not None),
+        nodes=nodes,
         definitions=definitions,
         deployments=deployments,
         daemon_sets=sets,
         installed=installed(definitions, [*deployments, *sets], bindings, agents),
         agents=agents,
+        unread=tuple(reader.lacks),
     )
 
 
 def _definitions(reader: _Reader) -> dict[str, Object]:
     found = {body["metadata"]["name"]: body for body in reader.list(kinds.CRD, labels=SELECTOR)}
     for name in SCHEMAS:  # those without our label may be anybody's, or of a hand that took it off
-        body = None if name in found or reader.lacks else reader.client.find(kinds.CRD, name)
+        body = None if name in found or kinds.CRD in reader.lacks else reader.find(kinds.CRD, name)
         if body is not None:
             found[name] = body
     return {name: found[name] for name in SCHEMAS if name in found}
 
 
-def _holdings(reader: _Reader, asked: Asked, seen: Seen) -> Holdings:
+def _holdings(reader: _Reader, asked: Asked) -> Holdings:
     """What may need the parts: a kind is read where one of them is what it needs."""
     holding = asked.with_any("crds", "controller", "storage_classes", *AGENTS)
     of = (kinds.BERTH, kinds.LOCAL_DISK, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV)
     berths, disks, claims, classes, volumes = (reader.list(kind) if holding else [] for kind in of)
-    pods, waiting = _pods(reader, asked, seen), _waiting(reader, asked)
+    pods, waiting = _pods(reader, asked), _waiting(reader, asked)
     return Holdings(berths, disks, claims, classes, volumes, pods, waiting)
 
 
-def _pods(reader: _Reader, asked: Asked, seen: Seen) -> list[str]:
+def _pods(reader: _Reader, asked: Asked) -> list[str]:
     if not asked.with_any("scheduler"):
         return []
-    roles = reader.list(kinds.ROLE, asked.namespace, labels=SELECTOR)
+    scheduler = asked.schedulers[0]
+    live = [
+        reader.find(kinds.DEPLOYMENT, scheduler, asked.namespace),
+        reader.find(kinds.ROLE, service_install.token_name(scheduler), asked.namespace),
+    ]
     found = [
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        for name in scheduler_names([*seen.deployments, *roles], asked.namespace)
+        for name in scheduler_names([body for body in live if body], scheduler)
         for pod in reader.list(kinds.POD, fields=f"spec.schedulerName={name},{_UNFINISHED}")
         if not pod["metadata"].get("deletionTimestamp")
     ]
@@ -232,9 +253,10 @@ def _missing_rights(
     spaces = {asked.namespace, *([OF_AGENTS] if agents else [])}
     live = {name: _namespace(reader, name) for name in sorted(spaces)}
     there = {name: body for name, body in live.items() if body is not None}
-    run = Run(asked.state, asked.parts, asked.namespace, there, agents and _is_openshift(reader))
+    openshift = agents and _is_openshift(reader)
+    run = Run(asked.state, asked.parts, asked.namespace, there, openshift, asked.schedulers[0])
     wanted = install_rights.needed(run, manifests)
-    known = [right for right in reader.lacks if right not in wanted.rights]
+    known = [right for right in reader.lacks.values() if right not in wanted.rights]
     return install_rights.missing(Needed((*known, *wanted.rights), wanted.grants), lambda right: _may(context, right))
 
 

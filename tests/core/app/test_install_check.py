@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from berth_core.app import crd_schemas, install_check
+from berth_core.app import crd_schemas, install_check, service_install
 from berth_core.app.install_check import Findings, check
 from berth_core.app.install_found import covered, scheduler_names
 from berth_core.app.release import other_release, version_of_image
 from berth_core.errors import InputError
+from berth_core.model import resources as kinds
 from tests.core.app import install_world
 from tests.core.app.install_world import agent, asked, definitions, node, seen, shipped
 
@@ -82,6 +83,13 @@ def test_many_nodes_are_a_few_names_and_a_number():
 
 def test_hosts_are_not_compared_where_none_are_given():
     assert found("controller") == Findings()
+
+
+def test_of_what_may_not_be_read_nothing_is_said():
+    of = {"nodes": [], "definitions": {}}
+    them = seen(**of)._replace(unread=(kinds.NODE, kinds.CRD))
+    run = asked("controller", "agents_hosts", node_names=("h1",))
+    assert check(run, them, install_world.SHIPPED["crds"]) == Findings()
 
 
 # -- versions ------------------------------------------------------------------------------------------------------
@@ -273,8 +281,11 @@ def test_rows_of_what_is_installed():
         agents=[agent("h2"), agent("h1"), agent("h3", "0.1.0"), agent("h4", alive=False)],
     )
     rows = [each.row() for each in them.installed]
-    assert [row["version"] for row in rows if row["part"] == "crds"] == ["schema 3", "schema 2", "schema 4"]
-    assert rows[3:] == [
+    count = len(crd_schemas.SCHEMAS)
+    assert {row["name"]: row["version"] for row in rows[:count]} == {
+        name: f"schema {number}" for name, number in crd_schemas.SCHEMAS.items()
+    }
+    assert rows[count:] == [
         {
             "part": "controller",
             "name": "berth-controller",
@@ -291,19 +302,12 @@ def test_rows_of_what_is_installed():
 
 def test_the_names_that_pods_give_a_scheduler():
     made = shipped("scheduler", "Deployment")
-    assert scheduler_names([made, shipped("controller", "Deployment")], "berth-system") == ["berth-scheduler"]
+    assert scheduler_names([made], "berth-scheduler") == ["berth-scheduler"]
     made["metadata"]["annotations"] = {"berth.dev/scheduler-names": "batch,web"}
-    role = {
-        "kind": "Role",
-        "metadata": {
-            "name": "outside-token",
-            "namespace": "berth-system",
-            "annotations": {"berth.dev/scheduler-names": "x"},
-            "labels": {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/instance": "outside"},
-        },
-    }
-    assert scheduler_names([made, role], "berth-system") == ["batch", "web", "x"]
-    assert scheduler_names([made, role], "other") == []
+    on_hosts = service_install.token_rights("berth-scheduler", "berth-system", ["web", "x"])
+    assert scheduler_names([made, on_hosts[0]], "berth-scheduler") == ["batch", "web", "x"]
+    made["metadata"]["labels"] = {}
+    assert scheduler_names([made], "berth-scheduler") == []
 
 
 # -- what contradicts itself ---------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ def test_each_part_needs_what_its_objects_and_its_module_need():
     assert "list persistentvolumeclaims" in gone
     assert not [text for text in gone if text.startswith(("create", "patch")) or text.endswith("namespaces")]
     assert "update customresourcedefinitions.apiextensions.k8s.io" in rights("crds")
+    assert {"list berths.berth.dev", "list localdisks.berth.dev"} <= rights("crds", state="absent")
 
 
 def test_agents_are_in_their_own_namespace_and_a_daemon_set_only_where_it_is_asked_for():
@@ -103,10 +104,24 @@ def test_a_role_needs_its_own_rights_or_the_right_to_give_them():
     assert missing(wanted, only(*own)) == []
     (text,) = missing(wanted, only(*own[1:]))
     role = "clusterroles.rbac.authorization.k8s.io berth-scheduler-extender"
-    assert text == f"escalate and bind {role} (or what it gives: {own[0]})"
+    assert text == f"escalate and bind {role} (or what ClusterRole berth-scheduler-extender gives: {own[0]})"
     (text,) = missing(wanted, only(*own[1:], f"escalate {role}"))
     assert text.startswith(f"bind {role}")
     assert missing(wanted, only(f"escalate {role}", f"bind {role}")) == []
+
+
+def test_the_roles_for_people_are_bound_by_nobody():
+    """They are posted: the API server asks for escalate before they have a name."""
+    wanted = Needed((), needed(Run("present", ("crds",)), SHIPPED).grants)
+    texts = missing(wanted, only())
+    assert {text.partition(" (")[0] for text in texts} == {"escalate clusterroles.rbac.authorization.k8s.io"}
+    assert "or what ClusterRole berth-block-volumes gives: block localdisks/volumes.berth.dev" in texts[-2] + texts[-1]
+    assert missing(wanted, only("escalate clusterroles.rbac.authorization.k8s.io")) == []
+
+
+def test_a_scheduler_of_another_name_has_roles_of_that_name():
+    grants = needed(Run("present", ("scheduler",), scheduler="batch"), SHIPPED).grants
+    assert {grant.name for grant in grants} == {"batch"}
 
 
 def test_a_review_asks_for_a_subresource_in_its_namespace():

@@ -10,12 +10,13 @@ install_found.py, what keeps it there by install_needs.py. Nothing is read or wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..errors import InputError, StateError
 from ..model.names import first
+from ..model.resources import CRD, NODE, Resource
 from ..model.taint import NO_SCHEDULE, parse_taints
 from . import crd_schemas
 from .crd_plan import plan_crd
@@ -50,7 +51,8 @@ class Asked(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was read. ``definitions``: those that are there, by name; ``agents``: as node_agents.agent_of tells them."""
+    """What was read. ``definitions``: those that are there, by name; ``agents``: as node_agents.agent_of tells them;
+    ``unread``: kinds that the account may not list, of which nothing is said."""
 
     nodes: Sequence[Object]
     definitions: Mapping[str, Object]
@@ -58,6 +60,7 @@ class Seen(NamedTuple):
     daemon_sets: Sequence[Object]
     installed: Sequence[Installed]
     agents: Sequence[Mapping[str, Any]]
+    unread: Collection[Resource] = ()
 
 
 @dataclass
@@ -100,7 +103,7 @@ def check(asked: Asked, seen: Seen, definitions: Sequence[Object]) -> Findings:
 
 
 def _hosts(asked: Asked, seen: Seen, found: Findings) -> None:
-    if asked.node_names is None:
+    if asked.node_names is None or NODE in seen.unread:
         return
     nodes = {str(node["metadata"]["name"]): node for node in seen.nodes}
     found.hosts_without_node = sorted(set(asked.node_names) - set(nodes))
@@ -141,7 +144,9 @@ def _of_control_plane(node: Object) -> bool:
 
 def _definitions(asked: Asked, seen: Seen, definitions: Sequence[Object]) -> list[str]:
     """Custom resources that the run cannot replace, or would work with and cannot."""
-    if asked.with_any("crds"):
+    if CRD in seen.unread:
+        said = []
+    elif asked.with_any("crds"):
         said = [_irreplaceable(body, seen.definitions.get(body["metadata"]["name"])) for body in definitions]
     elif asked.with_any("controller", "scheduler", "extender", *AGENTS):
         said = [_unfit(name, seen.definitions.get(name)) for name in crd_schemas.SCHEMAS]

@@ -16,7 +16,7 @@ from .crd_plan import schema_of
 from .crd_schemas import SCHEMAS
 from .node_agents import ACCOUNT
 from .release import version_of_image
-from .shipped import INSTANCE, NAME_LABEL, PART_OF
+from .shipped import NAME_LABEL, PART_OF
 
 Object = Mapping[str, Any]
 #: What lists of them are asked for by.
@@ -139,18 +139,7 @@ def schemas_of_controllers(deployments: Iterable[Object]) -> list[tuple[str, str
     return found
 
 
-def scheduler_names(bodies: Iterable[Object], namespace: str) -> list[str]:
-    """What pods say as their schedulerName: of the schedulers of a namespace, by their Deployments and Roles."""
-    found: set[str] = set()
-    for body in bodies:
-        meta = body["metadata"]
-        name = str((meta.get("labels") or {}).get(INSTANCE) or meta["name"])
-        if meta.get("namespace") == namespace and _ours(meta) and _is_scheduler(body):
-            found.update(scheduler_install.profiles_of(body, name))
-    return sorted(found)
-
-
-def _is_scheduler(body: Object) -> bool:
-    meta = body["metadata"]
-    noted = scheduler_install.PROFILES in (meta.get("annotations") or {})
-    return noted or _origin(meta, str(meta["name"])) == scheduler_install.SHIPPED
+def scheduler_names(bodies: Iterable[Object], scheduler: str) -> list[str]:
+    """What pods say as their schedulerName: of a scheduler, by its Deployment and its Role on hosts."""
+    ours = [body for body in bodies if _ours(body["metadata"])]
+    return sorted({name for body in ours for name in scheduler_install.profiles_of(body, scheduler)})

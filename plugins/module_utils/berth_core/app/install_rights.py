@@ -18,6 +18,7 @@ from ..model.names import first
 from ..model.resources import BY_KIND, Resource
 from .compare import differences
 from .node_agents import NAMESPACE as OF_AGENTS
+from .scheduler_install import SHIPPED as SCHEDULER
 from .shipped import SHIPPED_NAMESPACE
 
 Object = Mapping[str, Any]
@@ -32,7 +33,6 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("scheduler",),
     "extender": ("extender",),
 }
-_RBAC = "rbac.authorization.k8s.io"
 
 
 class Right(NamedTuple):
@@ -66,12 +66,13 @@ EVERYTHING = Right("*", "*", "*")
 
 
 class Grant(NamedTuple):
-    """A role that is made: who has not all of its rights needs escalate for it, and bind for its binding."""
+    """A role that is made: who has not all of its ``rights`` needs those of ``over``."""
 
     kind: Resource
     name: str
     namespace: str
     rights: tuple[Right, ...]
+    over: tuple[Right, ...]
 
     def __str__(self) -> str:
         return self.kind.describe(self.name, self.namespace)
@@ -121,7 +122,8 @@ _BESIDE: Mapping[str, Mapping[str, tuple[_Beside, ...]]] = {
         ),
     },
     "absent": {
-        "crds": _each("list", _ALL, kinds.LOCAL_DISK, kinds.LOCAL_DEVICE, kinds.BERTH),
+        # Free LocalDisks go before their definition.
+        "crds": _each("delete", _ALL, kinds.LOCAL_DISK),
         "storage_classes": _each("list delete", _ALL, kinds.STORAGE_CLASS),
         "controller": (
             *_GONE,
@@ -138,13 +140,14 @@ _BESIDE: Mapping[str, Mapping[str, tuple[_Beside, ...]]] = {
 
 class Run(NamedTuple):
     """What is to be done with which parts, where. ``namespaces``: those that are there, by name; ``openshift``: whether
-    the API server serves OpenShift's own kinds."""
+    the API server serves OpenShift's own kinds; ``scheduler``: the scheduler's name."""
 
     state: str
     parts: Sequence[str]
     namespace: str = SHIPPED_NAMESPACE
     namespaces: Mapping[str, Object] = {}
     openshift: bool = False
+    scheduler: str = SCHEDULER
 
 
 def needed(run: Run, shipped: Mapping[str, Sequence[Object]]) -> Needed:
@@ -154,7 +157,7 @@ def needed(run: Run, shipped: Mapping[str, Sequence[Object]]) -> Needed:
     for part in run.parts:
         for folder in FOLDERS.get(part, ()):
             for body in shipped[folder]:
-                rights.update(dict.fromkeys(_for_object(run, part, folder, body)))
+                rights.update(dict.fromkeys([*_for_object(run, part, folder, body), *_of_a_definition(run, body)]))
                 grant = _grant(run, folder, body)
                 if grant is not None:
                     grants[grant.kind.kind, grant.name, grant.namespace] = grant
@@ -172,6 +175,12 @@ def _for_object(run: Run, part: str, folder: str, body: Object) -> Iterable[Righ
     elif kind is kinds.SECURITY_CONTEXT_CONSTRAINTS and not run.openshift:
         verbs = ("get",) if run.state == "absent" else ()
     return (_right(verb, kind, _place(run, folder, meta.get("namespace"))) for verb in verbs)
+
+
+def _of_a_definition(run: Run, body: Object) -> Iterable[Right]:
+    """One that goes takes its objects along: they are looked for first."""
+    if run.state == "absent" and BY_KIND[body["apiVersion"], body["kind"]] is kinds.CRD:
+        yield Right("list", body["spec"]["group"], body["spec"]["names"]["plural"])
 
 
 def _verbs_of_a_namespace(run: Run, folder: str, body: Object) -> tuple[str, ...]:
@@ -197,7 +206,16 @@ def _grant(run: Run, folder: str, body: Object) -> Grant | None:
         return None
     place = _place(run, folder, body["metadata"].get("namespace"))
     rights = tuple(right for rule in body["rules"] for right in _of_rule(rule, place))
-    return Grant(kind, str(body["metadata"]["name"]), place, rights)
+    name = str(body["metadata"]["name"])
+    name = run.scheduler if name == SCHEDULER else name
+    return Grant(kind, name, place, rights, tuple(_over(kind, name, place, bound=folder not in FOLDERS["crds"])))
+
+
+def _over(kind: Resource, name: str, place: str, bound: bool) -> Iterable[Right]:
+    """To make the role, and its binding where it has one. One that is posted has no name when the right is judged."""
+    yield Right("escalate", kind.group, kind.plural, place, name if bound else "")
+    if bound:
+        yield Right("bind", kind.group, kind.plural, place, name)
 
 
 def _of_rule(rule: Object, namespace: str) -> Iterable[Right]:
@@ -237,15 +255,9 @@ def missing(wanted: Needed, may: Callable[[Right], bool]) -> list[str]:
 
 def _over_rights(grant: Grant, has: Callable[[Right], bool]) -> str:
     """Why the API server would not let a role be made; empty where it would. Who has all its rights needs no others."""
-    lacks = [
-        verb
-        for verb in ("escalate", "bind")
-        if not has(Right(verb, _RBAC, grant.kind.plural, grant.namespace, grant.name))
-    ]
-    if not lacks:
-        return ""
-    rights = [str(right) for right in grant.rights if not has(right)]
+    lacks = [right for right in grant.over if not has(right)]
+    rights = [str(right) for right in grant.rights if not has(right)] if lacks else []
     if not rights:
         return ""
-    what = Right(" and ".join(lacks), _RBAC, grant.kind.plural, grant.namespace, grant.name)
-    return f"{what} (or what it gives: {first(rights)})"
+    what = lacks[0]._replace(verb=" and ".join(right.verb for right in lacks))
+    return f"{what} (or what {grant} gives: {first(rights)})"
