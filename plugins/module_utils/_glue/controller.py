@@ -16,7 +16,7 @@ from ..berth_core.app import capacity, crd_schemas
 from ..berth_core.app import controller_install as install
 from ..berth_core.app.controller_settings import LOG_LEVELS
 from ..berth_core.app.shipped import SHIPPED_NAMESPACE, Owner
-from ..berth_core.errors import InputError, StateError
+from ..berth_core.errors import InputError, NotFoundError, StateError
 from ..berth_core.model import resources as kinds
 from ..berth_core.model.names import first
 from . import installing
@@ -76,6 +76,13 @@ def _absent(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, 
             "give their disks up; delete them first, or set force: true",
             claims=claims,
         )
+    applications = _applications(context) if found else []
+    if applications and not context.params["force"]:
+        raise StateError(
+            f"{owner} is not removed while it carries StatefulApps out: {first(applications)}. Nobody else would give "
+            "their berths up; delete them first, give them driver: playbook, or set force: true",
+            claims=claims,
+        )
     pods = [each for each in found if each.kind is kinds.DEPLOYMENT]
     diff = installing.remove(context, owner, pods)
     # While something is left that a run that was cut off would find.
@@ -88,6 +95,13 @@ def _claims(context: Context) -> list[str]:
     """Those that need the controller."""
     of = (context.client.list(kind) for kind in (kinds.PVC, kinds.STORAGE_CLASS, kinds.PV))
     return install.needed_by(*of)
+
+
+def _applications(context: Context) -> list[str]:
+    try:
+        return install.carried_out(context.client.list(kinds.STATEFUL_APP))
+    except NotFoundError:  # custom resources of an earlier release
+        return []
 
 
 def _remove_capacities(context: Context) -> list[Object]:

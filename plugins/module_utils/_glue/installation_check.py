@@ -194,8 +194,9 @@ def _holdings(reader: _Reader, asked: Asked) -> Holdings:
     holding = asked.with_any("crds", "controller", "storage_classes", *AGENTS)
     of = (kinds.BERTH, kinds.LOCAL_DISK, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV)
     berths, disks, claims, classes, volumes = (reader.list(kind) if holding else [] for kind in of)
+    applications = reader.list(kinds.STATEFUL_APP) if asked.with_any("crds", "controller") else []
     pods, waiting = _pods(reader, asked), _waiting(reader, asked)
-    return Holdings(berths, disks, claims, classes, volumes, pods, waiting)
+    return Holdings(berths, disks, claims, classes, volumes, applications, pods, waiting)
 
 
 def _pods(reader: _Reader, asked: Asked) -> list[str]:

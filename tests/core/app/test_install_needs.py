@@ -45,6 +45,18 @@ def test_apps_are_named_with_the_number_of_their_replicas():
     assert claims.startswith("claims have local disks or wait for one: db/data-x-0;")
 
 
+def test_applications_as_objects_need_their_driver_and_their_definition():
+    found = [
+        {"metadata": {"namespace": "db", "name": name}, "spec": {"driver": driver}}
+        for name, driver in (("pg", "controller"), ("mq", "playbook"))
+    ]
+    (alone,) = needs(("controller",), Holdings(applications=found))
+    assert alone == "StatefulApps are there: db/pg; delete them first (kubectl delete statefulapps)"
+    (every,) = needs(ALL, Holdings(applications=found))
+    assert every.startswith("StatefulApps are there: db/mq, db/pg;")
+    assert needs(("scheduler",), Holdings(applications=found)) == []
+
+
 def test_claims_of_the_provisioner_waiting_and_bound():
     bound = {
         "metadata": {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": "local.berth.dev"}},

@@ -19,6 +19,7 @@ from . import claims
 from .controller_settings import LOG_LEVELS, checked_flags
 from .crd_schemas import as_text
 from .shipped import Object, Pods, check_replicas, digest, fill_in, renamed
+from .stateful_app_object import CONTROLLER
 
 #: The name of the shipped objects and of the Lease.
 SHIPPED = "berth-controller"
@@ -72,6 +73,11 @@ def needed_by(
     given = [each for each in volumes if claims.provisioned(each)]
     holding = {_key((each.get("spec") or {}).get("claimRef") or each["metadata"]) for each in given}
     return sorted(waiting | holding)
+
+
+def carried_out(applications: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The StatefulApps that the controller carries out, and alone can end (``namespace/name``, sorted)."""
+    return sorted(_key(each["metadata"]) for each in applications if each["spec"].get("driver") == CONTROLLER)
 
 
 def _waits(claim: Mapping[str, Any], ours: set[str]) -> bool:

@@ -30,6 +30,7 @@ class Holdings(NamedTuple):
     claims: Sequence[Object] = ()
     classes: Sequence[Object] = ()
     volumes: Sequence[Object] = ()
+    applications: Sequence[Object] = ()
     pods: Sequence[str] = ()
     waiting: Sequence[str] = ()
 
@@ -39,7 +40,9 @@ def needs(parts: Sequence[str], found: Holdings) -> list[str]:
     apps, held = _apps(found.berths), _stale(found)
     wanting = sorted({*controller_install.needed_by(found.claims, found.classes, found.volumes), *_begun(found.berths)})
     disks = bool({"crds", *AGENTS} & {*parts})
+    objects = _objects(parts, found.applications)
     said = [
+        (objects, "StatefulApps are there", objects, "delete them first (kubectl delete statefulapps)"),
         (disks and apps, "apps have their berths", apps, "remove them first (stateful_app, state: absent)"),
         (
             (disks or bool({"controller", "storage_classes"} & {*parts})) and wanting,
@@ -83,6 +86,13 @@ def kept(disks: Sequence[Object]) -> str:
         f"disks keep the data of replicas or claims that are gone: {first(rows)}. It stays on the disks; whose it is "
         "stands on the LocalDisk, and is lost with the custom resources"
     )
+
+
+def _objects(parts: Sequence[str], applications: Sequence[Object]) -> list[str]:
+    """The StatefulApps that go with their definition, or that nobody would carry out any more."""
+    if "crds" in parts:
+        return sorted(f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in applications)
+    return controller_install.carried_out(applications) if "controller" in parts else []
 
 
 def _apps(berths: Sequence[Object]) -> list[str]:

@@ -127,7 +127,7 @@ _BESIDE: Mapping[str, Mapping[str, tuple[_Beside, ...]]] = {
         "storage_classes": _each("list delete", _ALL, kinds.STORAGE_CLASS),
         "controller": (
             *_GONE,
-            *_each("list", _ALL, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV),
+            *_each("list", _ALL, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV, kinds.STATEFUL_APP),
             *_each("list delete", _OWN, kinds.CSI_STORAGE_CAPACITY),
         ),
         "scheduler": (*_GONE, *_each("list", _ALL, kinds.POD), *_each("list get delete", _ALL, *_POLICIES)),
