@@ -150,7 +150,7 @@ MOLECULE_AGENT := disk_replace node_agent
 # In the order of the arguments, the longest first, so that both workers end together.
 IN_ORDER = $(SIDE_BY_SIDE) --no-loadscope-reorder
 .PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos
-.PHONY: molecule molecule-agent molecule-scheduler
+.PHONY: molecule molecule-agent molecule-scheduler molecule-install
 cluster: venv ## work: build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
 
@@ -203,7 +203,7 @@ MOLECULE = COLUMNS=400 PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
 
 molecule: venv venv-lint ## work: molecule: the roles without daemons, what they refuse too, on one development cluster (as root); ONLY=report runs one scenario
 	$(MOLECULE) destroy
-	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all $(patsubst %,--exclude %,kind kind_upgrade scheduler $(MOLECULE_AGENT)))
+	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all $(patsubst %,--exclude %,kind kind_upgrade scheduler install $(MOLECULE_AGENT)))
 
 molecule-agent: venv venv-lint ## work: molecule's scenarios with the agent (as root)
 	$(MOLECULE) destroy
@@ -212,6 +212,10 @@ molecule-agent: venv venv-lint ## work: molecule's scenarios with the agent (as 
 molecule-scheduler: venv venv-lint ## work: molecule's scenario of the scheduler's role (as root)
 	$(MOLECULE) destroy
 	$(MOLECULE) test --scenario-name scheduler
+
+molecule-install: venv venv-lint ## work: molecule's scenario of all parts in one run, from the tarball and the example inventory (as root)
+	$(MOLECULE) destroy
+	$(MOLECULE) test --scenario-name install
 
 .PHONY: kind kind-clusters kind-everything kind-upgrade kind-image
 kind-image: venv ## work: Docker, and the node image of kind (as root; minutes once, cached per user)

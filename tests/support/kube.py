@@ -1,9 +1,13 @@
-"""A client and the CRDs for tests against a real API server; the fixtures of tests/apiserver and the benches use it."""
+"""A client and the CRDs for tests against a real API server; the fixtures of tests/apiserver and the benches use it.
+
+`python -m tests.support.kube KUBECONFIG` prints the `world` of a cluster as JSON: for playbooks.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -106,3 +110,7 @@ def leaving(item: Mapping[str, Any], spaces: Mapping[str, str], nodes: Mapping[s
         or not owners <= set(nodes.values())
         or (bool(node) and node not in nodes)
     )
+
+
+if __name__ == "__main__":
+    print(json.dumps(world(sys.argv[1])))

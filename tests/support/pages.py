@@ -26,7 +26,7 @@ SHOWN = ("text", "mermaid")
 #: Kinds that a test knows what to do with.
 CHECKED = {
     *("playbook", "tasks", "module_defaults", "host_vars", "agent", "devices", "scheduler", "prometheus", "console"),
-    *("manifest", "inventory", "toml", "execution_environment"),
+    *("manifest", "inventory", "toml", "execution_environment", "hosts"),
 }
 
 
@@ -115,6 +115,7 @@ _MAPPINGS = {
     "scheduler": lambda value, _: value.get("kind") == "KubeSchedulerConfiguration",
     "manifest": lambda value, _: {"apiVersion", "kind", "metadata"} <= value.keys(),
     "inventory": lambda value, _: value.get("plugin") == "berth.stateful.cluster",
+    "hosts": lambda value, _: value.keys() == {"berth_hosts"} and "hosts" in value["berth_hosts"],
     "module_defaults": lambda value, _: value.keys() == {"module_defaults"},
     "prometheus": lambda value, _: "scrape_configs" in value,
     "execution_environment": lambda value, _: {"version", "images", "dependencies"} <= value.keys(),

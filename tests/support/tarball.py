@@ -2,8 +2,8 @@
 
 For the tests that prove what a user has who never sees the source tree.
 
-`python -m tests.support.tarball FOLDER NAME` installs an older release by the name that it has below, and prints the
-collections path: for playbooks.
+`python -m tests.support.tarball FOLDER` installs it and prints the collections path: for playbooks. With the NAME of an
+older release, as below, it installs that one.
 """
 
 from __future__ import annotations
@@ -95,5 +95,5 @@ def _install(folder: Path, source: Path) -> Path:
 
 
 if __name__ == "__main__":
-    where, release = sys.argv[1:]
-    print(install_commit(Path(where), OLDER[release]))
+    where, *older = sys.argv[1:]
+    print(install_commit(Path(where), OLDER[older[0]]) if older else install(Path(where)))

@@ -6,6 +6,7 @@ tests/tools/test_execution_environment.py.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -91,6 +92,13 @@ def test_playbooks_are_taken_by_ansible(tmp_path: Path) -> None:
 @pytest.mark.parametrize("example", playbooks(), ids=lambda example: example.id)
 def test_playbooks_name_options_that_are_documented(example: Example) -> None:
     assert list(unknown_options(plays(example))) == []
+
+
+@ids("hosts")
+def test_hosts(example: Example, tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text(example.text)
+    listed = run([str(BIN / "ansible-inventory"), "-i", str(tmp_path / "hosts.yml"), "--list"])
+    assert json.loads(listed.stdout)["berth_hosts"]["hosts"] == list(example.documents[0]["berth_hosts"]["hosts"])
 
 
 @ids("host_vars")
