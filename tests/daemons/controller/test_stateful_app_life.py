@@ -163,7 +163,7 @@ def test_bare_pods_are_carried_out_too_and_absent_deletes(apps: AppWorld, start:
     assert changed["changed"], changed
     until(lambda: apps.status().get("updatedReplicas") == 2, lambda: str(apps.status()))
     apps.ready(2)
-    assert not set(before.values()) & set(apps.uids().values())
+    assert apps.uids() == before, "in the running pods"
     apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"suspended": true}}')
     until(lambda: apps.condition("Ready").get("reason") == "Suspended", lambda: str(apps.live()))
     assert not apps.pods()
