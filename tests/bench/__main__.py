@@ -68,7 +68,21 @@ def _tell(figures: list[Figure]) -> None:
 
 def known() -> dict[str, Bench]:
     """All benches by name."""
-    from . import agent, agent_pod, claims, client, decide, kind, openb, page, publishing, requests, scale, tasks
+    from . import (
+        agent,
+        agent_pod,
+        claims,
+        client,
+        decide,
+        kind,
+        openb,
+        page,
+        publishing,
+        requests,
+        scale,
+        tasks,
+        update_calls,
+    )
     from . import sched_extender as extender
     from . import sched_workloads as sched
 
@@ -101,6 +115,9 @@ def known() -> dict[str, Bench]:
         "sched/preempt": sched.under_preempt,
         "sched/latency": sched.latency,
         "sched/extender": extender.extender,
+        "update/calls-in-place": update_calls.in_place,
+        "update/calls-same-node": update_calls.same_node,
+        "update/calls-same-node-pods": update_calls.same_node_pods,
         "report/page": page.page,
         "sanity/ignores": publishing.ignores,
         "docs/examples": publishing.examples,

@@ -248,6 +248,10 @@ class Cluster:
         with self.folder.lock():
             return self._control_plane().ensure(name)
 
+    def port(self, name: str) -> int:
+        """Where one process of the control plane listens, on the loopback address."""
+        return self._known().settings.ports[name]
+
     def add_nodes(self, count: int, shape: Shape | None = None, *, wait: bool = True) -> int:
         """Add `count` fake nodes; with `wait` until they are Ready. Returns how many were made."""
         with self.folder.lock():

@@ -1,0 +1,143 @@
+"""update/calls-...: filter and score calls of kube-scheduler that an update causes, by its own exact counters.
+
+An app of berth and a plain StatefulSet get another image on one cluster with the stock scheduler. In place no pod is
+made, so no scheduler is asked. With same_node each pod is made anew. A bare pod names its node, so kube-scheduler looks
+at no other; about a StatefulSet's pod it asks its filters of all nodes, until VolumeBinding has refused all but the one
+of the volume, and scores none. The plain StatefulSet's RollingUpdate chooses among all nodes for each pod.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import POD, STATEFUL_SET
+
+from .figures import Figure
+from .ground import OURS, Ground, say, stateful_app
+
+NODES, SIZES = 100, (3, 30)
+PEER = "kube-scheduler under a StatefulSet's RollingUpdate"
+FILTER, SCORE = "Filter", "Score"
+_COUNTED = re.compile(
+    r'scheduler_plugin_evaluation_total\{extension_point="(?P<point>\w+)",plugin="(?P<plugin>\w+)",.*\} (?P<value>\S+)'
+)
+PATIENCE = 600.0
+IMAGE = "berth.local/busybox:{}"
+
+
+class Calls(NamedTuple):
+    """``looked``: nodes that the first filter of each cycle saw, over all cycles."""
+
+    filters: int
+    scores: int
+    looked: int
+
+
+def in_place(_ground: Ground) -> list[Figure]:
+    """update/calls-in-place: the default."""
+    return _rows("update/calls-in-place", "in_place_only", "StatefulSet")
+
+
+def same_node(_ground: Ground) -> list[Figure]:
+    """update/calls-same-node: each pod is made anew on its node."""
+    return _rows("update/calls-same-node", "same_node", "StatefulSet")
+
+
+def same_node_pods(_ground: Ground) -> list[Figure]:
+    """update/calls-same-node-pods: likewise, bare pods."""
+    return _rows("update/calls-same-node-pods", "same_node", "Pod")
+
+
+def _rows(name: str, strategy: str, workload: str) -> list[Figure]:
+    with Ground(NODES, 1) as ground:
+        return [_row(ground, f"{name}/{replicas}", replicas, strategy, workload) for replicas in SIZES]
+
+
+def _row(ground: Ground, name: str, replicas: int, strategy: str, workload: str) -> Figure:
+    app = f"ours-{replicas}"
+    ground.play(OURS, [_app(app, replicas, 1, strategy, workload)])
+    ours = _calls(ground, lambda: ground.play(OURS, [_app(app, replicas, 2, strategy, workload)]))
+    body = _plain(f"plain-{replicas}", replicas, 1)
+    ground.api.create(STATEFUL_SET, body)
+    _updated(ground, body)
+    peer = _calls(ground, lambda: _roll(ground, _plain(f"plain-{replicas}", replicas, 2)))
+    made = 0 if strategy == "in_place_only" else replicas
+    assert ours.scores == 0, ours
+    assert ours.looked == (made if workload == "Pod" else made * NODES), ours
+    others = ours.looked - made
+    notes = (
+        f"{replicas} replicas on {NODES} nodes, {workload}; nodes looked at that are not the replica's own: {others}",
+        f"ours: {ours.filters} filter calls on {ours.looked} nodes, {ours.scores} score calls",
+        f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls",
+    )
+    return Figure(name, ours.filters + ours.scores, peer.filters + peer.scores, "calls", PEER, notes)
+
+
+def _app(name: str, replicas: int, image: int, strategy: str, workload: str) -> dict[str, Any]:
+    more = {"wait": True, "wait_timeout": int(PATIENCE), "update_strategy": strategy, "workload": workload}
+    task = stateful_app(name, replicas, **more)
+    task["berth.stateful.stateful_app"]["template"]["spec"]["containers"][0]["image"] = IMAGE.format(image)
+    return task
+
+
+def _plain(name: str, replicas: int, image: int) -> dict[str, Any]:
+    container = copy.deepcopy(stateful_app(name, 1)["berth.stateful.stateful_app"]["template"]["spec"]["containers"][0])
+    del container["volumeMounts"]
+    labels = {"bench.berth.dev/plain": name}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{**container, "image": IMAGE.format(image)}], "terminationGracePeriodSeconds": 1},
+    }
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "serviceName": name, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name, "namespace": "default"}}
+    return {**body, "spec": {**spec, "podManagementPolicy": "Parallel"}}
+
+
+def _roll(ground: Ground, body: dict[str, Any]) -> None:
+    ground.api.patch(
+        STATEFUL_SET, body["metadata"]["name"], "default", {"spec": {"template": body["spec"]["template"]}}
+    )
+    _updated(ground, body)
+
+
+def _updated(ground: Ground, body: dict[str, Any]) -> None:
+    """Wait until every pod is Ready with the image that the manifest has."""
+    name, image = body["metadata"]["name"], body["spec"]["template"]["spec"]["containers"][0]["image"]
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        pods = ground.api.list(POD, "default", labels=f"bench.berth.dev/plain={name}")
+        done = [pod for pod in pods if _ready(pod) and pod["spec"]["containers"][0]["image"] == image]
+        if len(done) == body["spec"]["replicas"]:
+            return
+        if time.monotonic() > deadline:
+            raise SystemExit(f"update/: {len(done)} of {body['spec']['replicas']} pods of {name} have {image}")
+        time.sleep(0.5)
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _calls(ground: Ground, update: Callable[[], object]) -> Calls:
+    before = _counted(ground)
+    update()
+    found = _counted(ground) - before
+    filters = {plugin: count for (point, plugin), count in found.items() if point == FILTER}
+    scores = sum(count for (point, _plugin), count in found.items() if point == SCORE)
+    calls = Calls(sum(filters.values()), scores, max(filters.values(), default=0))
+    say(f"{calls}; by plugin: {filters}")
+    return calls
+
+
+def _counted(ground: Ground) -> Counter[tuple[str, str]]:
+    """What kube-scheduler has counted so far, by extension point and plugin."""
+    url = f"https://127.0.0.1:{ground.cluster.port('kube-scheduler')}"
+    lines = ground.cluster.kubectl("--server", url, "get", "--raw", "/metrics").splitlines()
+    matches = (_COUNTED.match(line) for line in lines)
+    return Counter({(one["point"], one["plugin"]): int(float(one["value"])) for one in matches if one})
