@@ -165,15 +165,20 @@ def _churn_is_given_up(ground: ChaosGround) -> None:
                     _asked_anew(rooms[key], ground.names[key])
         return all(_is_free(disk) and _is_blank(ground, *key) for key, disk in disks.items())
 
+    def story() -> str:
+        disks = [disk for key, disk in ground.disks().items() if key in rooms and not _is_free(disk)]
+        told = [f"{disk['metadata']['name']}: {disk['spec']} {conditions_of(disk)}" for disk in disks]
+        return "\n".join([*told, ground.story()])
+
     with ground.churn.quiet():
-        until(all_are_free, ground.story)
+        until(all_are_free, story)
 
 
 def _is_told_of(disk: dict[str, Any]) -> bool:
     """Free, or to be wiped, and it says that it carries what it should not."""
     said = conditions_of(disk)
     if disk["spec"].get("wipe"):
-        return said.get("Wiped") == ("False", "Refused")
+        return said.get("Wiped") in (("False", "Refused"), ("False", "Failed"))
     return not disk["spec"].get("claimRef") and said.get("Ready") == ("False", "ForeignSignature")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from berth_dev.pytest_plugin import say
-from tests.daemons.chaos import at_random, faults, one_by_one, raw_disk
+from tests.daemons.chaos import at_random, faults, one_by_one, raw_disk, restored
 from tests.daemons.chaos.ground import ChaosGround
 from tests.daemons.chaos.invariants import check, everything_comes_to_rest, fingerprints
 
@@ -37,6 +37,7 @@ ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
     raw_disk.raw_disk_under_a_living_user,
     faults.root_disk_is_full,
     faults.api_server_is_away,
+    restored.etcd_is_restored,
     one_by_one.leaders_are_paused,
 ]
 
