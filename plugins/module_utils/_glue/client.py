@@ -230,9 +230,10 @@ class ApiClient:
         uid: str | None = None,
         version: str | None = None,
         dry_run: bool = False,
+        grace: int | None = None,
     ) -> bool:
         """Delete just the object that was seen (``uid``, ``version``); False where it was gone already."""
-        body = delete_options(uid, version)
+        body = delete_options(uid, version, grace=grace)
         try:
             self._send("delete", resource, name, namespace, body=body, dry_run=dry_run)
         except NotFoundError:

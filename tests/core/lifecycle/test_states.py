@@ -51,7 +51,7 @@ def test_forward_from_names_what_is_left():
 
 def test_the_diagram_shows_every_transition():
     text = states.diagram()
-    for step in (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD):
+    for step in (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD, *states.LOSS):
         assert f": {step.name}\n" in text
 
 

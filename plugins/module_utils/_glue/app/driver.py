@@ -16,7 +16,7 @@ from ...berth_core.errors import ConflictError, NotFoundError, TimeoutExpired
 from ...berth_core.lifecycle.back import left_locks, release
 from ...berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, status_patch
 from ...berth_core.lifecycle.next_step import next_step
-from ...berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
+from ...berth_core.lifecycle.step import CREATE, FORCE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
 from ...berth_core.lifecycle.view import View, devices_of, disks_of
 from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
 from ...berth_core.model.tenant import Tenant
@@ -101,6 +101,9 @@ class Driver:
             # Who has finalizers is going, and is looked at again before anything is done that needs it gone.
             going = {**body, "metadata": {**body["metadata"], "deletionTimestamp": "now"}}
             return going if body["metadata"].get("finalizers") else None
+        if step.do == FORCE:
+            client.delete(*ref, uid=body["metadata"]["uid"], grace=0)
+            return client.find(*ref) if body["metadata"].get("finalizers") else None
         if step.do == CREATE:
             return client.create(step.resource, body)
         if step.do == PATCH:

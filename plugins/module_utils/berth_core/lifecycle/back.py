@@ -74,8 +74,11 @@ def _outcome(view: View, record: Object) -> str:
 
 
 def _claims(view: View, record: Object) -> Step | None:
-    """What was made for the pod: the claims of an app's berth. A claim that the berth was made for is not ours."""
-    if claims.claim_of(record) is not None:
+    """What was made for the pod: the claims of an app's berth. A claim that the berth was made for is not ours.
+
+    Those of a lost node are gone already (lost.py), and one of their names is the next berth's.
+    """
+    if claims.claim_of(record) is not None or view.loss is not None:
         return None
     disks = [claim_name(record, each["claim"]) for each in disks_of(record)]
     devices = [claim_name(record, each["claim"]) for each in devices_of(record)]

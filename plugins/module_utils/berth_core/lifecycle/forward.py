@@ -14,6 +14,7 @@ from typing import Any
 
 from ..app.compare import differences
 from ..app.manifests import volume_name
+from ..app.wanted import APP_LABEL, MANAGED_LABEL
 from ..errors import LockError
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
 from . import states
@@ -180,11 +181,21 @@ def _claim(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -
 
 
 def _made_anew(record: Object, entry: Mapping[str, Any], live: Object) -> bool:
-    """Whether a StatefulSet's controller may have made this claim while its disk was exchanged; nothing else has it."""
+    """Whether a StatefulSet's controller may have made this claim, while its disk was exchanged or because the berth
+    before was given up under its pod; nothing else has it."""
     exchanged = (record.get("status") or {}).get("replacing") or {}
     tied = live["spec"].get("volumeName")
+    if not tied and _of_its_set(record, live):
+        return True
     volume = volume_name(entry["name"], record["metadata"]["uid"])
     return exchanged.get("claim") == entry["claim"] and tied in (None, "", volume)
+
+
+def _of_its_set(record: Object, live: Object) -> bool:
+    """Whether it has the labels that the app's StatefulSet gives its claims, and no berth's mark."""
+    labels, annotations = (live["metadata"].get(key) or {} for key in ("labels", "annotations"))
+    ours = (labels.get(APP_LABEL), labels.get(MANAGED_LABEL)) == (record["spec"]["app"], "berth")
+    return ours and BERTH_ANNOTATION not in annotations
 
 
 def _tie(body: Object, live: Object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ what the API server said into the view, and ask again. Never reads, never writes
 from __future__ import annotations
 
 from ..app import claims
-from . import back, forward, replacing, replacing_claim, states
+from . import back, forward, lost, replacing, replacing_claim, states
 from .owner import Owner
 from .step import DONE, Step, Wait
 from .view import Object, View, going, recorded
@@ -27,7 +27,9 @@ def next_step(view: View) -> Step:
     if record is None:
         if view.exchange is not None:
             return replacing.without_berth(view, view.exchange)
-        return owner.begin() if owner is not None else DONE
+        return _begin(view, owner)
+    if view.loss is not None and lost.concerns(view, record):
+        return _lost(view, record, view.loss)
     if recorded(record) == states.RELEASING:
         return back.forget(view, record)
     if owner is None:
@@ -35,6 +37,19 @@ def next_step(view: View) -> Step:
     if going(record):
         return _asked_to_go(view, record)
     return _onward(view, record, owner)
+
+
+def _begin(view: View, owner: Owner | None) -> Step:
+    if owner is None:
+        return DONE
+    cordon = lost.cordon_kept(view, view.loss) if view.loss is not None else None
+    return cordon or owner.begin()
+
+
+def _lost(view: View, record: Object, loss: lost.Loss) -> Step:
+    if recorded(record) != states.RELEASING:
+        return lost.give_up(view, record, loss)
+    return lost.stop(view, record, loss) or back.forget(view, record)
 
 
 def _exchange_of_claim(view: View, exchange: replacing.Exchange, of: replacing.OfClaim) -> Step:

@@ -131,6 +131,34 @@ REPLACEMENT = (
     ),
 )
 
+#: The way back of a berth whose node is lost, where that is proven and somebody asked for it. Then as every other one.
+LOSS = (
+    Transition(
+        "abandon",
+        RESERVED,
+        RELEASING,
+        (Effect("cordon", "LocalDisk", "disk"), Effect("record", "Berth status", "berth")),
+        "its node is lost: its disks are given to nobody anew, this replica among them, and keep its data",
+    ),
+    Transition(
+        "bury",
+        RELEASING,
+        ABSENT,
+        (
+            Effect("delete", "PersistentVolumeClaim", "disk"),
+            Effect("delete by force", "Pod", "berth"),
+            Effect("delete", "ResourceClaim", "device"),
+            Effect("delete", "PersistentVolume", "disk"),
+            Effect("unlock", "LocalDevice", "device"),
+            Effect("unlock", "LocalDisk", "disk"),
+            Effect("record", "LocalDisk status", "disk"),
+            Effect("delete", "Berth", "berth"),
+        ),
+        "no kubelet confirms that the pod has ended, so its object goes by force; claims, volumes, locks and record go "
+        "as always",
+    ),
+)
+
 #: No phase but Releasing is recorded on the way back, and the berth itself goes last.
 BACKWARD = (
     Transition(
@@ -203,4 +231,7 @@ def diagram() -> str:
     lines += [f"    {phase} --> {BOUND}: {stop.name}" for phase in (RUNNING, CREATED)]
     lines += [f"    {phase} --> {RELEASING}: {release.name}" for phase in (SELECTED, RESERVED, BOUND, REPLACING)]
     lines.append(f"    {RELEASING} --> [*]: {forget.name}")
+    abandon, bury = LOSS
+    lines += [f"    {phase} --> {RELEASING}: {abandon.name}" for phase in starts]
+    lines.append(f"    {RELEASING} --> [*]: {bury.name}")
     return "\n".join(lines) + "\n"

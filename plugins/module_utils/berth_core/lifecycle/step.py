@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Union
 from ..model.resources import Resource
 
 CREATE, REPLACE, STATUS, PATCH, REMOVE = "create", "replace", "status", "patch", "delete"
+#: A delete without waiting for a kubelet. Of a pod alone, and only where it is proven that its node runs nothing.
+FORCE = "delete by force"
 
 
 class Ref(NamedTuple):

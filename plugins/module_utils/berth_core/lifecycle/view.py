@@ -18,6 +18,7 @@ from ..model.tenant import Tenant
 from . import states
 
 if TYPE_CHECKING:
+    from .lost import Loss
     from .owner import Owner
     from .replacing import Exchange
 
@@ -43,7 +44,7 @@ class View:
     ``hostname``: the label of the berth's node; None: the node is gone. ``lost``: why the owner, which is there, cannot
     be read. ``exchange``: a disk that is to be exchanged. ``heir``: where that is a claim's, the Berth of the claim
     that was made anew. ``quiet``: disks' phases are left to their agents. ``tenant``: of its namespace, read since this
-    very Berth (of two the heir), or the claim that it is for, was seen; None: not read yet.
+    very Berth (of two the heir), or the claim that it is for, was seen; None: not read yet. ``loss``: of its node.
     """
 
     key: str
@@ -61,6 +62,7 @@ class View:
     heir: Object | None = None
     quiet: bool = False
     tenant: Tenant | None = None
+    loss: Loss | None = None
 
     def having(self, resource: Resource, live: Object) -> View:
         """The view after ``live`` was answered for an object of it."""

@@ -146,9 +146,10 @@ def headers(verb: str, patch: str = "merge", body: bool = True) -> dict[str, str
 
 
 def delete_options(
-    uid: str | None = None, version: str | None = None, propagation: str = "Background"
+    uid: str | None = None, version: str | None = None, propagation: str = "Background", grace: int | None = None
 ) -> dict[str, object]:
-    """The body of a delete: of just the object that was seen."""
+    """The body of a delete: of just the object that was seen. ``grace``: seconds until its end; None: its own."""
     preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
     body: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+    body.update({} if grace is None else {"gracePeriodSeconds": grace})
     return {**body, "preconditions": preconditions} if preconditions else body

@@ -1,0 +1,236 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Replicas whose node is lost: which they are, what is known of the node, and what was decided about their data.
+
+By default they wait, for the data comes back with the node. Nothing is given up before it is proven that nothing of the
+replica runs there any more: a kubelet that cannot be reached proves nothing. Pure; carried out by lifecycle/lost.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import InputError, StateError
+from ..lifecycle import states
+from ..lifecycle.lost import Loss
+from ..lifecycle.view import disks_of
+from ..model.fields import mapping, objects
+from ..model.names import check_subdomain
+from .observed import Object, Observed, phase, ready
+from .plan import Plan
+
+KEEP, RELEASE, REBUILD = "keep", "release", "rebuild"
+POLICIES = (KEEP, RELEASE, REBUILD)
+#: Whoever puts it on a node says that the machine is off. Kubernetes takes the node's pods away by force then.
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+@dataclass(frozen=True)
+class LossRules:
+    """``ordinals``: whose data may be given up. ``fenced``: nodes of which a person says that nothing runs there."""
+
+    policy: str = KEEP
+    ordinals: tuple[int, ...] = ()
+    fenced: tuple[str, ...] = ()
+
+    def asks_for(self, ordinal: int) -> bool:
+        """Whether this replica is to get another berth where its node is lost."""
+        return self.policy == REBUILD or (self.policy == RELEASE and ordinal in self.ordinals)
+
+
+def loss_rules(options: Mapping[str, Any], replicas: int) -> LossRules:
+    """The options of stateful_app, checked. Raises InputError."""
+    policy = options.get("on_node_loss") or KEEP
+    ordinals, fenced = options.get("release_ordinals") or (), options.get("confirm_fenced") or ()
+    if policy == RELEASE and not ordinals:
+        raise InputError(
+            "on_node_loss is release, and release_ordinals is empty: name the ordinals whose data is given up, for "
+            "example release_ordinals: [2]; nothing was changed"
+        )
+    if policy != RELEASE and ordinals:
+        raise InputError(
+            f"release_ordinals is given, and on_node_loss is {policy}: it has a meaning with release alone"
+        )
+    if policy == KEEP and fenced:
+        raise InputError("confirm_fenced is given, and on_node_loss is keep: nothing is given up, so it has no meaning")
+    for ordinal in ordinals:
+        if not 0 <= ordinal < replicas:
+            raise InputError(f"release_ordinals names {ordinal}: expected ordinals from 0 to {replicas - 1}")
+    for index, node in enumerate(fenced):
+        check_subdomain(node, f"confirm_fenced[{index}]")
+    return LossRules(policy, tuple(sorted(set(ordinals))), tuple(fenced))
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A replica whose node is lost. ``why`` the node is; ``since``: when that was told. ``proof`` that nothing of the
+    replica runs there, or empty; then ``missing`` says what would prove it."""
+
+    ordinal: int
+    pod: str
+    node: str
+    why: str
+    since: str
+    proof: str
+    missing: str
+
+
+def doubtful(observed: Observed, workload: str, replicas: int) -> dict[int, str]:
+    """Ordinal -> node of the berths whose pod is not Ready: their nodes are to be looked at."""
+    return {
+        ordinal: str(record["spec"]["nodeName"])
+        for ordinal, record in sorted(observed.berths.items())
+        if ordinal < replicas and phase(ordinal, observed, workload) not in (states.RUNNING, states.REPLACING)
+    }
+
+
+def find_lost(
+    observed: Observed, doubts: Mapping[int, str], nodes: Mapping[str, Object | None], rules: LossRules
+) -> list[Lost]:
+    """``nodes``: by name; None: there is no such Node."""
+    found = []
+    for ordinal, name in doubts.items():
+        told = _loss_of(nodes[name])
+        if told is None:
+            continue
+        pod = observed.pod(ordinal)
+        there = pod is not None and mapping(pod, "spec").get("nodeName") == name
+        proof, missing = _proof(name, nodes[name], there, rules)
+        found.append(Lost(ordinal, f"{observed.name}-{ordinal}", name, *told, proof, missing))
+    return found
+
+
+def _loss_of(node: Object | None) -> tuple[str, str] | None:
+    """(why a node is lost, since when); None for one that is not."""
+    if node is None:
+        return "its Node is deleted", ""
+    for taint in objects(mapping(node, "spec"), "taints"):
+        if taint.get("key") == OUT_OF_SERVICE:
+            return f"it has the taint {OUT_OF_SERVICE}", str(taint.get("timeAdded") or "")
+    for one in objects(mapping(node, "status"), "conditions"):
+        if one.get("type") == "Ready" and one.get("status") != "True":
+            return f"Ready is {one.get('status')} ({one.get('reason', '')})", str(one.get("lastTransitionTime") or "")
+    return None
+
+
+def _proof(name: str, node: Object | None, pod_there: bool, rules: LossRules) -> tuple[str, str]:
+    """(proof, "") or ("", what would be one)."""
+    if name in rules.fenced:
+        return "confirm_fenced says so", ""
+    if node is None:
+        if not pod_there:
+            return "its Node is deleted, and the pod with it", ""
+        return "", "wait until Kubernetes has taken the pod's object away, about a minute after the Node"
+    if any(taint.get("key") == OUT_OF_SERVICE for taint in objects(mapping(node, "spec"), "taints")):
+        return f"the taint {OUT_OF_SERVICE}", ""
+    taint = f"kubectl taint node {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+    return (
+        "",
+        f"switch the machine off, and say so: {taint}, or kubectl delete node {name}, or confirm_fenced: [{name}]",
+    )
+
+
+def decide(rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas: int) -> list[Lost]:
+    """The replicas that get another berth. Raises StateError where that was asked for and may not be."""
+    chosen = [one for one in lost if rules.asks_for(one.ordinal)]
+    for one in chosen:
+        if not one.proof:
+            raise StateError(
+                f"replica {observed.namespace}/{one.pod}: its node {one.node} is lost ({one.why}), and nothing proves "
+                f"that the replica does not run there any more; a kubelet that cannot be reached is no proof. To go "
+                f"on, {one.missing}. Nothing was changed",
+                ordinal=one.ordinal,
+            )
+    if chosen and rules.policy == REBUILD:
+        _check_quorum(lost, observed, replicas)
+    return chosen
+
+
+def _check_quorum(lost: Sequence[Lost], observed: Observed, replicas: int) -> None:
+    gone = {one.ordinal for one in lost}
+    up = [ordinal for ordinal in range(replicas) if ordinal not in gone and ready(observed.pod(ordinal))]
+    if 2 * len(up) > replicas:
+        return
+    names = ", ".join(f"{observed.name}-{ordinal}" for ordinal in up) or "none"
+    raise StateError(
+        f"{observed.namespace}/{observed.name}: {', '.join(one.pod for one in lost)} cannot be rebuilt: of {replicas} "
+        f"replicas {len(up)} are Ready ({names}), and more than half have to be, for the data comes from them. Bring "
+        "others back first; or give the data up by name (on_node_loss: release, release_ordinals). Nothing was changed"
+    )
+
+
+def losses(observed: Observed, chosen: Iterable[Lost]) -> dict[int, Loss]:
+    """For next_step, by ordinal."""
+    return {one.ordinal: Loss(one.node, one.proof, observed.namespace, observed.name, one.ordinal) for one in chosen}
+
+
+def with_losses(plan: Plan, ordinals: Iterable[int]) -> Plan:
+    """The plan in which these berths go first and are chosen anew."""
+    gone = set(ordinals)
+
+    def rest(kept: Iterable[int]) -> tuple[int, ...]:
+        return tuple(ordinal for ordinal in kept if ordinal not in gone)
+
+    return replace(
+        plan,
+        select=tuple(sorted({*plan.select, *gone})),
+        discard=tuple(sorted({*plan.discard, *gone})),
+        advance={ordinal: now for ordinal, now in (plan.advance or {}).items() if ordinal not in gone},
+        refresh=rest(plan.refresh),
+        tie=rest(plan.tie),
+        restart=rest(plan.restart),
+        update=rest(plan.update),
+        outdated=rest(plan.outdated),
+        stop=rest(plan.stop),
+    )
+
+
+def row(one: Lost, rules: LossRules, chosen: Sequence[Lost], record: Object | None) -> dict[str, Any]:
+    """A lost replica, for the result."""
+    disks = [str(each["name"]) for each in disks_of(record)] if record is not None else []
+    return {
+        "ordinal": one.ordinal,
+        "pod": one.pod,
+        "node": one.node,
+        "disks": disks,
+        "why": one.why,
+        "since": one.since or None,
+        "fenced": one.proof or None,
+        "decision": rules.policy if one in chosen else KEEP,
+    }
+
+
+def told(one: Lost, namespace: str) -> str:
+    """What is said of a replica that waits for its node, with the next step."""
+    since = f" since {one.since}" if one.since else ""
+    prove = f"{one.missing}; then " if one.missing else ""
+    return (
+        f"replica {namespace}/{one.pod} waits for its node {one.node}{since}: {one.why}. Its data comes back with the "
+        f"node. To give it up, {prove}run this task with on_node_loss: release and release_ordinals: [{one.ordinal}], "
+        "or with on_node_loss: rebuild where the other replicas have the data"
+    )
+
+
+def left_behind(
+    disks: Iterable[Object], nodes: Iterable[Object], rules: LossRules, observed: Observed, ordinals: Iterable[int]
+) -> dict[int, tuple[Loss, list[Object]]]:
+    """Ordinals without a berth whose data is on a lost node and was given up: from before, or by a run that died.
+
+    ``ordinals``: those that need a berth. Only what a node proves counts: nobody holds these disks.
+    """
+    there = {str(node["metadata"]["name"]): node for node in nodes}
+    found: dict[int, tuple[Loss, list[Object]]] = {}
+    wanted = {ordinal for ordinal in ordinals if rules.asks_for(ordinal)}
+    for disk in disks:
+        spec = disk["spec"]
+        kept, node = spec.get("retainedFor") or {}, str(spec["nodeName"])
+        mine = (kept.get("namespace"), kept.get("app")) == (observed.namespace, observed.name)
+        ordinal = kept.get("ordinal")
+        if not mine or spec.get("claimRef") or ordinal not in wanted or _loss_of(there.get(node)) is None:
+            continue
+        loss = Loss(node, "its data is on a lost node", observed.namespace, observed.name, int(ordinal))
+        found.setdefault(int(ordinal), (loss, []))[1].append(disk)
+    return found

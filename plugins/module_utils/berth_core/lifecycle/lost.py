@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A berth is given up because its node is lost: nothing runs there any more, that is proven, and somebody asked for it.
+
+Its disks are cordoned before their locks go, so that neither this replica nor another one is ever given them by itself;
+their data stays in the replica's name. The pod's object is taken away by force, as no kubelet will confirm its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..app.disk_acts import cordoned_disk
+from ..app.manifests import volume_name
+from ..model.resources import LOCAL_DISK, POD, PVC, RESOURCE_CLAIM
+from . import states
+from .back import release
+from .locks import BERTH_ANNOTATION, holds_disk
+from .step import FORCE, REMOVE, REPLACE, Ref, Step, Wait, Write
+from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
+
+
+@dataclass(frozen=True)
+class Loss:
+    """``node``: the one that is lost. ``proof``: by what it is known that nothing of it runs any more.
+
+    ``app`` and ``ordinal``: whose data its disks may keep.
+    """
+
+    node: str
+    proof: str
+    namespace: str
+    app: str
+    ordinal: int
+
+
+def concerns(view: View, record: Object) -> bool:
+    """Whether this very berth is on the lost node: the one that comes after it is not."""
+    return view.loss is not None and record["spec"]["nodeName"] == view.loss.node
+
+
+def give_up(view: View, record: Object, loss: Loss) -> Step:
+    """-> Releasing; not of a berth whose disk is being exchanged, which somebody else carries on."""
+    if recorded(record) == states.REPLACING:
+        told = (record.get("status") or {}).get("replacing") or {}
+        what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')} on the lost node {loss.node}"
+        return Wait("Replacing", f"{what}: delete the Berth to end that; its data is kept", True)
+    held = [view.disks[each["name"]] for each in disks_of(record) if each["name"] in view.disks]
+    own = [disk for disk in held if holds_disk(disk, record["metadata"]["uid"])]
+    return _cordon(own, loss) or release(view, record, f"its node {loss.node} is lost ({loss.proof})")
+
+
+def cordon_kept(view: View, loss: Loss) -> Step | None:
+    """Without a berth: the disks that keep this replica's data on the lost node, before another one is chosen."""
+    return _cordon([disk for disk in view.disks.values() if keeps(disk, loss)], loss)
+
+
+def keeps(disk: Object, loss: Loss) -> bool:
+    """Whether a disk of the lost node keeps this replica's data, and nobody holds it."""
+    spec = disk["spec"]
+    kept = spec.get("retainedFor") or {}
+    whose = (kept.get("namespace"), kept.get("app"), kept.get("ordinal"))
+    return (
+        spec["nodeName"] == loss.node and not spec.get("claimRef") and whose == (loss.namespace, loss.app, loss.ordinal)
+    )
+
+
+def _cordon(disks: Iterable[Object], loss: Loss) -> Write | None:
+    for disk in disks:
+        if not disk["spec"].get("unschedulable"):
+            why = f"LocalDisk {disk['metadata']['name']} of the lost node {loss.node} is cordoned; its data is kept"
+            return Write(REPLACE, LOCAL_DISK, cordoned_disk(disk, True), why)
+    return None
+
+
+def stop(view: View, record: Object, loss: Loss) -> Step | None:
+    """Releasing: claims are asked to go first, so that no new pod is made of them; then the pod's object goes.
+
+    A claim that the StatefulSet's controller has made anew meanwhile is the next berth's.
+    """
+    own = [view.claims.get(claim_name(record, each["claim"])) for each in disks_of(record)]
+    volumes = {volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)}
+    claims = [one for one in own if one is not None and (going(one) or one["spec"].get("volumeName") in volumes)]
+    for claim in claims:
+        if not going(claim):
+            return Write(REMOVE, PVC, dict(claim), f"the claim over a disk of the lost node {loss.node} goes")
+    step = _pod_goes(view, record, loss)
+    if step is not None:
+        return step
+    if claims:
+        ref = Ref.of(PVC, claims[0])
+        return Wait(
+            "PersistentVolumeClaimGoing", f"waits for the finalizers of PersistentVolumeClaim {ref.name}", on=ref
+        )
+    for name in dict.fromkeys(claim_name(record, each["claim"]) for each in devices_of(record)):
+        live = view.device_claims.get(name)
+        if live is not None and not going(live) and _made_for(live, record):
+            return Write(REMOVE, RESOURCE_CLAIM, dict(live), f"ResourceClaim {name} over devices of the lost node goes")
+    return None
+
+
+def _made_for(thing: Object, record: Object) -> bool:
+    return bool((thing["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) == record["metadata"]["uid"])
+
+
+def _pod_goes(view: View, record: Object, loss: Loss) -> Step | None:
+    """By force, and only what is of the lost node: another pod of that name waits for its new claims."""
+    pod = view.pods.get(str(record["metadata"]["name"]))
+    if pod is None or (pod.get("spec") or {}).get("nodeName") != loss.node:
+        return None
+    if going(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
+        ref = Ref.of(POD, pod)
+        return Wait("PodGoing", f"waits for the finalizers of pod {ref.namespace}/{ref.name}", on=ref)
+    return Write(FORCE, POD, dict(pod), f"the pod's object goes: {loss.proof}, so nothing of it runs on {loss.node}")

@@ -1,0 +1,180 @@
+"""Which replicas are lost with their node, what proves that they do not run there, and what is decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth_core.app.node_loss import (
+    OUT_OF_SERVICE,
+    LossRules,
+    decide,
+    doubtful,
+    find_lost,
+    left_behind,
+    loss_rules,
+    losses,
+    row,
+    told,
+    with_losses,
+)
+from berth_core.app.observed import Observed
+from berth_core.app.plan import Plan
+from berth_core.errors import InputError, StateError
+
+SINCE = "2026-01-01T00:00:00Z"
+
+
+def node(status="True", taints=()):
+    told = {"type": "Ready", "status": status, "reason": "Because", "lastTransitionTime": SINCE}
+    return {"metadata": {"name": "n"}, "spec": {"taints": list(taints)}, "status": {"conditions": [told]}}
+
+
+KEEP = LossRules()
+READY, SILENT = node(), node("Unknown")
+TAINTED = node("Unknown", [{"key": OUT_OF_SERVICE, "effect": "NoExecute", "timeAdded": SINCE}])
+
+
+def seen(ready=(1, 2), replicas=3, pod_on="n0"):
+    """db-0 on n0, db-1 on n1, ...; those of ``ready`` are Ready. ``pod_on``: the node of pod db-0; None: no pod."""
+    berths, pods = {}, {}
+    for ordinal in range(replicas):
+        meta = {"name": f"db-{ordinal}", "namespace": "shop", "uid": f"u-{ordinal}"}
+        spec = {"app": "db", "ordinal": ordinal, "nodeName": f"n{ordinal}"}
+        berths[ordinal] = {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
+        told = [{"type": "Ready", "status": "True" if ordinal in ready else "False"}]
+        place = pod_on if ordinal == 0 else f"n{ordinal}"
+        pods[f"db-{ordinal}"] = {"metadata": meta, "spec": {"nodeName": place}, "status": {"conditions": told}}
+    if pod_on is None:
+        del pods["db-0"]
+    return Observed("db", "shop", berths=berths, pods=pods, stateful_set={"spec": {"replicas": replicas}})
+
+
+def lost(observed, rules=KEEP, **nodes):
+    doubts = doubtful(observed, "StatefulSet", 3)
+    return find_lost(observed, doubts, {name: nodes.get(name, READY) for name in doubts.values()}, rules)
+
+
+def test_nodes_of_ready_replicas_are_not_looked_at():
+    assert doubtful(seen(), "StatefulSet", 3) == {0: "n0"}
+    assert doubtful(seen(ready=(0, 1, 2)), "StatefulSet", 3) == {}
+    assert doubtful(seen(), "StatefulSet", 0) == {}, "what is scaled away is not kept"
+
+
+def test_a_replica_that_is_not_ready_on_a_node_that_is_well_is_not_lost():
+    assert lost(seen()) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "pod_on", "why", "proof"),
+    [
+        (SILENT, "n0", "Ready is Unknown (Because)", ""),
+        (node("False"), "n0", "Ready is False (Because)", ""),
+        (TAINTED, "n0", f"it has the taint {OUT_OF_SERVICE}", f"the taint {OUT_OF_SERVICE}"),
+        (None, "n0", "its Node is deleted", ""),
+        (None, None, "its Node is deleted", "its Node is deleted, and the pod with it"),
+        (None, "", "its Node is deleted", "its Node is deleted, and the pod with it"),
+    ],
+)
+def test_what_proves_that_nothing_runs_there(there, pod_on, why, proof):
+    (one,) = lost(seen(pod_on=pod_on), n0=there)
+    assert (one.pod, one.why, one.proof, bool(one.missing)) == ("db-0", why, proof, not proof)
+    (one,) = lost(seen(pod_on=pod_on), LossRules("rebuild", fenced=("n0",)), n0=there)
+    assert one.proof == "confirm_fenced says so"
+
+
+def test_by_default_nothing_is_given_up_and_the_way_is_told():
+    (one,) = found = lost(seen(), n0=SILENT)
+    assert decide(LossRules(), found, seen(), 3) == []
+    text = told(one, "shop")
+    for word in (
+        "shop/db-0",
+        "n0 since 2026",
+        "kubectl taint node n0",
+        "release_ordinals: [0]",
+        "confirm_fenced: [n0]",
+    ):
+        assert word in text
+    assert row(one, LossRules(), [], None)["decision"] == "keep"
+
+
+@pytest.mark.parametrize("rules", [LossRules("release", (0,)), LossRules("rebuild")])
+def test_without_proof_it_is_refused(rules):
+    with pytest.raises(StateError, match="nothing proves that the replica does not run there"):
+        decide(rules, lost(seen(), rules, n0=SILENT), seen(), 3)
+
+
+def test_only_named_ordinals_are_released():
+    observed = seen(ready=(2,))
+    rules = LossRules("release", (1,))
+    found = lost(observed, rules, n0=SILENT, n1=TAINTED)
+    chosen = decide(rules, found, observed, 3)
+    assert [one.ordinal for one in chosen] == [1]
+    assert [row(one, rules, chosen, None)["decision"] for one in found] == ["keep", "release"]
+    assert losses(observed, chosen)[1].node == "n1"
+
+
+@pytest.mark.parametrize(("ready", "enough"), [((1, 2), True), ((2,), False), ((), False)])
+def test_a_rebuild_needs_more_than_half_of_the_replicas(ready, enough):
+    observed, rules = seen(ready=ready), LossRules("rebuild")
+    found = lost(observed, rules, n0=TAINTED)
+    if enough:
+        assert [one.ordinal for one in decide(rules, found, observed, 3)] == [0]
+    else:
+        with pytest.raises(StateError, match=f"of 3 replicas {len(ready)} are Ready"):
+            decide(rules, found, observed, 3)
+
+
+def test_half_is_not_enough():
+    observed, rules = seen(ready=(1,), replicas=2), LossRules("rebuild")
+    with pytest.raises(StateError, match="of 2 replicas 1 are Ready"):
+        decide(rules, lost(observed, rules, n0=TAINTED), observed, 2)
+
+
+def test_the_plan_gives_the_berth_up_and_chooses_anew():
+    plan = with_losses(Plan(select=(3,), advance={0: "Created", 1: "Created"}, refresh=(0, 1), update=(1, 0)), [0])
+    assert (plan.select, plan.discard, plan.advance) == ((0, 3), (0,), {1: "Created"})
+    assert (plan.refresh, plan.update) == ((1,), (1,))
+
+
+def disk(name, ordinal, on="n0", app="db", **spec):
+    kept = {"namespace": "shop", "app": app, "ordinal": ordinal, "claim": "data", "dataUID": "u"}
+    return {"metadata": {"name": name}, "spec": {"nodeName": on, "retainedFor": kept, **spec}}
+
+
+def test_data_that_was_left_on_a_lost_node_is_found_for_who_may_give_it_up():
+    disks = [
+        disk("mine", 0),
+        disk("of another", 0, app="other"),
+        disk("of another ordinal", 1),
+        disk("held", 0, claimRef={"uid": "u"}),
+        disk("on a node that is well", 0, "n1"),
+    ]
+    nodes = [{**READY, "metadata": {"name": "n1"}}]
+    found = left_behind(disks, nodes, LossRules("release", (0,)), seen(), [0, 1])
+    assert {ordinal: [one["metadata"]["name"] for one in kept] for ordinal, (_loss, kept) in found.items()} == {
+        0: ["mine"]
+    }
+    assert left_behind(disks, nodes, LossRules(), seen(), [0]) == {}
+    assert left_behind(disks, nodes, LossRules("rebuild"), seen(), []) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"on_node_loss": "release"}, "release_ordinals is empty"),
+        ({"release_ordinals": [0]}, "on_node_loss is keep"),
+        ({"on_node_loss": "rebuild", "release_ordinals": [0]}, "on_node_loss is rebuild"),
+        ({"on_node_loss": "release", "release_ordinals": [3]}, "names 3: expected ordinals from 0 to 2"),
+        ({"confirm_fenced": ["n0"]}, "confirm_fenced is given"),
+        ({"on_node_loss": "rebuild", "confirm_fenced": ["A B"]}, "confirm_fenced"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, word):
+    with pytest.raises(InputError, match=word):
+        loss_rules(options, 3)
+
+
+def test_the_options_are_read():
+    asked = {"on_node_loss": "release", "release_ordinals": [2, 0, 2], "confirm_fenced": ["n0"]}
+    assert loss_rules(asked, 3) == LossRules("release", (0, 2), ("n0",))
+    assert loss_rules({}, 3) == LossRules()
