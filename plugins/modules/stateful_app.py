@@ -276,6 +276,34 @@ options:
     type: str
     choices: [playbook, controller]
     default: playbook
+  on_node_loss:
+    description:
+      - What becomes of a replica whose pod is not Ready and whose node is lost; that is NotReady, has the taint
+        C(node.kubernetes.io/out-of-service), or was deleted.
+      - V(keep) waits, because the data comes back with the node. A warning and RV(lost) say which replica waits for
+        which node, since when, and what can be done.
+      - V(release) gives the data of O(release_ordinals) up. These replicas get other berths, and begin empty.
+      - V(rebuild) gives every such replica another berth, on which the application rebuilds from its other replicas;
+        only while more than half of the replicas are Ready.
+      - Neither is done before it is proven that nothing of the replica runs on the node any more. The taint proves it,
+        a Node that is deleted together with the pod, or O(confirm_fenced). A kubelet that cannot be reached proves
+        nothing; the task fails then, and nothing is changed.
+      - The disks of the lost node are cordoned and keep the data in the replica's name (C(retainedFor)). Nobody gets
+        them by themselves, not even this replica when the node is back.
+      - Disks are cordoned by who may create LocalDisks, so V(release) and V(rebuild) take more rights than the rest.
+    type: str
+    choices: [keep, release, rebuild]
+    default: keep
+    version_added: 0.2.0
+  release_ordinals:
+    description: With O(on_node_loss=release), the ordinals whose data may be given up. Others wait.
+    type: list
+    elements: int
+    version_added: 0.2.0
+  confirm_fenced:
+    description: Nodes of which a person says that they run nothing any more, because their power is off for example.
+    type: list
+    elements: str
     version_added: 0.2.0
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
@@ -496,6 +524,46 @@ berths:
       disks: [{claim: data, name: h1-0a1b2c3d4e, size: 209715200}]
       devices: []
       phase: Running
+lost:
+  description: Replicas that are not Ready and whose node is lost, and what is done about each.
+  returned: when there are some
+  type: list
+  elements: dict
+  contains:
+    ordinal:
+      description: The replica.
+      type: int
+    pod:
+      description: Its pod.
+      type: str
+    node:
+      description: The node of its berth.
+      type: str
+    disks:
+      description: The LocalDisks of its berth there.
+      type: list
+      elements: str
+    why:
+      description: What is wrong with the node.
+      type: str
+    since:
+      description: Since when, where the cluster says it.
+      type: str
+    fenced:
+      description: By what it is proven that nothing of the replica runs there; null where nothing proves it.
+      type: str
+    decision:
+      description: V(keep), V(release) or V(rebuild).
+      type: str
+  sample:
+    - ordinal: 2
+      pod: db-2
+      node: n3
+      disks: [n3-9f86d08188]
+      why: Ready is Unknown (NodeStatusUnknown)
+      since: "2026-01-01T00:00:00Z"
+      fenced:
+      decision: keep
 restarted:
   description: Pods of O(workload=Pod) that had ended (failed, evicted, refused by their node) and are made anew in
     their berths. With C(restartPolicy) Never in the template none is, with OnFailure those alone that failed.

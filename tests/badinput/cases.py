@@ -54,6 +54,13 @@ CASES: tuple[Case, ...] = (
         "Secret pw", "beforehand", template={"kind": "List", "items": [{"kind": "Secret", "metadata": {"name": "pw"}}]}
     ),
     app("replicas", "-1", "0 to 10000", replicas=-1),
+    app("on_node_loss", "keep, release, rebuild", "forget", on_node_loss="forget"),
+    app("release_ordinals is empty", "release_ordinals: [2]", on_node_loss="release"),
+    app("release_ordinals", "on_node_loss is keep", release_ordinals=[0]),
+    app("release_ordinals names 1", "0 to 0", on_node_loss="release", release_ordinals=[1]),
+    app("confirm_fenced", "on_node_loss is keep", confirm_fenced=["n1"]),
+    app("on_node_loss: rebuild", "driver: controller", driver="controller", on_node_loss="rebuild"),
+    app("confirm_fenced[0]", "'N 1'", "DNS-1123", on_node_loss="rebuild", confirm_fenced=["N 1"]),
     app("replicas", "1000000", "0 to 10000", replicas=10**6),
     app("replicas", "inf", "a whole number", replicas=float("inf")),
     app("replicas", "[9223372036854775808, None, None]", "a whole number", replicas=[2**63, None, None]),

@@ -9,15 +9,16 @@ create -> wait.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..berth_core.app import report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
+from ..berth_core.app.node_loss import POLICIES, LossRules, loss_rules
 from ..berth_core.app.not_ours import refuse_foreign
 from ..berth_core.app.observed import Observed, phase
-from ..berth_core.app.plan import goal, make_plan, removal_plan
+from ..berth_core.app.plan import Plan, goal, make_plan, removal_plan
 from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, DRIVERS, PLAYBOOK
@@ -26,7 +27,7 @@ from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
-from .app import by_controller, handing, revisions
+from .app import by_controller, handing, losing, revisions
 from .app.building import Builder
 from .app.hand import Hand
 from .app.observe import observe, with_beside
@@ -91,6 +92,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "rollback_to": {"type": "str"},
     "restarted_at": {"type": "str"},
     "driver": {"type": "str", "choices": list(DRIVERS), "default": PLAYBOOK},
+    "on_node_loss": {"type": "str", "choices": list(POLICIES), "default": "keep"},
+    "release_ordinals": {"type": "list", "elements": "int"},
+    "confirm_fenced": {"type": "list", "elements": "str"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -109,8 +113,9 @@ def run(context: Context) -> dict[str, Any]:
         raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
     check_rollback(params["rollback_to"], params["workload"])
     app = parse_app({**params, "template": load_template(params["template"], params["src"])})
+    rules = loss_rules(params, app.replicas)
     by_controller.refuse(by_controller.found(context))
-    return _present(context, app)
+    return _present(context, app, rules)
 
 
 def _by_controller(context: Context) -> dict[str, Any]:
@@ -128,16 +133,17 @@ def _observe(context: Context, app: AppWanted) -> Observed:
     return observe(context.client, app.name, app.namespace, app.workload, service, bool(app.handed), app.beside)
 
 
-def _present(context: Context, app: AppWanted) -> dict[str, Any]:
+def _present(context: Context, app: AppWanted, rules: LossRules) -> dict[str, Any]:
     until, explain = context.params["until"], context.params["explain"]
     observed = _observe(context, app)
     refuse_foreign(app, observed)
     app = restarted(revisions.rolled_back(context, app, observed), context.params["restarted_at"], observed)
     observed = caught_up(context, app, observed)
-    plan = make_plan(app, observed, until)
+    losses = losing.look(context, app, observed, rules)
+    plan = losses.into(make_plan(app, observed, until))
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
-    hand = Hand.of(context, app, observed, plan)
+    hand = Hand.of(context, app, observed, plan, rules, losses.by_ordinal)
     trial = Trial(hand)
     trial.objects()
     selector = Selector(hand)
@@ -147,7 +153,7 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     updater = _updater(hand, builder, trial)
     changes = updater.changes() if updater is not None else {}
     diff = report.diff(app, observed, plan, choices, goal(app, until), changes)
-    result: dict[str, Any] = {"changed": not plan.empty, "diff": diff}
+    result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
     if plan.restart:
         result["restarted"] = report.restarted(app, observed, plan)
     if changes:
@@ -158,9 +164,7 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if context.check_mode:
-        gone = {app.berth_name(ordinal) for ordinal in plan.release}
-        kept = [row for row in report.rows(observed, app.workload) if row["name"] not in gone]
-        result["berths"] = sorted([*kept, *report.chosen_rows(app, choices)], key=lambda row: int(row["ordinal"]))
+        result["berths"] = _foreseen(app, observed, plan, choices)
     elif plan.empty and not _awaited(context, app, observed):
         result["berths"] = report.rows(observed, app.workload)
     else:
@@ -170,6 +174,13 @@ def _present(context: Context, app: AppWanted) -> dict[str, Any]:
         rows = report.suspended_rows if app.suspended and until == states.CREATED else report.written_rows
         result["berths"] = rows({o: hand.record(o) for o in range(app.replicas)})
     return result
+
+
+def _foreseen(app: AppWanted, observed: Observed, plan: Plan, choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    """The berths as a run would leave them."""
+    gone = {app.berth_name(ordinal) for ordinal in (*plan.release, *plan.discard)}
+    kept = [row for row in report.rows(observed, app.workload) if row["name"] not in gone]
+    return sorted([*kept, *report.chosen_rows(app, choices)], key=lambda row: int(row["ordinal"]))
 
 
 def _replacing(app: AppWanted, record: Mapping[str, Any]) -> str:

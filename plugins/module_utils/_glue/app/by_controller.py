@@ -14,6 +14,7 @@ from typing import Any
 
 from ...berth_core.app.compare import differences
 from ...berth_core.app.controller_install import SHIPPED
+from ...berth_core.app.node_loss import KEEP
 from ...berth_core.app.shipped import SHIPPED_NAMESPACE
 from ...berth_core.app.stateful_app_object import CONTROLLER, manifest_of
 from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, condition
@@ -57,6 +58,11 @@ def check(params: Mapping[str, Any]) -> None:
         )
     if params["rollback_to"] is not None:
         raise InputError("rollback_to reads former revisions for one run; with driver: controller give that template")
+    if params["on_node_loss"] != KEEP:
+        raise InputError(
+            f"on_node_loss: {params['on_node_loss']} is decided once, by a run of the playbook; with driver: "
+            "controller a replica waits for its node"
+        )
     if params["explain"]:
         raise InputError("explain: true tells of a choice that this run makes; with driver: controller leave it out")
 

@@ -8,17 +8,19 @@ Shared by the steps of the flow (selecting, reserving, building), which change n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...berth_core.app.choose import World
+from ...berth_core.app.node_loss import LossRules
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.observing import view_of
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.wanted import AppWanted
+from ...berth_core.lifecycle.lost import Loss
 from ...berth_core.lifecycle.replica import ReplicaOwner
-from ...berth_core.lifecycle.view import View, devices_of, disks_of
+from ...berth_core.lifecycle.view import Objects, View, devices_of, disks_of
 from ...berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, Resource
 from ..base import Context
 from ..client import ApiClient
@@ -29,7 +31,8 @@ Object = dict[str, Any]
 
 @dataclass
 class Hand:
-    """``views``: ordinal -> what there is of its berth, as last read or written."""
+    """``views``: ordinal -> what there is of its berth, as last read or written. ``losses``: of nodes, by ordinal; what
+    ``loss_rules`` say of data that is found on lost nodes later is added. ``behind``: the disks with it."""
 
     context: Context
     app: AppWanted
@@ -37,11 +40,23 @@ class Hand:
     plan: Plan
     timeout: float
     views: dict[int, View] = field(default_factory=dict)
+    losses: dict[int, Loss] = field(default_factory=dict)
+    behind: dict[int, list[Mapping[str, Any]]] = field(default_factory=dict)
+    loss_rules: LossRules = field(default_factory=LossRules)
 
     @classmethod
-    def of(cls, context: Context, app: AppWanted, seen: Observed, plan: Plan) -> Hand:
+    def of(
+        cls,
+        context: Context,
+        app: AppWanted,
+        seen: Observed,
+        plan: Plan,
+        rules: LossRules,
+        losses: Mapping[int, Loss],
+    ) -> Hand:
         """A run's beginning."""
-        hand = cls(context, app, seen, plan, context.params["wait_timeout"])
+        timeout = context.params["wait_timeout"]
+        hand = cls(context, app, seen, plan, timeout, loss_rules=rules, losses=dict(losses))
         hand.views = {ordinal: view_of(seen, ordinal) for ordinal in seen.berths}
         return hand
 
@@ -68,6 +83,21 @@ class Hand:
         """The replica, for next_step; ``facts`` are ReplicaOwner's."""
         return ReplicaOwner(self.app, ordinal, **facts)
 
+    def given_up(self, ordinal: int, view: View) -> None:
+        """What was seen, without what went with the berth that was given up: the next one of its name is made anew."""
+        claims = {self.app.claim_name(each, ordinal) for each in self._claim_names()}
+        name, seen = self.app.berth_name(ordinal), self.seen
+        self.seen = replace(
+            seen,
+            claims=_of_view(seen.claims, view.claims, claims),
+            device_claims=_of_view(seen.device_claims, view.device_claims, claims),
+            volumes={key: one for key, one in seen.volumes.items() if key in view.volumes},
+            pods=_of_view(seen.pods, view.pods, {name}),
+        )
+
+    def _claim_names(self) -> list[str]:
+        return [*(disk.name for disk in self.app.disks), *(device.name for device in self.app.devices)]
+
     def complete(self, view: View, world: World | None) -> View:
         """The view with all disks and devices that its berth names: from the world where there is one, else read."""
         if view.berth is None:
@@ -86,3 +116,11 @@ class Hand:
     def _with(self, view: View, resource: Resource, name: str, named: Mapping[str, Any]) -> View:
         found = named.get(name) or self.client.find(resource, name)
         return view if found is None else view.having(resource, found)
+
+
+def _of_view(before: Objects, now: Objects, names: Collection[str]) -> Objects:
+    """Of these names what the view has; the others as before."""
+    return {
+        **{key: one for key, one in before.items() if key not in names},
+        **{key: one for key, one in now.items() if key in names},
+    }

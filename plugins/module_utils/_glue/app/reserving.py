@@ -23,7 +23,7 @@ from ...berth_core.lifecycle import states
 from ...berth_core.lifecycle.driving import refuse, reserved, there
 from ...berth_core.lifecycle.step import Choose
 from ...berth_core.lifecycle.view import View, recorded
-from ...berth_core.model.resources import BERTH
+from ...berth_core.model.resources import BERTH, LOCAL_DISK
 from .hand import Hand, Object
 from .selecting import Selector
 
@@ -44,8 +44,9 @@ class Reservation:
     def discard(self) -> None:
         """Give up choices that were never locked and no longer suit the request, and what an earlier run began to."""
         for ordinal in self._hand.plan.discard:
-            view = self._hand.complete(replace(self._hand.views.pop(ordinal), owner=None), None)
-            self._driver.drive(view)
+            loss = self._hand.losses.get(ordinal)
+            view = self._hand.complete(replace(self._hand.views.pop(ordinal), owner=None, loss=loss), None)
+            self._hand.given_up(ordinal, self._driver.drive(view).view)
 
     def reserve(self, choices: Sequence[Choice]) -> None:
         """Every ordinal Reserved, or none that this run began."""
@@ -83,6 +84,9 @@ class Reservation:
         hand, ordinal = self._hand, choice.ordinal
         # It may be there, and be given up by another run: then it is helped to go, and made anew.
         view = replace(view_of(hand.seen, ordinal), berth=None, owner=hand.owner(ordinal, chosen=choice))
+        view = replace(view, loss=hand.losses.get(ordinal))
+        for disk in hand.behind.get(ordinal, ()):
+            view = view.having(LOCAL_DISK, disk)
         driven = self._driver.drive(view, there)
         hand.views[ordinal] = driven.view
         if driven.made:

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...berth_core.app import choose
 from ...berth_core.app.choice_check import check_grown, check_world, without_discards
 from ...berth_core.app.choose import Choice, World
+from ...berth_core.app.node_loss import left_behind
 from ...berth_core.lifecycle import states
+from ...berth_core.lifecycle.lost import keeps
 from ...berth_core.lifecycle.view import recorded
 from ..unreadable import warn_of_unreadable
 from .hand import Hand
@@ -44,10 +47,21 @@ class Selector:
         return choose.choose(self._hand.app, world, sorted(ordinals)) if ordinals else []
 
     def _look(self) -> World:
-        self.world = without_discards(load_world(self._hand.client, self._hand.app), self._hand.seen, self._hand.plan)
+        world = without_discards(load_world(self._hand.client, self._hand.app), self._hand.seen, self._hand.plan)
+        self.world = self._without_lost_data(world)
         return self.world
 
     def _unsettled(self) -> list[int]:
         """Berths that were written down by a run that is not (or not yet) done with them."""
         advance = self._hand.plan.advance or {}
         return [ordinal for ordinal in advance if recorded(self._hand.record(ordinal)) == states.SELECTED]
+
+    def _without_lost_data(self, world: World) -> World:
+        """The world without the disks on lost nodes whose data was given up: else a replica's data is where it goes."""
+        hand = self._hand
+        fresh = [ordinal for ordinal in hand.plan.select if ordinal not in hand.losses]
+        behind = left_behind(world.disks, world.nodes, hand.loss_rules, hand.seen, fresh)
+        for ordinal, (loss, disks) in behind.items():
+            hand.losses[ordinal], hand.behind[ordinal] = loss, disks
+        lost = list(hand.losses.values())
+        return replace(world, disks=[disk for disk in world.disks if not any(keeps(disk, loss) for loss in lost)])

@@ -23,7 +23,10 @@ DRIVERS = (PLAYBOOK, CONTROLLER)
 #: Held on a StatefulApp by the controller that carries it out: its berths are given up before it goes.
 FINALIZER = "berth.dev/stateful-app"
 #: Options of the module that say how one run goes, and nothing of the app: the kind has no field for them.
-OF_A_RUN = ("name", "namespace", "state", "src", "until", "wait", "wait_timeout", "explain", "driver", "rollback_to")
+OF_A_RUN = (
+    *("name", "namespace", "state", "src", "until", "wait", "wait_timeout", "explain", "driver", "rollback_to"),
+    *("on_node_loss", "release_ordinals", "confirm_fenced"),
+)
 
 #: option -> field; or (field, the same of a mapping, or of each in a list).
 _Table = Mapping[str, Union[str, "tuple[str, _Table]"]]

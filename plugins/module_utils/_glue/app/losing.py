@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Replicas whose node is lost: reads their nodes, and tells the user and the plan what was decided.
+
+Called by stateful_app before anything is written. The decision is berth_core.app.node_loss's; the berths are given up
+by reserving.py, as every other one that is chosen anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...berth_core.app import node_loss
+from ...berth_core.app.node_loss import LossRules, Lost
+from ...berth_core.app.observed import Observed
+from ...berth_core.app.plan import Plan
+from ...berth_core.app.wanted import AppWanted
+from ...berth_core.lifecycle.lost import Loss
+from ...berth_core.model.resources import NODE
+from ..base import Context
+
+
+class Losses(NamedTuple):
+    """``chosen``: those of ``lost`` that get another berth."""
+
+    rules: LossRules
+    lost: list[Lost]
+    chosen: list[Lost]
+    by_ordinal: dict[int, Loss]
+
+    def into(self, plan: Plan) -> Plan:
+        """The plan in which the berths of lost nodes go first and are chosen anew."""
+        return node_loss.with_losses(plan, self.by_ordinal) if self.by_ordinal else plan
+
+    def told(self, observed: Observed) -> dict[str, Any]:
+        """For the result: nothing where nothing is lost."""
+        berths = observed.berths  # as they were
+        rows = [node_loss.row(one, self.rules, self.chosen, berths.get(one.ordinal)) for one in self.lost]
+        return {"lost": rows} if rows else {}
+
+
+def look(context: Context, app: AppWanted, observed: Observed, rules: LossRules) -> Losses:
+    """What is lost, and what becomes of it. Raises StateError. Costs a GET for each node whose pod is not Ready."""
+    doubts = node_loss.doubtful(observed, app.workload, app.replicas)
+    nodes = {name: context.client.find(NODE, name) for name in sorted(set(doubts.values()))}
+    lost = node_loss.find_lost(observed, doubts, nodes, rules)
+    chosen = node_loss.decide(rules, lost, observed, app.replicas)
+    for one in lost:
+        if one not in chosen:
+            context.warn(node_loss.told(one, app.namespace))
+    return Losses(rules, lost, chosen, node_loss.losses(observed, chosen))
