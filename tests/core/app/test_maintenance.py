@@ -277,7 +277,7 @@ def test_pods_without_a_berth_are_held_against_budgets_too():
 # --- home again ---
 
 
-SETS = [{"metadata": {"name": "db", "namespace": "shop"}, "spec": {"replicas": 3}}]
+SETS = ({"metadata": {"name": "db", "namespace": "shop"}, "spec": {"replicas": 3}},)
 
 
 def at_home(pods, berths, sets=SETS):

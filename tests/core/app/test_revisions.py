@@ -42,7 +42,7 @@ def live(image, mark=None, **container):
     }
 
 
-KEPT = [revision(3, template("db:3")), revision(1, template("db:1", command=["x"])), revision(2, template("db:2"))]
+KEPT = (revision(3, template("db:3")), revision(1, template("db:1", command=["x"])), revision(2, template("db:2")))
 
 
 def back(asked, there, kept=KEPT):
