@@ -167,6 +167,21 @@ def test_what_is_another_s_is_neither_written_over_nor_removed(run: Run, mine: M
         api.delete(kinds.CLUSTER_ROLE, NAME)
 
 
+def test_it_stays_while_it_carries_applications_out(run: Run, mine: Mine, api: ApiClient, namespace: str):
+    run()
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    named = {"apiVersion": kinds.STATEFUL_APP.api_version, "kind": kinds.STATEFUL_APP.kind}
+    spec = {"driver": "controller", "template": template}
+    api.create(kinds.STATEFUL_APP, {**named, "metadata": {"name": "db", "namespace": namespace}, "spec": spec})
+    before = mine()
+    refused = run(state="absent")
+    assert f"is not removed while it carries StatefulApps out: {namespace}/db" in refused["msg"]
+    assert mine() == before
+    api.patch(kinds.STATEFUL_APP, "db", namespace, {"spec": {"driver": "playbook"}})
+    assert run(state="absent")["changed"]
+    assert mine() == {}
+
+
 def test_it_is_once_in_a_cluster(run: Run, mine: Mine, api: ApiClient, namespace: str):
     run()
     before = mine()
