@@ -12,6 +12,7 @@ from berth_core.app import manifests
 from berth_core.app.compare import differences
 from berth_core.app.given_beside import BESIDE
 from berth_core.app.observed import ready
+from berth_core.app.plan import strategy_patch
 from berth_core.app.wanted import POD as POD_WORKLOAD
 from berth_core.errors import ConflictError
 from berth_core.lifecycle import states
@@ -68,6 +69,9 @@ class Builder:
             written = await api.replace(BERTH, manifests.refreshed(self._run.app, ordinal, record))
             self._run.views[ordinal] = self._run.views[ordinal].having(BERTH, written)
         if plan.stateful_set:
+            patch = strategy_patch(plan.stateful_set, self._run.seen.stateful_set)
+            if patch:
+                await api.patch(STATEFUL_SET, self._run.app.name, self._run.app.namespace, patch)
             await api.apply(STATEFUL_SET, plan.stateful_set)
         if self._run.app.suspended:
             await self._stop()

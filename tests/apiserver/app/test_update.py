@@ -207,6 +207,20 @@ def test_what_the_statefulsets_controller_had_in_hand_becomes_ours_and_its_again
     assert images(world) == ["berth.local/busybox:2"] * 2
 
 
+def test_what_the_api_server_filled_in_for_an_earlier_release_is_no_obstacle(world, kubeconfig):
+    """A StatefulSet that was made without an updateStrategy has one with a partition, which belongs to nobody."""
+    first = options(kubeconfig, replicas=2)
+    calm(run(first))
+    elder = {"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}}}
+    world.client.patch(world.kinds.STATEFUL_SET, "db", "default", elder)
+    before = uids(world)
+    assert not calm(run(first))["changed"]
+    calm(run(with_template(first)))
+    live = world.client.get(world.kinds.STATEFUL_SET, "db", "default")["spec"]["updateStrategy"]
+    assert live == {"type": "OnDelete"}
+    assert (uids(world), images(world)) == (before, ["berth.local/busybox:2"] * 2)
+
+
 @pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])
 def test_a_restart_makes_each_pod_anew_once(world, kubeconfig, workload):
     first = options(kubeconfig, workload=workload)

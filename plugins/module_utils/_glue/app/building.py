@@ -9,6 +9,7 @@ Every object is created once and found again by whoever comes next; what is ther
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...berth_core.app.choose import World
 from ...berth_core.app.compare import differences
 from ...berth_core.app.given_beside import BESIDE
 from ...berth_core.app.manifests import volume_name
+from ...berth_core.app.plan import strategy_patch
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
@@ -76,7 +78,7 @@ class Builder:
         for ordinal in self._hand.plan.refresh:
             self._refresh(ordinal)
         if self._hand.plan.stateful_set:
-            self._hand.client.apply(STATEFUL_SET, self._hand.plan.stateful_set)
+            self._apply_stateful_set(self._hand.plan.stateful_set)
         if self._hand.app.suspended:
             self._stop()
             return
@@ -84,6 +86,12 @@ class Builder:
             self._create_pods()
         for ordinal in (*(self._hand.plan.advance or {}), *self._hand.plan.select):
             self._drive(ordinal, self._hand.views[ordinal], told=True)
+
+    def _apply_stateful_set(self, desired: Mapping[str, Any]) -> None:
+        app, patch = self._hand.app, strategy_patch(desired, self._hand.seen.stateful_set)
+        if patch:
+            self._hand.client.patch(STATEFUL_SET, app.name, app.namespace, patch)
+        self._hand.client.apply(STATEFUL_SET, desired)
 
     def _refresh(self, ordinal: int) -> None:
         """Write the template's new facts (requests, labels, ports, revision) into the berth."""

@@ -20,6 +20,7 @@ from . import manifests
 from .compare import differences
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
+from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
 #: Where bare pods bear their revision.
@@ -272,6 +273,19 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     )  # never changes: they only name the claims
     same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
     return None if same_revision and not differences(_compared(app, desired), live) else desired
+
+
+def strategy_patch(desired: Object, live: Object | None) -> Mapping[str, Any] | None:
+    """The merge patch before a StatefulSet is applied that is OnDelete from now on; None where it needs none.
+
+    What the API server has filled in for RollingUpdate belongs to nobody: no apply takes it away, and beside OnDelete
+    it is refused.
+    """
+    wanted, there = (((one or {}).get("spec") or {}).get("updateStrategy") or {} for one in (desired, live))
+    if live is None or wanted.get("type") != ON_DELETE or "rollingUpdate" not in there:
+        return None
+    strategy = {"type": ON_DELETE, "rollingUpdate": None}
+    return {"metadata": {"uid": live["metadata"]["uid"]}, "spec": {"updateStrategy": strategy}}
 
 
 def _compared(app: AppWanted, desired: Mapping[str, Any]) -> Mapping[str, Any]:

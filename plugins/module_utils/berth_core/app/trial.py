@@ -21,7 +21,7 @@ from . import manifests, quota
 from .choose import Choice, World
 from .given_beside import BESIDE
 from .observed import Object, Observed
-from .plan import Plan, beside_changes, service_change, stateful_set_change
+from .plan import Plan, beside_changes, service_change, stateful_set_change, strategy_patch
 from .wanted import POD as POD_WORKLOAD
 from .wanted import AppWanted, DiskWanted
 
@@ -61,9 +61,17 @@ def trial_pod(app: AppWanted, observed: Observed, aside: bool = False) -> Manife
 
 def workload(app: AppWanted, observed: Observed) -> list[tuple[Resource, Object]]:
     """What will be applied, however far this run goes: StatefulSet, Services and ConfigMaps, where they change."""
-    changes = ((STATEFUL_SET, stateful_set_change(app, observed)), (SERVICE, service_change(app, observed)))
+    changes = ((STATEFUL_SET, _stateful_set(app, observed)), (SERVICE, service_change(app, observed)))
     beside = [(BESIDE[body["kind"]], body) for body in beside_changes(app, observed)]
     return [*((resource, body) for resource, body in changes if body is not None), *beside]
+
+
+def _stateful_set(app: AppWanted, observed: Observed) -> Mapping[str, Any] | None:
+    """Without the strategy where that is patched before: a dry run of the one knows nothing of the other."""
+    desired = stateful_set_change(app, observed)
+    if desired is None or strategy_patch(desired, observed.stateful_set) is None:
+        return desired
+    return {**desired, "spec": {key: one for key, one in desired["spec"].items() if key != "updateStrategy"}}
 
 
 def storage(app: AppWanted, observed: Observed) -> list[tuple[Resource, Manifest]]:
