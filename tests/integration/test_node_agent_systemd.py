@@ -91,6 +91,8 @@ def boot(cluster: Any, systemd: bool) -> None:
     """The host's power is cut, and comes back; the host is there and its node is Ready."""
     cluster.hosts.power_off(HOST)
     cluster.hosts.power_on(HOST, systemd=systemd)
+    # Until it has its own root, the machine's processes are seen there: kubelets of other hosts, too.
+    eventually(lambda: cluster.hosts.enter(HOST, "ls", "/opt/berth/inside/blockdev.py"), 60, f"{HOST} has its own root")
     eventually(lambda: cluster.hosts.enter(HOST, "pgrep", "-x", "kubelet"), 60, f"kubelet runs on {HOST}")
     eventually(lambda: node_ready(cluster, HOST) == "True", 60, f"node {HOST} is Ready")
 
