@@ -288,11 +288,14 @@ def strategy_patch(desired: Object, live: Object | None) -> Mapping[str, Any] | 
     return {"metadata": {"uid": live["metadata"]["uid"]}, "spec": {"updateStrategy": strategy}}
 
 
+def without_strategy(desired: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The StatefulSet as it would be if nothing were said of its updateStrategy."""
+    return {**desired, "spec": {key: one for key, one in desired["spec"].items() if key != "updateStrategy"}}
+
+
 def _compared(app: AppWanted, desired: Mapping[str, Any]) -> Mapping[str, Any]:
     """An updateStrategy of an earlier release goes with the next change of the manifest, and is none by itself."""
-    if app.update is None or app.update.asked:
-        return desired
-    return {**desired, "spec": {key: one for key, one in desired["spec"].items() if key != "updateStrategy"}}
+    return desired if app.update is None or app.update.asked else without_strategy(desired)
 
 
 def lags(app: AppWanted, observed: Observed) -> bool:

@@ -21,7 +21,7 @@ from . import manifests, quota
 from .choose import Choice, World
 from .given_beside import BESIDE
 from .observed import Object, Observed
-from .plan import Plan, beside_changes, service_change, stateful_set_change, strategy_patch
+from .plan import Plan, beside_changes, service_change, stateful_set_change, strategy_patch, without_strategy
 from .wanted import POD as POD_WORKLOAD
 from .wanted import AppWanted, DiskWanted
 
@@ -71,7 +71,7 @@ def _stateful_set(app: AppWanted, observed: Observed) -> Mapping[str, Any] | Non
     desired = stateful_set_change(app, observed)
     if desired is None or strategy_patch(desired, observed.stateful_set) is None:
         return desired
-    return {**desired, "spec": {key: one for key, one in desired["spec"].items() if key != "updateStrategy"}}
+    return without_strategy(desired)
 
 
 def storage(app: AppWanted, observed: Observed) -> list[tuple[Resource, Manifest]]:
