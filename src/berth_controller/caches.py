@@ -133,7 +133,7 @@ class Caches:
         self.written.bury(informer.resource, item, informer.version)
 
     def _listed(self, informer: Informer) -> None:
-        self.written.listed(informer.resource, informer.store.keys(), informer.version)
+        self.written.listed(informer.resource, informer.store.uids(), informer.version)
 
     def _rewound(self, informer: Informer) -> None:
         self.written.rewound(informer.resource)

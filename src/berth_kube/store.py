@@ -53,6 +53,10 @@ class Store:
         """Every key."""
         return set(self._objects)
 
+    def uids(self) -> dict[Key, str]:
+        """The uid of every object, by its key."""
+        return {key: str(item["metadata"].get("uid")) for key, item in self._objects.items()}
+
     def by_index(self, index: str, value: str) -> list[Obj]:
         """The objects that the indexer put under that value, sorted by key."""
         return [self._objects[key] for key in sorted(self._indexes[index].get(value, ()))]

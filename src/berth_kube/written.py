@@ -7,7 +7,7 @@ restart of the API server even silent about what came and went meanwhile: nobody
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from berth_core.model.resources import Resource
 
@@ -39,9 +39,9 @@ class Written:
         return True
 
     def gone(self, resource: Resource, key: Key, uid: str | None) -> None:
-        """The object of that uid is gone, whatever the cache says."""
+        """The object of that uid is gone, whatever the cache says; where the watch has told so, nothing is to be kept."""
         self._objects.pop((resource, key), None)
-        if uid:
+        if uid and uid not in self._buried:
             self._gone[resource, key] = uid
 
     def bury(self, resource: Resource, item: Obj, version: str) -> None:
@@ -51,22 +51,23 @@ class Written:
         while len(self._buried) > BURIED:
             self._buried.popitem(last=False)
 
-    def listed(self, resource: Resource, keys: Collection[Key], version: str) -> list[Obj]:
-        """A full list of that version has these keys. Returns the answers that it ends: it tells at least as much.
+    def listed(self, resource: Resource, there: Mapping[Key, str], version: str) -> list[Key]:
+        """A full list of that version has these: key -> uid. Returns the keys of what it ends: it tells at least as much.
 
-        What it does not have is gone, and no watch will tell. What it has may be older than the answer: in a cluster
-        whose etcd was restored from a backup, with a revision that was raised.
+        What it does not have is gone, and no watch will tell. What it has may be older than the answer, and what was
+        known to be gone may be back: in a cluster whose etcd was restored from a backup, with a revision that was raised.
         """
         over = [
-            item
-            for (kind, _key), item in self._objects.items()
-            if kind == resource and _version(item) <= int(version or 0)
+            place
+            for place, item in self._objects.items()
+            if place[0] == resource and _version(item) <= int(version or 0)
         ]
-        for item in over:
-            self._objects.pop((resource, key_of(item)), None)
-        for place in [one for one in self._gone if one[0] == resource and one[1] not in keys]:
-            del self._gone[place]
-        return over
+        over += [place for place in self._gone if place[0] == resource]
+        for place in over:
+            self._forget(*place)
+        for uid in there.values():
+            self._buried.pop(uid, None)
+        return [key for _resource, key in over]
 
     def rewound(self, resource: Resource) -> list[Obj]:
         """The API server's history has gone back behind these answers: none of them holds. Returns what is dropped."""

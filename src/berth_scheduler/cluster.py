@@ -234,7 +234,7 @@ class Cluster:
         newest = self._newest(kind, key)
         if newest is None or newest["metadata"]["uid"] == item["metadata"]["uid"]:
             self._written.gone(kind, key, item["metadata"]["uid"])
-            self._remove(kind, item)
+            self._remove(kind, key_of(item))
 
     def assume(self, kind: Resource, key: Key, changed: Callable[[Obj], Obj]) -> None:
         """Count an object as if it were written so already, whatever the watch tells of it, until `believe`."""
@@ -259,7 +259,7 @@ class Cluster:
         place = (kind, key_of(item))
         if new is None:
             self._written.bury(kind, item, self._informers[kind].version)
-            self._remove(kind, item)
+            self._remove(kind, key_of(item))
         elif self._written.newest(kind, place[1], new) is new:
             self._put(kind, new)
         for event in self._waiters.get(place, ()):
@@ -269,17 +269,17 @@ class Cluster:
 
     def _listed(self, kind: Resource, informer: Informer) -> None:
         """What this process wrote, and what went while nobody watched, goes here, too; of the rest the list counts."""
-        for item in self._written.listed(kind, informer.store.keys(), informer.version):
-            there = informer.store.get(key_of(item))
+        for key in self._written.listed(kind, informer.store.uids(), informer.version):
+            there = informer.store.get(key)
             if there is None:
-                self._remove(kind, item)
+                self._remove(kind, key)
             else:
                 self._put(kind, there)
 
     def _rewound(self, kind: Resource, informer: Informer) -> None:
         """Answers of a history that is over count no more: what the watch has told does, until the list is told."""
         for item in self._written.rewound(kind):
-            self._remove(kind, item)
+            self._remove(kind, key_of(item))
         for item in informer.all():
             self._put(kind, item)
 
@@ -291,7 +291,7 @@ class Cluster:
             self._tables[kind].put(item if overlay is None else overlay(item))
             self.snapshot.read_again(kind.kind, *place[1])
         except BerthError as exc:
-            self._remove(kind, item)
+            self._remove(kind, key_of(item))
             self._leave_out(kind, item, exc, known)
 
     def _leave_out(self, kind: Resource, item: Obj, problem: BerthError, known: str | None) -> None:
@@ -300,8 +300,7 @@ class Cluster:
         if known != problem.message:
             _log.warning("left out: %s", problem.message)
 
-    def _remove(self, kind: Resource, item: Obj) -> None:
-        key = key_of(item)
+    def _remove(self, kind: Resource, key: Key) -> None:
         self.snapshot.read_again(kind.kind, *key)
         self._tables[kind].remove(*(key if kind.namespaced else (key.name,)))
 

@@ -1,6 +1,6 @@
 """A client and the CRDs for tests against a real API server; the fixtures of tests/apiserver and the benches use it.
 
-`python -m tests.support.kube KUBECONFIG` prints the `world` of a cluster as JSON: for playbooks.
+`python -m tests.support.kube KUBECONFIG` prints the `world` of a cluster of real hosts as JSON: for playbooks.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ OTHERS = (
 )
 
 
-def world(kubeconfig: Path | str) -> dict[str, str]:
+def world(kubeconfig: Path | str, *, kubelets: bool = False) -> dict[str, str]:
     """Everything that our modules could change, name -> resourceVersion; the same before and after: no write.
 
-    What earlier tests have made and what is on its way out is left out: when it goes is the cluster's doing.
+    What earlier tests have made and what is on its way out is left out: when it goes is the cluster's doing. With
+    ``kubelets``, which write the status of a pod when they like, a pod is told by all but that.
     """
     api, seen = client_for(kubeconfig), {}
     spaces, nodes = staying(api.list(resources.NAMESPACE)), staying(api.list(resources.NODE))
@@ -87,8 +88,14 @@ def world(kubeconfig: Path | str) -> dict[str, str]:
             for item in api.list(kind):
                 meta = item["metadata"]
                 if not leaving(item, spaces, nodes):
-                    seen[f"{kind.plural}/{meta.get('namespace', '')}/{meta['name']}"] = meta["resourceVersion"]
+                    told = _without_status(item) if kubelets and kind == resources.POD else meta["resourceVersion"]
+                    seen[f"{kind.plural}/{meta.get('namespace', '')}/{meta['name']}"] = told
     return seen
+
+
+def _without_status(pod: Mapping[str, Any]) -> str:
+    meta = {key: value for key, value in pod["metadata"].items() if key not in ("resourceVersion", "managedFields")}
+    return json.dumps({"metadata": meta, "spec": pod["spec"]}, sort_keys=True)
 
 
 def staying(items: Iterable[dict[str, Any]]) -> dict[str, str]:
@@ -113,4 +120,4 @@ def leaving(item: Mapping[str, Any], spaces: Mapping[str, str], nodes: Mapping[s
 
 
 if __name__ == "__main__":
-    print(json.dumps(world(sys.argv[1])))
+    print(json.dumps(world(sys.argv[1], kubelets=True)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from berth_core.model.resources import BERTH, PV
 from berth_kube import written as room
 from berth_kube.store import Key, key_of
@@ -80,10 +82,10 @@ def test_a_list_ends_what_it_does_not_have_unless_it_is_older() -> None:
     """After a restart the API server begins a new history: nobody tells what came and went before."""
     written = Written()
     written.put(PV, volume(6))
-    assert written.listed(PV, [], "5") == []
+    assert written.listed(PV, {}, "5") == []
     assert written.newest(PV, KEY, None) == volume(6)
-    assert written.listed(BERTH, [], "8") == []
-    assert written.listed(PV, [], "8") == [volume(6)]
+    assert written.listed(BERTH, {}, "8") == []
+    assert written.listed(PV, {}, "8") == [KEY]
     assert written.newest(PV, KEY, None) is None
 
 
@@ -92,12 +94,32 @@ def test_a_list_counts_for_more_than_the_answers_before_it() -> None:
     written = Written()
     written.put(PV, volume(6))
     written.put(BERTH, volume(6))
-    assert written.listed(PV, [KEY], "1000") == [volume(6)]
+    assert written.listed(PV, {KEY: "u1"}, "1000") == [KEY]
     assert written.newest(PV, KEY, volume(4)) == volume(4)
     assert written.newest(BERTH, KEY, volume(4)) == volume(6), "its list is still to come"
     written.put(PV, volume(1002))
-    assert written.listed(PV, [KEY], "1001") == [], "it was answered since"
+    assert written.listed(PV, {KEY: "u1"}, "1001") == [], "it was answered since"
     assert written.newest(PV, KEY, volume(1001)) == volume(1002)
+
+
+@pytest.mark.parametrize("watch_is_first", [True, False])
+def test_what_a_restored_etcd_brings_back_is_there(watch_is_first: bool) -> None:
+    """No other object of the kind has to be older for it: what came and went since the backup may be all that differs."""
+    written = Written()
+    if watch_is_first:
+        written.bury(PV, volume(6), "7")
+    written.gone(PV, KEY, "u1")
+    assert written.listed(PV, {KEY: "u1"}, "1000") == ([] if watch_is_first else [KEY])
+    assert written.newest(PV, KEY, volume(4)) == volume(4)
+    assert written.put(PV, volume(4))
+
+
+def test_nothing_is_kept_of_an_end_that_the_watch_has_told() -> None:
+    """The answer to the write that ends an object may come after the watch: nothing would ever take the note away."""
+    written = Written()
+    written.bury(PV, volume(6), "7")
+    written.gone(PV, KEY, "u1")
+    assert written.listed(PV, {}, "8") == []
 
 
 def test_nothing_is_left_of_a_history_that_has_gone_back() -> None:
