@@ -39,7 +39,7 @@ class Written:
         return True
 
     def gone(self, resource: Resource, key: Key, uid: str | None) -> None:
-        """The object of that uid is gone, whatever the cache says; where the watch has told so, nothing is to be kept."""
+        """The object of that uid is gone, whatever the cache says; nothing is kept where the watch has told so."""
         self._objects.pop((resource, key), None)
         if uid and uid not in self._buried:
             self._gone[resource, key] = uid
@@ -52,10 +52,10 @@ class Written:
             self._buried.popitem(last=False)
 
     def listed(self, resource: Resource, there: Mapping[Key, str], version: str) -> list[Key]:
-        """A full list of that version has these: key -> uid. Returns the keys of what it ends: it tells at least as much.
+        """A full list of that version has these: key -> uid. Returns the keys of what it ends, as it tells as much.
 
-        What it does not have is gone, and no watch will tell. What it has may be older than the answer, and what was
-        known to be gone may be back: in a cluster whose etcd was restored from a backup, with a revision that was raised.
+        What it does not have is gone, and no watch will tell. In a cluster whose etcd was restored from a backup, with
+        a revision that was raised, what it has may be older than the answer, and what was known to be gone is back.
         """
         over = [
             place

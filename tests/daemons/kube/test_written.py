@@ -104,7 +104,7 @@ def test_a_list_counts_for_more_than_the_answers_before_it() -> None:
 
 @pytest.mark.parametrize("watch_is_first", [True, False])
 def test_what_a_restored_etcd_brings_back_is_there(watch_is_first: bool) -> None:
-    """No other object of the kind has to be older for it: what came and went since the backup may be all that differs."""
+    """Also where no other object of the kind is older: what came and went since the backup may be all that differs."""
     written = Written()
     if watch_is_first:
         written.bury(PV, volume(6), "7")
