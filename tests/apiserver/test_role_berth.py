@@ -35,10 +35,18 @@ WORKLOADS = (
 )
 #: In a namespace; `world` leaves these kinds out.
 INSIDE = (kinds.LEASE, kinds.CONFIG_MAP, kinds.SERVICE_ACCOUNT, kinds.SECRET)
+CLAIM = {
+    "metadata": {"name": "data", "namespace": "default"},
+    "spec": {
+        "storageClassName": "berth-local",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
 Play = Callable[..., Run]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def plane() -> Iterator[Any]:
     with temporary_cluster(hosts=0, fake_nodes=2) as cluster:
         yield cluster
@@ -74,6 +82,10 @@ def test_parts_that_the_cluster_runs_come_and_go_in_one_run_each(plane: Any, pla
     assert changed(play().ok()) == []
 
     installed = there(api)
+    api.create(kinds.PVC, CLAIM)
+    refused = play(berth_state="absent").failed()
+    assert "default/data" in refused["msg"], refused
+    api.delete(kinds.PVC, "data", "default")
     play("--check", "--diff", berth_state="absent").ok()
     assert there(api) == installed
     play(berth_state="absent").ok()
@@ -82,20 +94,3 @@ def test_parts_that_the_cluster_runs_come_and_go_in_one_run_each(plane: Any, pla
     left = {(kind.kind, one["metadata"]["name"]) for kind in INSIDE for one in api.list(kind, "berth-system")}
     assert left == {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
     assert changed(play(berth_state="absent").ok()) == []
-
-
-def test_a_removal_is_refused_while_a_claim_needs_a_part(plane: Any, play: Play) -> None:
-    api = client_for(plane.kubeconfig)
-    play().ok()
-    spec = {
-        "storageClassName": "berth-local",
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    api.create(kinds.PVC, {"metadata": {"name": "data", "namespace": "default"}, "spec": spec})
-    refused = play(berth_state="absent").failed()
-    assert "default/data" in refused["msg"], refused
-    assert there(api) == [name for _kind, name in WORKLOADS]
-    api.delete(kinds.PVC, "data", "default")
-    play(berth_state="absent").ok()
-    assert there(api) == []

@@ -87,7 +87,10 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _refuse_what_is_of_another_mode(context: Context) -> None:
+    """A removal needs none of them: it takes the variables with which another mode was installed as they are."""
     params, mode = context.params, context.params["mode"]
+    if params["state"] == "absent":
+        return
     given = [option for option, modes in _OF.items() if params[option] and mode not in modes]
     if params["state"] == "unassigned" and mode == "extender":
         given.append("state: unassigned")
