@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Collection
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
@@ -52,7 +53,7 @@ def etcd_is_restored(ground: ChaosGround, _chance: random.Random) -> None:
     assert ground.bank.connections() == connections, "the database's connection was lost"
     for role, name in disks.items():
         assert _data(room, role, name) == data[role], f"{role}: the data that came since the backup has changed"
-        _given_up(room, name)
+    _are_given_up(room, disks.values())
     room.agent.configure(**ground.settings_of(BY_SERVICE))
     forget_disks(ground.cluster.kubectl, *(room.object_name(name) for name in disks.values()))
     for role, name in disks.items():
@@ -80,8 +81,7 @@ def _more_disks(ground: ChaosGround) -> dict[str, str]:
 
 def _backed_up(ground: ChaosGround, disks: dict[str, str]) -> Backup:
     room = ground.rooms[BY_SERVICE]
-    for role in WORDS:
-        _lives(ground, disks[role], f"first-{role}", role)
+    _live(ground, {role: f"first-{role}" for role in WORDS}, disks)
     holder = room.hold(disks["asked"])
     room.ask_wipe(disks["asked"], "signatures")
     room.wait_condition(disks["asked"], "Wiped", "False", "Refused")
@@ -99,23 +99,28 @@ def _gone_on(ground: ChaosGround, disks: dict[str, str]) -> None:
     ground.counters.scale_log(ground.cluster, ground.folder, 2)
     for role in CLAIMED:
         room.wait_phase(disks[role], "Available")
-        _lives(ground, disks[role], f"since-{role}", role)
+    _live(ground, {role: f"since-{role}" for role in CLAIMED}, disks)
     until(lambda: any(one["metadata"]["name"] == "queue-2" and is_ready(one) for one in ground.pods()), ground.story)
     until(lambda: "log-2" not in _homes(ground), ground.story)
     until(lambda: ground.churn.served > served + TURNS, ground.story)
 
 
-def _lives(ground: ChaosGround, name: str, claim: str, role: str) -> None:
-    """A claim has the disk, and data of its own on it."""
-    room, mode = ground.rooms[BY_SERVICE], "Block" if role == "raw" else "Filesystem"
-    ground.world.claim(claim, "32Mi", f"{ground.world.name}-{role}", volumeMode=mode)
-    ground.world.wait_bound(claim)
-    if role == "raw":
-        room.wait_condition(name, "Prepared", "True", "Raw")
-        room.agent.here(f"head -c 4M /dev/urandom | dd of={room.device(name)} bs=1M seek=8 conv=notrunc status=none")
-    else:
-        room.wait_phase(name, "InUse")
-        room.agent.here(f"head -c 4M /dev/urandom > {room.point(name)}/data/{claim}")
+def _live(ground: ChaosGround, claims: dict[str, str], disks: dict[str, str]) -> None:
+    """role -> its claim: each gets the role's disk, and data of its own on it."""
+    room, world = ground.rooms[BY_SERVICE], ground.world
+    for role, claim in claims.items():
+        mode = "Block" if role == "raw" else "Filesystem"
+        world.claim(claim, "32Mi", f"{world.name}-{role}", volumeMode=mode)
+    for role, claim in claims.items():
+        name = disks[role]
+        world.wait_bound(claim)
+        if role == "raw":
+            room.wait_condition(name, "Prepared", "True", "Raw")
+            to = f"of={room.device(name)} bs=1M seek=8 conv=notrunc status=none"
+            room.agent.here(f"head -c 4M /dev/urandom | dd {to}")
+        else:
+            room.wait_phase(name, "InUse")
+            room.agent.here(f"head -c 4M /dev/urandom > {room.point(name)}/data/{claim}")
 
 
 def _data(room: Ground, role: str, name: str) -> list[str]:
@@ -197,11 +202,14 @@ def _asked_anew(room: Ground, name: str) -> None:
     room.ask_wipe(name, "signatures")
 
 
-def _given_up(room: Ground, name: str) -> None:
-    """Whoever holds it in the backup is given up first."""
-    lock = room.object(name)["spec"].get("claimRef")
-    if lock:
+def _are_given_up(room: Ground, names: Collection[str]) -> None:
+    """Whoever holds one in the backup is given up first."""
+    locks = {name: lock for name in names if (lock := room.object(name)["spec"].get("claimRef"))}
+    for lock in locks.values():
         room.cluster.kubectl("delete", "pvc", lock["claim"], "-n", lock["namespace"])
+    for name in locks:
         room.wait_condition(name, "Wiped", "False", "Refused")
-    _asked_anew(room, name)
-    room.wait_phase(name, "Available")
+    for name in names:
+        _asked_anew(room, name)
+    for name in names:
+        room.wait_phase(name, "Available")
