@@ -133,6 +133,7 @@ docs-site: venv venv-lint ## operate: the documentation as a site, build/site/ht
 images: venv # the container images that tests give to hosts: what takes minutes once is not waited for by a test
 	$(BIN)/berth-dev build --image berth --image postgresql --image scheduler
 	$(BIN)/python -m tests.support.execution_environment
+	$(BIN)/python -m tests.support.etcd_backup
 
 # A stage for each set of daemons that its tests run: a change of one does not run again what runs the others.
 DAEMONS := agent controller kube scheduler together

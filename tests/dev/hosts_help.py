@@ -31,7 +31,7 @@ def out(cluster: Cluster, host: str, command: str) -> str:
 
 def eventually(test: Callable[[], Any], seconds: float = 30.0, what: str = "it") -> Any:
     """The first true result of `test`, tried until then. Fails the test after `seconds`."""
-    until = time.monotonic() + seconds
+    until, pause = time.monotonic() + seconds, 0.1
     while True:
         try:
             result = test()
@@ -42,7 +42,8 @@ def eventually(test: Callable[[], Any], seconds: float = 30.0, what: str = "it")
         if result:
             return result
         assert time.monotonic() < until, f"{what}: not within {seconds:.0f} s"
-        time.sleep(0.2)
+        time.sleep(pause)
+        pause = min(0.5, 1.3 * pause)  # most looks are a kubectl, which takes the processor from what is waited for
 
 
 def apply(cluster: Cluster, *objects: dict[str, Any]) -> None:

@@ -1,6 +1,9 @@
 """A real node agent on a host of the development cluster: its zipapp, its own token, its configuration, its process.
 
 For the tests of the agent and the benches. The agent runs as on a host without systemd: a plain process of the host.
+
+What is asked of the host is run inside it, and objects are read by one client: an ssh session or a kubectl for each
+look of a test that waits took a third of the machine.
 """
 
 from __future__ import annotations
@@ -18,12 +21,18 @@ from uuid import uuid4
 
 import yaml
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_dev.errors import DevError
 from tests.dev.hosts_help import eventually, ssh
-from tests.support.kube import forget_disks, install_crds
+from tests.support.kube import client_for, forget_disks, install_crds
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
 PYTHON = "/usr/bin/python3"
+#: As a session of ssh has it: nothing of the machine's own.
+ENVIRONMENT = ("HOME=/root", "USER=root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 #: The agent's image in the development cluster: `berth-dev image berth`.
 IMAGE = "berth.local/berth:dev"
 
@@ -86,13 +95,25 @@ class AgentOnHost:
         self.cluster, self.host, self.node = cluster, host, host
         self.folder = f"/run/berth-test/{name}-{uuid4().hex[:6]}"
         self.state = f"/var/lib/berth-test/{name}"
+        self.api: ApiClient = client_for(cluster.kubeconfig, warn=lambda _text: None)
         self.pids: list[int] = []
         self.values: dict[str, Any] = {}
 
     # -- the host --------------------------------------------------------------------------------------------------
 
     def here(self, command: str, *, check: bool = True) -> str:
-        return ssh(self.cluster, self.host, command, check=check).stdout.strip()
+        """What a command prints. What stays (nohup) is started by ssh: it lives in the control groups of its host."""
+        if "nohup " in command:
+            return ssh(self.cluster, self.host, command, check=check).stdout.strip()
+        inside = ["env", "-i", *ENVIRONMENT, "bash", "-c", f'({command}\n); echo " $?"']
+        try:
+            said = self.cluster.hosts.enter(self.host, *inside)
+        except DevError as exc:  # the host is off, or is just starting
+            raise AssertionError(f"{self.host}: {command}: {exc}") from None
+        output, _space, status = said.rstrip().rpartition(" ")
+        if check and status != "0":
+            raise AssertionError(f"{self.host}: {command}: exit {status}: {output}")
+        return str(output).strip()
 
     def put(self, name: str, content: bytes | str) -> str:
         """A file in the folder, whole or not at all, private."""
@@ -172,8 +193,10 @@ class AgentOnHost:
     # -- what it says ----------------------------------------------------------------------------------------------
 
     def lease(self) -> dict[str, Any]:
-        found = self.cluster.kubectl("get", "lease", f"berth-agent-{self.node}", "-n", NAMESPACE, "-o", "json")
-        return dict(json.loads(found))
+        try:
+            return dict(self.api.get(kinds.LEASE, f"berth-agent-{self.node}", NAMESPACE))
+        except BerthError as exc:
+            raise AssertionError(f"the Lease of {self.node}: {exc}") from None
 
     def annotations(self) -> dict[str, str]:
         return dict(self.lease()["metadata"].get("annotations") or {})
@@ -183,8 +206,8 @@ class AgentOnHost:
 
     def disks(self) -> dict[str, dict[str, Any]]:
         """The node's LocalDisks by serial number."""
-        listed = self.cluster.kubectl("get", "ld", "-o", "json", "--field-selector", f"spec.nodeName={self.node}")
-        return {each["spec"]["identity"].get("serial", ""): each for each in json.loads(listed)["items"]}
+        own = self.api.list(kinds.LOCAL_DISK, fields=f"spec.nodeName={self.node}")
+        return {each["spec"]["identity"].get("serial", ""): each for each in own}
 
     def phases(self) -> dict[str, str]:
         return {serial: (each.get("status") or {}).get("phase", "") for serial, each in self.disks().items()}

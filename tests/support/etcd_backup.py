@@ -1,6 +1,7 @@
 """A backup of the development cluster's etcd, taken and restored as etcd's manual says, by its own tools.
 
-etcdctl and etcdutl are built once from their Go modules, into the cache of the development cluster.
+etcdctl and etcdutl are built once from their Go modules, into the cache of the development cluster: by
+`python -m tests.support.etcd_backup`, before the tests that use them.
 """
 
 from __future__ import annotations
@@ -74,3 +75,7 @@ class Backup:
     def _run(self, name: str, *args: str) -> None:
         done = subprocess.run([tools() / name, *args], capture_output=True, text=True, timeout=_SECONDS, check=False)
         assert done.returncode == 0, f"{name} {' '.join(args)}: {done.stderr[-2000:]}"
+
+
+if __name__ == "__main__":
+    print(tools())

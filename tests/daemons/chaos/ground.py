@@ -23,7 +23,6 @@ from berth_dev.pytest_plugin import say
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos.apps import Bank, Counters
 from tests.daemons.chaos.churn import Churn
-from tests.daemons.chaos.near import NearAgent
 from tests.daemons.chaos.pair import Pair
 from tests.daemons.chaos.witness import Witness
 from tests.daemons.controller.world import World, install
@@ -65,8 +64,6 @@ class ChaosGround:
         self.cluster, self.folder, self.seed = cluster, folder, seed
         self.api = self._own_client()
         self.rooms = {host: Ground(cluster, host) for host in HOSTS}
-        for host, room in self.rooms.items():
-            room.agent = NearAgent(cluster, host, self.api, "disks")
         #: (host, role) -> the disk's short name
         self.names: dict[tuple[str, str], str] = {}
         self.locks: dict[tuple[str, str], dict[str, Any]] = {}

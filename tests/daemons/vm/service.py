@@ -18,11 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_dev.qemu import Vm
-from tests.support.agent import NAMESPACE, ROOT, AgentOnHost, install_rights, kubeconfig, token, zipapp
-from tests.support.kube import client_for
+from tests.support.agent import ROOT, AgentOnHost, install_rights, kubeconfig, token, zipapp
 from tests.support.playbook import run_playbook
 
 UNIT = "berth-agent.service"
@@ -50,8 +47,6 @@ class VmAgent(AgentOnHost):
         super().__init__(cluster, vm.spec.name, "vm")
         self.vm, self.plays = vm, folder  # what is made is written there
         self.program = folder / "berth-agent.pyz"
-        #: a kubectl for each look would take the processor from the emulation
-        self.api: ApiClient = client_for(cluster.kubeconfig, warn=lambda _text: None)
 
     def here(self, command: str, *, check: bool = True) -> str:
         return self.vm.run("sh", "-c", command, check=check).strip()
@@ -148,13 +143,6 @@ class VmAgent(AgentOnHost):
         return self.here(line, check=False) == "yes"
 
     # -- what it says ------------------------------------------------------------------------------------------------
-
-    def disks(self) -> dict[str, dict[str, Any]]:
-        own = [one for one in self.api.list(kinds.LOCAL_DISK) if one["spec"]["nodeName"] == self.node]
-        return {one["spec"]["identity"].get("serial", ""): one for one in own}
-
-    def lease(self) -> dict[str, Any]:
-        return dict(self.api.get(kinds.LEASE, f"berth-agent-{self.node}", NAMESPACE))
 
     def said_of_it(self) -> str:
         """What systemd has said of it since the machine has started."""
