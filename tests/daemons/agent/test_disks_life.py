@@ -51,6 +51,7 @@ def test_from_the_lock_to_the_wipe(ground: Ground) -> None:
 
     ground.release(mine, again)
     ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
+    ground.wait(mine, "seen to be unmounted", lambda disk: not disk["status"]["observed"].get("mounts"))
     assert ground.linked(mine) == {}
     # Asked for as a user does, by the module: with another disk's identity it is refused, and nothing is asked for.
     keys = dict.fromkeys(("wwn", "serial", "model", "size", "by_path"))
