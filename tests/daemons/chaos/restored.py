@@ -48,7 +48,7 @@ def etcd_is_restored(ground: ChaosGround, _chance: random.Random) -> None:
     ground.witness_is_awake()
     _is_told(ground, disks)
     _churn_is_given_up(ground)
-    until(lambda: _homes(ground) == homes, ground.story)
+    until(lambda: _are_home(ground, homes), ground.story)
     assert len(ground.bank.acknowledged()) > commits
     assert ground.bank.connections() == connections, "the database's connection was lost"
     for role, name in disks.items():
@@ -137,6 +137,12 @@ def _data(room: Ground, role: str, name: str) -> list[str]:
 def _homes(ground: ChaosGround) -> dict[str, str]:
     """pod -> its host."""
     return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in ground.pods()}
+
+
+def _are_home(ground: ChaosGround, homes: dict[str, str]) -> bool:
+    """kube-scheduler ends itself when it is told that a pod has lost its node, and is started anew, as by a kubelet."""
+    ground.cluster.start_component("kube-scheduler")
+    return _homes(ground) == homes
 
 
 def _is_told(ground: ChaosGround, disks: dict[str, str]) -> None:
