@@ -114,7 +114,7 @@ def test_what_cannot_be_is_told_and_goes_on_when_it_can(apps: AppWorld, start: A
     apps.stalled("Refused", "disks is empty", "none")
     apps.apply(name="odd", template=apps.template(containers=[{"name": "A B", "image": "i"}]), workload="Pod", disks=[])
     apps.stalled("Refused", "template", "odd")
-    assert apps.world.told("odd", "Refused")
+    until(lambda: apps.world.told("odd", "Refused"), "no Event of it")
 
 
 def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: Any) -> None:
