@@ -64,12 +64,12 @@ class Deaths:
         profiles = [{"schedulerName": self.names[at]} for at in mortal]
         return self._start(config=self.world.configuration(self._folder / "next.yaml", *profiles))
 
-    def all_bound_once(self, successor: Any, written: int) -> None:
+    def all_bound_once(self, successor: Any, written: int, perhaps: int | None = None) -> None:
         """Each pod on its node, by one bind; ``written``: the death after which its pod was bound already.
 
-        Perhaps the one before, too: writes go out in pieces, and a death comes after all of its piece.
+        ``perhaps``: an earlier death after which it may have been, too.
         """
-        assert self.bound in ({*self.names} - {*range(1, written)}, {*self.names} - {*range(1, written - 1)})
+        assert self.bound - {perhaps} == {at for at in self.names if at >= written}
         for at in self.names:
             assert self.world.placed(f"p{at}") == [self.nodes[at]]
             told = {note for reason, note in self.world.events(f"p{at}") if reason == "Scheduled"}
@@ -121,7 +121,8 @@ def test_preemption(world, start, tmp_path):
         for at in deaths.names:
             until(lambda at=at: world.get_pod(f"stays{at}")["status"].get("phase") == "Running", "it does not run")
             deaths.pod(at, f"p{at}", cpu="1800m", priorityClassName=f"{world.name}-high")
-        deaths.all_bound_once(deaths.come(PREEMPTION), 6)
+        # On a busy machine the pod was once bound by the death after five writes; which write was missing is not known.
+        deaths.all_bound_once(deaths.come(PREEMPTION), 6, perhaps=5)
         for at in deaths.names:
             assert (world.get_pod(f"a{at}"), world.get_pod(f"b{at}")) == (None, None)
             stays = world.get_pod(f"stays{at}")["metadata"]
