@@ -69,11 +69,11 @@ class Written:
             self._buried.pop(uid, None)
         return [key for _resource, key in over]
 
-    def rewound(self, resource: Resource) -> list[Obj]:
-        """The API server's history has gone back behind these answers: none of them holds. Returns what is dropped."""
-        over = [item for (kind, _key), item in self._objects.items() if kind == resource]
-        for item in over:
-            self._forget(resource, key_of(item))
+    def rewound(self, resource: Resource) -> list[Key]:
+        """The API server's history has gone back behind these answers: none of them holds. Returns the dropped keys."""
+        over = [key for kind, key in self._objects if kind == resource]
+        for key in over:
+            self._forget(resource, key)
         for place in [one for one in self._gone if one[0] == resource]:
             del self._gone[place]
         self._buried.clear()

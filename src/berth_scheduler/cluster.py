@@ -278,8 +278,8 @@ class Cluster:
 
     def _rewound(self, kind: Resource, informer: Informer) -> None:
         """Answers of a history that is over count no more: what the watch has told does, until the list is told."""
-        for item in self._written.rewound(kind):
-            self._remove(kind, key_of(item))
+        for key in self._written.rewound(kind):
+            self._remove(kind, key)
         for item in informer.all():
             self._put(kind, item)
 

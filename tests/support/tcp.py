@@ -35,6 +35,7 @@ class Proxy:
         self.refuse = False
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._closed = False
+        self._lock = threading.Lock()
         self.accepted = 0
 
     def __enter__(self) -> Proxy:
@@ -42,14 +43,16 @@ class Proxy:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._closed = True
+        with self._lock:
+            self._closed = True
         self._flowing.set()
         self._listener.close()
         self.cut()
 
     def cut(self) -> None:
         """Close every open connection, on both sides."""
-        pairs, self._pairs = self._pairs, []
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
         for pair in pairs:
             for end in pair:
                 with suppress(OSError):
@@ -78,7 +81,12 @@ class Proxy:
             except OSError:
                 near.close()
                 continue
-            self._pairs.append((near, far))
+            with self._lock:
+                if self._closed:  # accepted while the proxy closed: `cut` has not seen it, and nobody else would close it
+                    near.close()
+                    far.close()
+                    return
+                self._pairs.append((near, far))
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 

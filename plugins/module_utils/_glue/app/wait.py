@@ -52,15 +52,18 @@ def until(
         if list(left) != list(told):
             progress(f"waiting for {goal}: {'; '.join(left)}")
             told = left
-        for event in client.watch(resource, version, min(remaining, again() or remaining), namespace, labels):
+        pause = min(remaining, again() or remaining)
+        look = time.monotonic() + pause
+        for event in client.watch(resource, version, pause, namespace, labels):
             if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
                 break  # an ERROR event (410 Gone) or a bookmark we did not ask for: list again
             _take(seen, event)
             left = missing(seen)
             if not left:
                 return seen
-            if time.monotonic() >= deadline:
-                break
+            sooner = again()
+            if time.monotonic() >= deadline or (sooner is not None and time.monotonic() + sooner < look):
+                break  # no event may come when that time is over: the stream would sleep through it
         else:
             time.sleep(min(0.2, max(0.0, deadline - time.monotonic())))  # the stream ended by itself: no busy loop
     raise TimeoutExpired(
