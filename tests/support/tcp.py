@@ -82,7 +82,7 @@ class Proxy:
                 near.close()
                 continue
             with self._lock:
-                if self._closed:  # accepted while the proxy closed: `cut` has not seen it, and nobody else would close it
+                if self._closed:  # `cut` is over and would not close what was accepted meanwhile
                     near.close()
                     far.close()
                     return
