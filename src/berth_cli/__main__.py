@@ -1,7 +1,7 @@
 """kubectl-berth: the command line. `kubectl berth --help`, once it is on the PATH, or `kubectl-berth --help`.
 
-Exit status: 0 all is well; 1 there is drift, or a replica has no place; 2 wrong usage or settings; 3 the API server
-refuses or cannot be reached.
+Exit status: 0 all is well; 1 there is drift, a replica has no place, or an app is stalled; 2 wrong usage or settings;
+3 the API server refuses or cannot be reached.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "show": Command("berths, and who holds which disk and device", commands.show, tables.show),
+    "apps": Command("StatefulApps: who carries each out, how far it is, what it waits for", commands.apps, tables.apps),
     "explain": Command("why a pod, or the replicas of an app, wait", commands.explain, tables.explain),
     "drift": Command("what is not as it was declared, and what nobody holds any more", commands.drift, tables.drift),
     "top": Command("disk room by node and class: used and free", commands.top, tables.top),
@@ -90,8 +91,8 @@ def _failed(exc: BerthError, status: int) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kubectl berth",
-        description="Who holds which local disk, why a pod waits, what has drifted, how much room is left.",
-        epilog="Exit status: 0 all is well; 1 drift, or a replica without a place; 2 usage; 3 the API server.",
+        description="Who holds which local disk, how far an app is, why a pod waits, what has drifted, what is free.",
+        epilog="Exit status: 0 all is well; 1 drift, a replica without a place, a stalled app; 2 usage; 3 API server.",
     )
     several = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
@@ -101,10 +102,11 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--context", help="its context")
         one.add_argument("--insecure", action="store_true", help="obey a kubeconfig that gives up verified TLS")
         one.add_argument("--timeout", default="30", help="seconds for one request (default: 30; 0.1 to 3600)")
-        if name in ("show", "explain"):
+        if name in ("show", "apps", "explain"):
             one.add_argument("-n", "--namespace", help="the namespace (default: the context's)")
-        if name == "show":
-            one.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces, and free disks")
+        if name in ("show", "apps"):
+            beside = ", and free disks" if name == "show" else ""
+            one.add_argument("-A", "--all-namespaces", action="store_true", help=f"of all namespaces{beside}")
             one.add_argument("--app", help="of this app alone")
         if name == "explain":
             one.add_argument("name", metavar="POD|APP")

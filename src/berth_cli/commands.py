@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from berth_core.app import cluster_drift, overview, what_if
+from berth_core.app import cluster_drift, overview, stateful_app_status, what_if
 from berth_core.app.disk_change import check_declared
 from berth_core.app.wanted import APP_LABEL
 from berth_core.errors import BerthError, InputError
@@ -51,6 +51,24 @@ async def show(client: KubeClient, options: argparse.Namespace) -> Answer:
         if mine(None) or any((one["namespace"], one["berth"]) in named for one in device["holders"])
     ]
     return Answer({"berths": berths, "disks": disks, "devices": devices})
+
+
+async def apps(client: KubeClient, options: argparse.Namespace) -> Answer:
+    """StatefulApps: who carries each out, how far it is, and what it waits for. Good where none is stalled."""
+    space = _space(client, options)
+    listed = (await read(client, (kinds.STATEFUL_APP,)))[kinds.STATEFUL_APP.kind]
+    rows = [
+        stateful_app_status.row_of(body)
+        for body in listed
+        if space in (None, body["metadata"]["namespace"]) and options.app in (None, body["metadata"]["name"])
+    ]
+    if options.app and not rows:
+        where = f"namespace {space} has" if space else "the cluster has"
+        raise InputError(
+            f"{where} no StatefulApp {options.app} (-n names another namespace); "
+            f"an app that a playbook carries out without one is shown by: kubectl berth show --app {options.app}"
+        )
+    return Answer({"apps": rows}, not any(row["stalled"] for row in rows))
 
 
 async def top(client: KubeClient, _options: argparse.Namespace) -> Answer:

@@ -72,6 +72,22 @@ def show(answer: Answer) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def apps(answer: Answer) -> str:
+    """A line for each StatefulApp."""
+    rows = [
+        (
+            *(one[key] for key in ("namespace", "name", "driver")),
+            f"{one['ready']}/{one['replicas']}",
+            one["updated"],
+            one["state"],
+            one["revision"],
+            one["message"],
+        )
+        for one in answer["apps"]
+    ]
+    return table(("NAMESPACE", "APP", "DRIVER", "READY", "UPDATED", "STATE", "REVISION", "MESSAGE"), rows)
+
+
 def kept(answer: Answer) -> str:
     """Of each disk that keeps data without a holder: whose, since when, and how it goes."""
     disks = kept_data.kept(answer["disks"])

@@ -16,7 +16,11 @@ import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import LOCAL_DISK, POD
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
+    LOCAL_DISK,
+    POD,
+    STATEFUL_APP,
+)
 from berth_cli.__main__ import main
 from tests.support.small_cluster import Gi, small_cluster
 
@@ -91,6 +95,25 @@ def test_show(berth: Berth, cluster: str, namespace: str) -> None:
     found = berth.json("show", "-n", namespace, "--app", "db")
     assert ([row["name"] for row in found["berths"]], len(found["disks"])) == (["db-0"], 2)
     assert berth.json("show", "-n", namespace, "--app", "dc") == {"berths": [], "disks": [], "devices": []}
+
+
+def test_apps(berth: Berth, api: ApiClient, namespace: str) -> None:
+    assert berth.json("apps", "-n", namespace) == {"apps": []}
+    named = {"apiVersion": STATEFUL_APP.api_version, "kind": STATEFUL_APP.kind}
+    spec = {"replicas": 2, "driver": "controller", "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
+    api.create(STATEFUL_APP, {**named, "metadata": {"name": "db", "namespace": namespace}, "spec": spec})
+    text = berth("apps", "-n", namespace)
+    assert [namespace, "db", "controller", "0/2", "-", "WaitsForDriver", "-"] in [
+        one.split()[:7] for one in text.splitlines()
+    ]
+    told = {"type": "Stalled", "status": "True", "reason": "Blocked", "message": ESCAPE}
+    told["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    conditions = [told, {**told, "type": "Ready", "status": "False"}]
+    api.patch(STATEFUL_APP, "db", namespace, {"status": {"replicas": 2, "conditions": conditions}}, "status")
+    assert "Blocked" in berth("apps", "-n", namespace, "--app", "db", status=1)
+    assert ESCAPE not in berth("apps", "-A", status=1)
+    unknown = berth("apps", "-n", namespace, "--app", "dc", status=2)
+    assert f"namespace {namespace} has no StatefulApp dc" in unknown
 
 
 def test_kept_data_goes_by_the_commands_that_are_shown(

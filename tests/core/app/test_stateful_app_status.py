@@ -11,6 +11,7 @@ from berth_core.app.stateful_app_status import (
     STALLED,
     Outcome,
     condition,
+    row_of,
     status_of,
     unchanged,
 )
@@ -108,3 +109,34 @@ def test_what_is_said_already_is_not_written_again() -> None:
 def test_a_message_fits_into_its_condition() -> None:
     status = status_of(body(), Outcome("Blocked", "x" * 5000, stalled=True), NOW, None, None)
     assert len(told(status, STALLED)["message"]) == 1024
+
+
+def test_a_row_says_who_carries_it_out_and_what_it_waits_for():
+    told = body()
+    told["spec"] = {"driver": "controller", "replicas": 3}
+    told["status"] = status_of(told, BUSY, NOW, APP, seen(pod(0, "db-new"), pod(1, "db-old")))
+    row = row_of(told)
+    assert (row["namespace"], row["name"], row["driver"]) == ("default", "db", "controller")
+    assert (row["replicas"], row["ready"], row["updated"], row["revision"]) == (3, 2, 1, "db-new")
+    assert (row["ready_condition"], row["state"], row["stalled"]) == ("False", "WaitsForPods", False)
+    assert row["message"] == "pod db-2 is Pending"
+
+
+def test_a_row_of_a_spec_that_nobody_has_looked_at_is_outdated():
+    told = body()
+    told["status"] = status_of(told, RUNNING, NOW, APP, seen())
+    told["metadata"]["generation"] = 5
+    assert row_of(told)["state"] == "Outdated"
+    fresh = row_of(body())
+    assert (fresh["state"], fresh["ready_condition"], fresh["ready"], fresh["updated"]) == (
+        "Unknown",
+        "Unknown",
+        0,
+        None,
+    )
+
+
+def test_a_stalled_app_is_told_as_such():
+    told = body()
+    told["status"] = status_of(told, Outcome("Blocked", "replica db-1", stalled=True), NOW, None, None)
+    assert row_of(told)["stalled"] is True

@@ -117,3 +117,27 @@ def _since(old: Object | None, status: str, now: str) -> str:
 def condition(body: Object, kind: str) -> Object:
     """The condition of that type; empty where it is not told."""
     return next((one for one in (body.get("status") or {}).get("conditions") or () if one["type"] == kind), {})
+
+
+def row_of(body: Object) -> dict[str, Any]:
+    """A StatefulApp in one flat row, as ``kubectl berth apps`` shows it.
+
+    ``state`` is the reason of its Ready condition, or Outdated where that speaks of a spec before; ``updated`` is None
+    where nobody has counted.
+    """
+    spec, status = body["spec"], body.get("status") or {}
+    told, generation = condition(body, READY), body["metadata"]["generation"]
+    old = bool(told) and told.get("observedGeneration", generation) != generation
+    return {
+        "namespace": body["metadata"]["namespace"],
+        "name": body["metadata"]["name"],
+        "driver": spec.get("driver"),
+        "replicas": spec.get("replicas"),
+        "ready": status.get("readyReplicas", 0),
+        "updated": status.get("updatedReplicas"),
+        "revision": status.get("updateRevision"),
+        "ready_condition": told.get("status", "Unknown"),
+        "stalled": condition(body, STALLED).get("status") == "True",
+        "state": "Outdated" if old else told.get("reason", "Unknown"),
+        "message": told.get("message", ""),
+    }
