@@ -13,7 +13,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 from urllib.parse import urlencode
 
@@ -35,7 +35,7 @@ from ..berth_core.model.api_requests import (
 from ..berth_core.model.api_requests import headers as common_headers
 from ..berth_core.model.resources import Resource
 from .auth import Auth
-from .transport import authority, connection_pool, no_kubernetes, unreachable
+from .transport import authority, connection_pool, dial, is_direct, no_kubernetes, unreachable
 from .transport import outcome_of as not_answered
 
 try:
@@ -77,6 +77,34 @@ class ApiClient:
     def server(self) -> tuple[str, str]:
         """The server's URL, and the certificate authority that was named for it (PEM; empty: the machine's own)."""
         return self._host, authority(self._pool) if self._auth.configuration.ssl_ca_cert else ""
+
+    @property
+    def source(self) -> str:
+        """Where the address and the credentials come from, for people."""
+        return self._auth.source
+
+    # -- a connection of its own -----------------------------------------------------------------------------------
+
+    def check_direct(self, what: str) -> None:
+        """Raise InputError where a proxy stands between, which ``dial`` does not speak with."""
+        if not is_direct(self._pool):
+            raise InputError(
+                f"{what} cannot be asked for through a proxy: the API server {self._host} (from {self._auth.source}) "
+                "is reached by one; run from where it is reached directly, or name it in no_proxy"
+            )
+
+    def dial(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[Any, str, list[str]]:
+        """A new connection for a request that turns into a stream: its socket, the URL, and the headers' lines.
+
+        Raises UnavailableError. For who has called ``check_direct``.
+        """
+        self.requests["connect"] += 1
+        headers = self._headers({})
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        try:
+            return dial(self._pool, self._host), f"{self._host}{path}?{urlencode(query)}", lines
+        except (urllib3.exceptions.HTTPError, OSError) as exc:
+            raise unreachable(self._host, self._auth.source, exc) from exc
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from ..berth_core.model.resources import Resource
 from . import storage_class
 from .base import Context, Operation
 from .crds import read_definitions
+from .rights import may
 
 Object = dict[str, Any]
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -258,7 +259,9 @@ def _missing_rights(
     run = Run(asked.state, asked.parts, asked.namespace, there, openshift, asked.schedulers[0])
     wanted = install_rights.needed(run, manifests)
     known = [right for right in reader.lacks.values() if right not in wanted.rights]
-    return install_rights.missing(Needed((*known, *wanted.rights), wanted.grants), lambda right: _may(context, right))
+    return install_rights.missing(
+        Needed((*known, *wanted.rights), wanted.grants), lambda right: may(context.client, right)
+    )
 
 
 def _namespace(reader: _Reader, name: str) -> Object | None:
@@ -275,12 +278,6 @@ def _is_openshift(reader: _Reader) -> bool:
     except (ForbiddenError, NotFoundError):
         return False
     return True
-
-
-def _may(context: Context, right: Right) -> bool:
-    """The API server's own word. A review is an answer and no object: as a dry run it counts for no write."""
-    answer = context.client.create(install_rights.REVIEW, right.review(), dry_run=True)
-    return bool((answer.get("status") or {}).get("allowed"))
 
 
 # -- what is told --------------------------------------------------------------------------------------------------

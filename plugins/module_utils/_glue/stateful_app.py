@@ -19,6 +19,7 @@ from ..berth_core.app.node_loss import POLICIES, LossRules, loss_rules
 from ..berth_core.app.not_ours import refuse_foreign
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import Plan, goal, make_plan, removal_plan
+from ..berth_core.app.pod_change import PodChange
 from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, DRIVERS, PLAYBOOK
@@ -60,6 +61,12 @@ _DEVICE = {
     "count": {"type": "int"},
     "share": {"type": "int"},
 }
+_HOOKS = {
+    "before": {"type": "list", "elements": "str"},
+    "after": {"type": "list", "elements": "str"},
+    "container": {"type": "str"},
+    "timeout": {"type": "int", "default": 60},
+}
 OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "default"},
@@ -88,6 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_order": {"type": "str", "choices": list(ORDERS)},
     "update_primary_label": {"type": "str"},
     "paused": {"type": "bool", "default": False},
+    "update_hooks": {"type": "dict", "options": _HOOKS},
     "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},
     "restarted_at": {"type": "str"},
@@ -156,11 +164,7 @@ def _present(context: Context, app: AppWanted, rules: LossRules) -> dict[str, An
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
     if plan.restart:
         result["restarted"] = report.restarted(app, observed, plan)
-    if changes:
-        result["updated"] = report.updated(app, changes)
-    left = updater.left() if updater is not None else {}
-    if left:
-        result["outdated"] = report.updated(app, left)
+    result.update(_told_of_update(app, updater, changes))
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if context.check_mode:
@@ -171,9 +175,21 @@ def _present(context: Context, app: AppWanted, rules: LossRules) -> dict[str, An
         seconds = _carry_out(hand, selector, choices, builder, updater)
         for row in result.get("updated", ()):
             row["not_ready_seconds"] = seconds.get(row["ordinal"])
+        if "hooks" in result and updater is not None and updater.hooks is not None:
+            result["hooks"] = updater.hooks.rows
         rows = report.suspended_rows if app.suspended and until == states.CREATED else report.written_rows
         result["berths"] = rows({o: hand.record(o) for o in range(app.replicas)})
     return result
+
+
+def _told_of_update(app: AppWanted, updater: Updater | None, changes: Mapping[int, PodChange]) -> dict[str, Any]:
+    """What is going to be done with the pods that are there. Raises ForbiddenError where hooks could not be run."""
+    found: dict[str, Any] = {"updated": report.updated(app, changes)} if changes else {}
+    left = updater.left() if updater is not None else {}
+    if left:
+        found["outdated"] = report.updated(app, left)
+    planned = updater.hooks_planned(changes) if updater is not None else []
+    return {**found, "hooks": planned} if planned else found
 
 
 def _foreseen(app: AppWanted, observed: Observed, plan: Plan, choices: Sequence[Choice]) -> list[dict[str, Any]]:

@@ -93,6 +93,18 @@ def _tls(configuration: Any, source: str) -> dict[str, Any]:
     return options
 
 
+def is_direct(pool: Any) -> bool:
+    """Whether no proxy stands between."""
+    return pool.proxy is None
+
+
+def dial(pool: Any, host: str) -> Any:
+    """The socket of a new connection, verified as those of the pool are. Raises HTTPError of urllib3, and OSError."""
+    connection = pool.connection_from_url(host)._new_conn()
+    connection.connect()
+    return connection.sock
+
+
 def authority(pool: Any) -> str:
     """The certificates that a pool's server is verified with, PEM. Their file is gone by now."""
     context = pool.connection_pool_kw.get("ssl_context")

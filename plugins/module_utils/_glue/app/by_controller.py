@@ -58,6 +58,11 @@ def check(params: Mapping[str, Any]) -> None:
         )
     if params["rollback_to"] is not None:
         raise InputError("rollback_to reads former revisions for one run; with driver: controller give that template")
+    if params["update_hooks"] is not None:
+        raise InputError(
+            "update_hooks runs commands in the pods by the rights of who runs the playbook; with driver: controller "
+            "leave it out: a controller that may run commands in pods may read every Secret there (docs/decisions/0049)"
+        )
     if params["on_node_loss"] != KEEP:
         raise InputError(
             f"on_node_loss: {params['on_node_loss']} is decided once, by a run of the playbook; with driver: "

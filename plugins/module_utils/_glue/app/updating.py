@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable
 
 from ...berth_core.app import manifests, update
+from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
 from ...berth_core.app.plan import OWN, lags
@@ -29,6 +30,7 @@ from ..base import Context
 from ..objects import poll
 from . import wait
 from .hand import Hand
+from .hooks import HookRunner
 from .revisions import listed
 
 Object = dict[str, Any]
@@ -54,6 +56,7 @@ class Updater:
 
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
         self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
+        self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
         self._known: Target | None = None
         self._again: float | None = None
         self._since: dict[int, float] = {}
@@ -71,10 +74,19 @@ class Updater:
         """What would be done with each pod of another template that the rules leave as it is."""
         return self._changes(self._hand.plan.outdated)
 
+    def hooks_planned(self, changes: Mapping[int, PodChange]) -> list[dict[str, Any]]:
+        """The hooks that go with them. Raises ForbiddenError or InputError where there are some and none can be run."""
+        planned = self.hooks.planned(changes) if self.hooks is not None else []
+        if planned and self.hooks is not None:
+            self.hooks.check()
+        return planned
+
     def _changes(self, ordinals: Iterable[int]) -> dict[int, PodChange]:
         hand, found = self._hand, {}
         for ordinal in ordinals:
-            pod = hand.seen.pods[hand.app.berth_name(ordinal)]
+            pod = hand.seen.pod(ordinal)
+            if pod is None:
+                continue  # updated, and on its way back: its hook is what is left
             change = change_of(pod, self._target())
             if change.same and updating(pod) is None:
                 continue  # the same template under another revision of the StatefulSet's own fields
@@ -107,7 +119,11 @@ class Updater:
             if not acts:
                 return {ordinal: round(self._down.get(ordinal, 0.0), 1) for ordinal in self._hand.plan.update}
             for act in acts:
-                self._do(act, pods.get(self._hand.app.berth_name(act.ordinal)))
+                pod = pods.get(self._hand.app.berth_name(act.ordinal))
+                if act.do in (BEFORE, AFTER) and self.hooks is not None and pod is not None:
+                    self.hooks.run(act.do, act.ordinal, pod)
+                    break  # it took its time: what was seen may be over
+                self._do(act, pod, target)
 
     def _missing(self, seen: Mapping[str, Object], target: Target) -> tuple[str, ...]:
         """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""
@@ -125,7 +141,8 @@ class Updater:
     def _roll(self, pods: Mapping[str, Object], target: Target) -> update.Roll:
         app, replacing = self._hand.app, self._hand.plan.replacing
         ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
-        return update.roll(app.name, ordinals, pods, target, self._rules, datetime.now(timezone.utc))
+        known = self.hooks.state if self.hooks is not None else NO_HOOKS
+        return update.roll(app.name, ordinals, pods, target, self._rules, datetime.now(timezone.utc), known)
 
     def _clock(self, seen: Mapping[str, Object]) -> None:
         now = time.monotonic()
@@ -135,11 +152,13 @@ class Updater:
             elif ordinal in self._since:
                 self._down[ordinal] = self._down.get(ordinal, 0.0) + now - self._since.pop(ordinal)
 
-    def _do(self, act: update.Act, pod: Object | None) -> None:
+    def _do(self, act: update.Act, pod: Object | None, target: Target) -> None:
         hand, name = self._hand, self._hand.app.berth_name(act.ordinal)
         if act.do == update.CREATE or pod is None:
             self._create(act.ordinal)
             return
+        if self.hooks is not None and update.first_touch(act, pod, target):
+            self.hooks.touched(act.ordinal, pod)
         uid, version = pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]
         seen = {"uid": uid, "resourceVersion": version}
         try:

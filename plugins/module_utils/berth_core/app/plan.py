@@ -18,6 +18,7 @@ from ..lifecycle import states
 from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
+from .hook_rules import owes
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
 from .update_rules import ON_DELETE
@@ -36,9 +37,9 @@ class Plan:
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
     give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
     revision of the template: what admission adds to a pod is no revision. ``restart``: bare pods that have ended and
-    are made anew in their berths. ``update``: ordinals whose pods have another revision, where the app has rules for
-    updates, highest first. ``outdated``: those of them that the rules leave as they are (partition, paused). ``stop``:
-    ordinals of a suspended app whose pods are there, highest first.
+    are made anew in their berths. ``update``: ordinals whose pods have another revision, or wait for a hook, where the
+    app has rules for updates, highest first. ``outdated``: those of them that the rules leave as they are (partition,
+    paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
     ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
@@ -211,7 +212,17 @@ def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> 
             on_its_way = bool(revision) and (updating(pod) or {}).get("to") == revision
             taken = ordinal >= rules.partition and (on_its_way or not rules.paused)
             (going if taken else left).append(ordinal)
+        elif _hook_is_due(app, observed, ordinal) and ordinal not in replacing:
+            going.append(ordinal)
     return tuple(going), tuple(left)
+
+
+def _hook_is_due(app: AppWanted, observed: Observed, ordinal: int) -> bool:
+    """Whether an earlier run has updated the replica, and its hook is still to be run."""
+    rules = app.update
+    if rules is None or rules.hooks is None or not rules.hooks.after or ordinal < rules.partition:
+        return False
+    return owes(observed.berths.get(ordinal))
 
 
 def _revision_there(app: AppWanted, observed: Observed) -> str:

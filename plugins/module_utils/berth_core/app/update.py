@@ -7,6 +7,7 @@ A replica goes through these steps, each found again from its pod alone, so that
 begin, before a resize alone -> resize -> patch (images, labels; the pod's annotation `UPDATING` says what is waited
 for) -> Ready -> mark (the pod bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest
 ordinal first, a primary last where one is named, and never more replicas not Ready than ``max_unavailable`` allows.
+With hooks a command in the pod (before) stands in front of its first step, and one (after) behind its last.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
+from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
 from .observed import ended, ready
 from .pod_revision import (
     RESIZING,
@@ -37,7 +39,7 @@ Object = Mapping[str, Any]
 
 
 class Act(NamedTuple):
-    """One write. ``body``: of the pod's patch."""
+    """One write, or with ``BEFORE`` and ``AFTER`` of hook_rules a command in the pod. ``body``: of the pod's patch."""
 
     do: str
     ordinal: int
@@ -94,15 +96,17 @@ def roll(
     target: Target,
     rules: UpdateRules,
     now: datetime,
+    hooks: HookState = NO_HOOKS,
 ) -> Roll:
-    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready``.
+    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready``; ``hooks``: as far as they are known.
 
     Raises StateError where the rules forbid what would be next.
     """
     steps = []
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
-        steps.append(_judged(_next(app, ordinal, pod, target, rules), pod, rules, now))
+        step = _judged(_next(app, ordinal, pod, target, rules), pod, rules, now)
+        steps.append(_hooked(step, pod, target, hooks))
     steps.sort(key=lambda step: step.primary)
     busy = {step.ordinal for step in steps if step.busy}
     acts, held = [], False
@@ -132,6 +136,25 @@ def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) 
         wait = wait or f"pod {pod['metadata']['name']} to be {_ready_words(rules)}"
     primary = rules.primary is not None and rules.primary.matches(pod["metadata"].get("labels") or {})
     return replace(step, rest=rest, wait=wait, primary=primary)
+
+
+def _hooked(step: _Next, pod: Object | None, target: Target, known: HookState) -> _Next:
+    """The step with the hook that comes first. A replica counts as begun until its last hook has been run."""
+    if pod is None:
+        return step
+    if step.arrived and step.ready and not step.rest and known.hooks.after and step.ordinal in known.owed:
+        return replace(step, act=Act(AFTER, step.ordinal), begun=True, wait="")
+    act = step.act
+    if act is None or not (known.hooks.before and step.ready) or not first_touch(act, pod, target):
+        return step
+    return step if pod["metadata"]["uid"] in known.ran else replace(step, act=Act(BEFORE, step.ordinal))
+
+
+def first_touch(act: Act, pod: Object, target: Target) -> bool:
+    """Whether with this write the update begins to change the pod."""
+    if act.do not in (BEGIN, RESIZE, PATCH, DELETE) or (updating(pod) or {}).get("to") == target.revision:
+        return False
+    return act.do != PATCH or updating(pod) is not None or not change_of(pod, target).same
 
 
 def _rest(pod: Object, seconds: int, now: datetime) -> float:

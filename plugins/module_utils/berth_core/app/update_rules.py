@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..model.labels import LabelSelector, check_labels
 from ..model.names import shown
 from .given import agreed
+from .hook_rules import Hooks, hook_rules
 
 IN_PLACE_IF_POSSIBLE = "in_place_if_possible"
 IN_PLACE_ONLY = "in_place_only"
@@ -29,6 +30,7 @@ _MOST_READY = 86_400
 _OURS = (
     "update_strategy",
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
+    "update_hooks",
 )
 
 
@@ -38,7 +40,7 @@ class UpdateRules:
 
     ``min_ready``: for how many seconds a replica has to be Ready before it counts. ``primary``: whose pods are begun
     when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
-    ``asked``: an option says so, and not the default.
+    ``asked``: an option says so, and not the default. ``hooks``: commands in the pods; None: none.
     """
 
     strategy: str
@@ -48,12 +50,15 @@ class UpdateRules:
     primary: LabelSelector | None = None
     paused: bool = False
     asked: bool = True
+    hooks: Hooks | None = None
 
 
-def update_rules(options: Mapping[str, Any], replicas: int, told: Mapping[str, Any]) -> UpdateRules | None:
+def update_rules(
+    options: Mapping[str, Any], replicas: int, told: Mapping[str, Any], template: Mapping[str, Any] | None = None
+) -> UpdateRules | None:
     """The rules that are asked for; None: the StatefulSet's controller has its own, by its manifest.
 
-    ``told``: fields of that manifest. Raises InputError.
+    ``told``: fields of that manifest; ``template``: of the pods. Raises InputError.
     """
     own = told.get("updateStrategy")
     given = [name for name in _OURS if options.get(name) not in (None, False)]
@@ -76,6 +81,7 @@ def update_rules(options: Mapping[str, Any], replicas: int, told: Mapping[str, A
         _primary(options.get("update_order") or REVERSE, options.get("update_primary_label")),
         bool(options.get("paused")),
         bool(given),
+        hook_rules(options.get("update_hooks"), template),
     )
 
 

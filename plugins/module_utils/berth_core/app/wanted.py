@@ -207,7 +207,7 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
         *("pod_management_policy", options.get("pod_management_policy")),
         *("spec.podManagementPolicy", told.pod_management_policy, "OrderedReady"),
     )
-    update = update_rules(options, replicas, told.fields)
+    update = update_rules(options, replicas, told.fields, template)
     if update is not None and update.min_ready and workload == STATEFUL_SET:  # its status counts by the same rule
         told = replace(told, fields={**told.fields, "minReadySeconds": update.min_ready})
     app = AppWanted(
