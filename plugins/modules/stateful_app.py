@@ -235,6 +235,37 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  update_hooks:
+    description:
+      - Commands that an update runs in the pod of each replica. They are run with the rights of who runs the task, which
+        are C(get) and C(create) of C(pods/exec) in the namespace. No role of the collection has them. The right is asked
+        for before anything is written.
+      - A command that fails, cannot be run, or does not end in time stops the update before its next step. The next run
+        goes on and runs that command again, so a hook has to be idempotent. RV(hooks) says what was run.
+      - They belong to updates alone, with O(driver=playbook). A pod that goes by itself has none, nor has one that is
+        suspended, scaled away or moved.
+    type: dict
+    version_added: 0.2.0
+    suboptions:
+      before:
+        description:
+          - A command and its arguments, run in the pod before the update touches it, to drain it or to hand over from it.
+          - A pod that is not Ready has none, which RV(hooks) says.
+        type: list
+        elements: str
+      after:
+        description: A command and its arguments, run when the replica has the new template, has been Ready for
+          O(min_ready_seconds), and before the next replica is begun. Until it has succeeded the Berth of the replica
+          has the annotation C(berth.dev/after-hook), which a later run with this hook takes up.
+        type: list
+        elements: str
+      container:
+        description: The container in which they run; by default the first of the pod.
+        type: str
+      timeout:
+        description: Seconds that each has. Nothing ends a command in its container that takes longer.
+        type: int
+        default: 60
   suspended:
     description:
       - Stops all pods and keeps everything that the replicas have. Berths, disks and devices, and the cpu and memory of
@@ -431,6 +462,15 @@ EXAMPLES = r"""
     update_primary_label: role=primary
     min_ready_seconds: 30
 
+- name: Each replica hands over before it is updated, and has caught up before the next one is begun
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    update_hooks:
+      before: [sh, -c, "exec /scripts/hand-over"]
+      after: [sh, -c, "exec /scripts/wait-until-caught-up"]
+      timeout: 300
+
 - name: Back to what was there before, whatever is in the file
   berth.stateful.stateful_app:
     name: postgres
@@ -604,6 +644,33 @@ outdated:
   elements: dict
   sample:
     - {pod: db-0, ordinal: 0, in_place: true, fields: ["spec.containers[db].image"]}
+hooks:
+  description:
+    - The commands of O(update_hooks) in the order in which they were run, in check mode those that would be run.
+    - When one fails, those that were run before it; C(hook) is the entry of the one that failed, with the end of its
+      output.
+  returned: when an update runs hooks
+  type: list
+  elements: dict
+  contains:
+    pod:
+      description: The pod.
+      type: str
+    ordinal:
+      description: The replica.
+      type: int
+    hook:
+      description: V(before) or V(after).
+      type: str
+    skipped:
+      description: Why it was not run; null where it was.
+      type: str
+    seconds:
+      description: How long it took. Not in check mode.
+      type: float
+  sample:
+    - {pod: db-2, ordinal: 2, hook: before, skipped: null, seconds: 1.3}
+    - {pod: db-2, ordinal: 2, hook: after, skipped: null, seconds: 0.4}
 stateful_app:
   description: With O(driver=controller), what the StatefulApp's status says (counts, revisions, conditions).
   returned: when the driver is controller

@@ -229,5 +229,5 @@ def test_what_is_asked_for():
 
 
 def test_beside_a_strategy_of_the_manifest_they_are_refused():
-    with pytest.raises(InputError, match="update_hooks is given, and spec.updateStrategy"):
+    with pytest.raises(InputError, match=r"update_hooks is given, and spec\.updateStrategy"):
         update_rules({"update_hooks": {"before": ["a"]}}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
