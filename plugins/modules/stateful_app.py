@@ -237,9 +237,9 @@ options:
     version_added: 0.2.0
   update_hooks:
     description:
-      - Commands that an update runs in the pod of each replica. They are run with the rights of who runs the task, which
-        are C(get) and C(create) of C(pods/exec) in the namespace. No role of the collection has them. The right is asked
-        for before anything is written.
+      - Commands that an update runs in the pod of each replica. Who runs the task needs the verbs C(get) and C(create) on
+        C(pods/exec) in the namespace, which no role of the collection has. They are asked for before anything is
+        written.
       - A command that fails, cannot be run, or does not end in time stops the update before its next step. The next run
         goes on and runs that command again, so a hook has to be idempotent. RV(hooks) says what was run.
       - They belong to updates alone, with O(driver=playbook). A pod that goes by itself has none, nor has one that is
@@ -249,7 +249,7 @@ options:
     suboptions:
       before:
         description:
-          - A command and its arguments, run in the pod before the update touches it, to drain it or to hand over from it.
+          - A command and its arguments, run in the pod before the update touches it, to drain it or to hand over.
           - A pod that is not Ready has none, which RV(hooks) says.
         type: list
         elements: str
