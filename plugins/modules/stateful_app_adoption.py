@@ -104,9 +104,9 @@ replicas:
       pod: db-0
       disks:
         - claim: data-db-0
-          name: n1-9f86d08188
-          volume: n1-9f86d08188-0a1b2c3d
-          fstab: UUID=7f6a5b4c-3d2e-5f10-8a9b-0c1d2e3f4a5b /var/lib/berth/disks/n1-9f86d08188 xfs nofail,x-berth.localdisk=n1-9f86d08188 0 0
+          name: n1-a
+          volume: n1-a-0a1b2c3d
+          fstab: UUID=7f6a5b4c-3d2e-5f10-8a9b-0c1d2e3f4a5b /srv/berth/n1-a xfs nofail,x-berth.localdisk=n1-a 0 0
 requests:
   description: How many requests the API server was asked, by verb.
   returned: always

@@ -181,5 +181,9 @@ CASES: tuple[Case, ...] = (
     ("host_maintenance", {"node": "n1", "wait_timeout": -1}, ("wait_timeout", "-1", "0 or more seconds")),
     ("stateful_app_adoption", {"name": "Db", "state": "released"}, ("name", "'Db'", "DNS-1123")),
     ("stateful_app_adoption", {"name": "db", "state": "adopted"}, ("state", "released", "adopted")),
-    ("stateful_app_adoption", {"name": "db", "state": "released", "mount_root": "/"}, ("mount root", "'/'", "absolute")),
+    (
+        "stateful_app_adoption",
+        {"name": "db", "state": "released", "mount_root": "/"},
+        ("mount root", "'/'", "absolute"),
+    ),
 )

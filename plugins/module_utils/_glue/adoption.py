@@ -9,16 +9,19 @@ what would be written is decided in berth_core.app.adoption; how a berth goes, i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..berth_core.app.adoption import Change, WayOut, plan_release, rows, warnings
+from ..berth_core.app.adoption import Change, WayOut, plan_release, rows, tried, warnings
 from ..berth_core.app.fsid import mount_point
 from ..berth_core.app.observed import Observed
 from ..berth_core.app.observing import view_of
 from ..berth_core.app.wanted import STATEFUL_SET, check_app_name
+from ..berth_core.errors import ConflictError, NotFoundError
 from ..berth_core.lifecycle.driving import refuse
+from ..berth_core.lifecycle.step import PATCH
 from ..berth_core.model.resources import STATEFUL_APP
 from .app import by_controller
 from .app.driver import Driver
@@ -48,6 +51,7 @@ def run(context: Context) -> dict[str, Any]:
         context.warn,
     )
     plan = plan_release(seen)
+    _try(context, seen)
     diff = [_entry(change) for change in plan.changes]
     if kept is not None:
         diff.append(diff_entry(STATEFUL_APP, params["name"], kept["spec"], "", params["namespace"], absent=True))
@@ -57,6 +61,16 @@ def run(context: Context) -> dict[str, Any]:
     if not context.check_mode:
         _carry_out(context, seen, plan, kept)
     return result
+
+
+def _try(context: Context, seen: Observed) -> None:
+    """Raises ForbiddenError where a right is missing: half of the way out would help nobody."""
+    for step in tried(seen):
+        with contextlib.suppress(ConflictError, NotFoundError):  # written by somebody just now: read anew in its turn
+            if step.do == PATCH:
+                context.client.patch(*step.ref, step.body, dry_run=True)
+            else:
+                context.client.replace(step.resource, step.body, dry_run=True)
 
 
 def _carry_out(context: Context, seen: Observed, plan: WayOut, kept: Mapping[str, Any] | None) -> None:

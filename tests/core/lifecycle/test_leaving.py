@@ -43,7 +43,9 @@ def shape(world):
     """What plain Kubernetes has, and whose the disks are."""
     return {
         "pod": world.get(POD, NAME)["metadata"]["uid"],
-        "claims": {one["metadata"]["name"]: (one["metadata"]["uid"], one["spec"]["volumeName"]) for one in world.all(PVC)},
+        "claims": {
+            one["metadata"]["name"]: (one["metadata"]["uid"], one["spec"]["volumeName"]) for one in world.all(PVC)
+        },
         "volumes": {one["metadata"]["name"]: one["metadata"]["uid"] for one in world.all(PV)},
         "data": dict(world.data),
     }

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import StateError
-from ..lifecycle.leaving import begun, refusal, untied
+from ..lifecycle.leaving import begun, kept_for_volume, refusal, untied
+from ..lifecycle.locks import unlock_disk
+from ..lifecycle.step import PATCH, REPLACE, Write
 from ..lifecycle.view import claim_name, disks_of
 from ..model.resources import BERTH, LOCAL_DISK, PV, PVC, SERVICE, STATEFUL_SET, Resource
 from .disk_plan import DEFAULT_FS_TYPE
@@ -121,6 +123,21 @@ def _marks(thing: Object) -> dict[str, Any]:
     return told
 
 
+def tried(observed: Observed) -> list[Write]:
+    """One write of each kind, to be tried on the API server first: a right that is missing is told before the first
+    write. Rights are alike for all replicas."""
+    for _ordinal, record in sorted(observed.berths.items()):
+        for entry in disks_of(record):
+            volume, claim = volume_name(entry["name"], record["metadata"]["uid"]), claim_name(record, entry["claim"])
+            pairs = ((PVC, observed.claims.get(claim)), (PV, observed.volumes.get(volume)))
+            patches = [Write(PATCH, kind, untied(one), "") for kind, one in pairs if one is not None]
+            disk = observed.disks.get(entry["name"])
+            unlocked = unlock_disk(disk, record["metadata"]["uid"], True) if disk is not None else None
+            if unlocked is not None:
+                return [*patches, Write(REPLACE, LOCAL_DISK, kept_for_volume(record, unlocked), "")]
+    return []
+
+
 def rows(observed: Observed, mount_root: str) -> list[dict[str, Any]]:
     """For each replica where it is, and for each of its disks the objects and the line of /etc/fstab.
 
@@ -165,8 +182,9 @@ def warnings(observed: Observed) -> list[str]:
     live = observed.stateful_set or {}
     if ((live.get("spec") or {}).get("updateStrategy") or {}).get("type") != ON_DELETE:
         return []
-    return [
+    text = (
         f"StatefulSet {observed.namespace}/{observed.name} has updateStrategy {ON_DELETE}, with which stateful_app "
         "updates pods itself: set RollingUpdate where its controller is to do that from now on; pods whose template "
         "differs are then made anew"
-    ]
+    )
+    return [text]

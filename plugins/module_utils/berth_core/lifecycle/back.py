@@ -32,7 +32,7 @@ def release(view: View, record: Object, why: str) -> Write:
 def forget(view: View, record: Object) -> Step:
     """Releasing -> Absent: the next write of the way back, or of the way out."""
     if leaving.begun(record):
-        made = leaving.untie(view, record)
+        made: Step | None = leaving.untie(view, record)
     else:
         made = _claims(view, record) or _volumes(view, record)
     return made or _devices(view, record) or _disks(view, record) or _berth(record)

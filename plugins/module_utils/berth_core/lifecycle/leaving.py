@@ -46,7 +46,9 @@ def refusal(record: Object) -> str:
         return f"it is being given up already ({status.get('release')}): let stateful_app finish that first"
     if phase == states.REPLACING:
         told = status.get("replacing") or {}
-        return f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')}: finish that with disk_replace first"
+        return (
+            f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')}: finish that with disk_replace first"
+        )
     if not states.reached(phase, states.BOUND):
         return f"it is {phase}, and has no claims yet: finish it with stateful_app, or remove it"
     return ""
@@ -66,7 +68,7 @@ def untie(view: View, record: Object) -> Write | None:
     """The next claim or volume that still has berth's mark of this very berth."""
     for resource, things in ((PVC, view.claims), (PV, view.volumes)):
         for _name, thing in sorted(things.items()):
-            if annotations(thing).get(BERTH_ANNOTATION) == record["metadata"]["uid"]:
+            if _marks(thing).get(BERTH_ANNOTATION) == record["metadata"]["uid"]:
                 why = f"{resource.kind} {thing['metadata']['name']} stays, and is berth's no more"
                 return Write(PATCH, resource, untied(thing), why)
     return None
@@ -77,7 +79,7 @@ def untied(thing: Object) -> dict[str, Any]:
     meta = thing["metadata"]
     seen = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in meta}
     labels = {key: None for key in _LABELS if key in (meta.get("labels") or {})}
-    marks = {BERTH_ANNOTATION: None} if BERTH_ANNOTATION in annotations(thing) else {}
+    marks = {BERTH_ANNOTATION: None} if BERTH_ANNOTATION in _marks(thing) else {}
     return {"metadata": {**seen, "labels": labels, "annotations": marks}}
 
 
@@ -87,5 +89,5 @@ def kept_for_volume(record: Object, disk: dict[str, Any]) -> dict[str, Any]:
     return disk
 
 
-def annotations(thing: Object) -> Mapping[str, Any]:
+def _marks(thing: Object) -> Mapping[str, Any]:
     return thing["metadata"].get("annotations") or {}

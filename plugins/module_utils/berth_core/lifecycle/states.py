@@ -181,8 +181,8 @@ WAY_OUT = (
             Effect("record", "LocalDisk status", "disk"),
             Effect("delete", "Berth", "berth"),
         ),
-        "claims and volumes lose berth's labels and its mark, and nothing else; a disk keeps the data for this ordinal, "
-        "and names the volume that goes on to use it",
+        "claims and volumes lose berth's labels and its mark, and nothing else; a disk keeps the data for this "
+        "ordinal, and names the volume that goes on to use it",
     ),
 )
 
