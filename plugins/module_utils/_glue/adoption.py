@@ -21,8 +21,9 @@ from ..berth_core.app.observing import view_of
 from ..berth_core.app.wanted import STATEFUL_SET, check_app_name
 from ..berth_core.errors import ConflictError, NotFoundError
 from ..berth_core.lifecycle.driving import refuse
-from ..berth_core.lifecycle.step import PATCH
-from ..berth_core.model.resources import STATEFUL_APP
+from ..berth_core.lifecycle.step import PATCH, Ref
+from ..berth_core.lifecycle.view import View, disks_of
+from ..berth_core.model.resources import LOCAL_DISK, STATEFUL_APP
 from .app import by_controller
 from .app.driver import Driver
 from .app.observe import observe, with_beside
@@ -88,7 +89,16 @@ def _carry_out(context: Context, seen: Observed, plan: WayOut, kept: Mapping[str
     for ordinal in plan.berths:
         title = f"{seen.namespace}/{seen.name}-{ordinal}"
         context.progress(f"releasing {title} from berth")
-        refuse(title, driver.drive(replace(view_of(seen, ordinal), leaves=True)).step)
+        refuse(title, driver.drive(_view(driver, seen, ordinal)).step)
+
+
+def _view(driver: Driver, seen: Observed, ordinal: int) -> View:
+    """With the disks that an earlier run has given up already, which no lock names any more: their phase may be due."""
+    view = replace(view_of(seen, ordinal), leaves=True)
+    for entry in disks_of(seen.berths[ordinal]):
+        if entry["name"] not in view.disks:
+            view = driver.look(view, Ref(LOCAL_DISK, entry["name"]))
+    return view
 
 
 def _entry(change: Change) -> dict[str, Any]:
