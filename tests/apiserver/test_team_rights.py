@@ -99,6 +99,16 @@ def test_a_lock_is_taken_and_given_up_for_ones_own_berths_alone(two: Two, disk: 
     put(two.admin, disk, claimRef=None)
 
 
+def test_a_disk_is_left_to_a_volume_only_with_a_right_of_its_own(two: Two, disk: str) -> None:
+    """It would stay mounted for a replica that no berth has any more."""
+    put(two.team, disk, claimRef=lock(two.mine))
+    left = {**kept(two.mine), "volume": f"{disk}-left"}
+    refused(lambda: put(two.team, disk, claimRef=None, retainedFor=left), "berth-disks", "update localdisks/retained")
+    put(two.admin, disk, claimRef=None, retainedFor=left)
+    put(two.team, disk, retainedFor=None, claimRef=lock(two.mine))
+    put(two.team, disk, claimRef=None)
+
+
 def test_data_is_destroyed_and_given_up_only_with_a_right_of_its_own(two: Two, disk: str) -> None:
     identity = two.admin.get(kinds.LOCAL_DISK, disk)["spec"]["identity"]
     request = {"requestID": "r-1", "identity": identity, "requestedBy": "somebody"}

@@ -185,4 +185,11 @@ CASES: tuple[Case, ...] = (
     ("host_maintenance", {"node": "n1", "max_unavailable": -1}, ("max_unavailable", "-1", "0 or more")),
     ("host_maintenance", {"node": "n1", "state": "over"}, ("state", "begun, ended", "over")),
     ("host_maintenance", {"node": "n1", "wait_timeout": -1}, ("wait_timeout", "-1", "0 or more seconds")),
+    ("stateful_app_adoption", {"name": "Db", "state": "released"}, ("name", "'Db'", "DNS-1123")),
+    ("stateful_app_adoption", {"name": "db", "state": "adopted"}, ("state", "released", "adopted")),
+    (
+        "stateful_app_adoption",
+        {"name": "db", "state": "released", "mount_root": "/"},
+        ("mount root", "'/'", "absolute"),
+    ),
 )

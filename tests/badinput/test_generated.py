@@ -57,6 +57,7 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
     "resource_list_info": ({},),
     "scheduler": ({"image": "s:1"}, {"mode": "service"}, {"mode": "extender", "image": "s:1"}),
     "stateful_app": (APP, {**APP, "workload": "Pod"}, {"name": "db", "state": "absent"}),
+    "stateful_app_adoption": ({"name": "db", "state": "released"},),
     "stateful_app_info": ({"name": "db"},),
     "storage_class": ({"name": "fast"}, {"name": "fast", "state": "absent"}),
 }

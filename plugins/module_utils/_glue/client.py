@@ -246,9 +246,10 @@ class ApiClient:
         namespace: str | None,
         body: Mapping[str, Any],
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> dict[str, Any]:
         """JSON merge patch. With ``metadata.resourceVersion`` in the body it is a compare-and-swap too."""
-        return self._send("patch", resource, name, namespace, body=body, subresource=subresource)
+        return self._send("patch", resource, name, namespace, body=body, subresource=subresource, dry_run=dry_run)
 
     def delete(
         self,

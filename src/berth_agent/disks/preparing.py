@@ -16,6 +16,7 @@ from berth_core.app.fsid import mount_point, namespace_link
 from berth_core.app.prepare import (
     CONDITION,
     FORMATTED,
+    LEFT,
     MOUNTED,
     MOUNTING,
     UNMOUNTED,
@@ -28,11 +29,12 @@ from berth_core.app.prepare import (
     is_mounted_for,
     journal_entry,
     journal_of,
+    left_to,
     names_earlier_data,
 )
 from berth_core.app.wipe import check_not_wiped, locked_since
 from berth_core.errors import BerthError, DataError, LockError, StateError
-from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE
+from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE, PV
 from berth_host import namespace_links, unmounting
 from berth_host.filesystems import Outcome, prepare
 
@@ -112,6 +114,8 @@ class Preparing:
             fresh = await self.tools.client.get(LOCAL_DISK, name)
             if fresh["spec"].get("claimRef"):
                 return 0.0  # somebody holds it again: there is nothing to release
+            if await self._is_left(fresh):
+                return _RETRY_SECONDS
             if left:
                 words = f"nobody holds the disk: unmounting {point}"
                 await self.record.write(
@@ -131,6 +135,17 @@ class Preparing:
         LOG.info("LocalDisk %s is unmounted: nobody holds it", name)
         self.tools.look_again()
         return None
+
+    async def _is_left(self, disk: Object) -> bool:
+        """Whether an app that was released from berth goes on to use the disk, as long as its volume is there."""
+        volume = left_to(disk)
+        if not volume or await self.tools.client.find(PV, volume) is None:
+            return False
+        words = f"no berth holds the disk; it stays mounted for PersistentVolume {volume}"
+        told = (disk.get("status") or {}).get("conditions") or []
+        if not any((each["type"], each.get("message")) == (CONDITION, words) for each in told):
+            await self.record.write(disk, (CONDITION, "True", LEFT, words))
+        return True
 
     def _is_ready(self, disk: Object, device: Device) -> bool:
         """As far as the last look, the journal and the host's own disk tell. Raises InputError.

@@ -54,6 +54,12 @@ def local_device(name="h1-gpu"):
     return {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
 
 
+def merged(before, patch):
+    """As a JSON merge patch does."""
+    whole = {**(before or {}), **patch}
+    return {key: value for key, value in whole.items() if value is not None}
+
+
 class World:
     """One node, one app of one replica with two disks and a device."""
 
@@ -111,8 +117,9 @@ class World:
         if step.do == STATUS:
             return {**live, "metadata": dict(live["metadata"]), "status": body["status"]}
         if step.do == PATCH:
-            meta = {**live["metadata"], **{key: body["metadata"][key] for key in ("labels", "annotations")}}
-            return {**live, "metadata": meta, "spec": {**live["spec"], **body["spec"]}}
+            parts = {key: merged(live["metadata"].get(key), body["metadata"][key]) for key in ("labels", "annotations")}
+            meta = {**live["metadata"], **parts}
+            return {**live, "metadata": meta, "spec": {**live["spec"], **body.get("spec", {})}}
         return {**body, "status": live.get("status", {})}
 
     def _check(self, resource, live, body):

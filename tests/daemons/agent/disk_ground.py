@@ -108,8 +108,8 @@ class Ground:
         self.patch(name, claimRef=ref)
         return ref
 
-    def release(self, name: str, lock: dict[str, Any]) -> None:
-        kept = {key: lock[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}
+    def release(self, name: str, lock: dict[str, Any], **more: str) -> None:
+        kept = {**{key: lock[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}, **more}
         self.patch(name, claimRef=None, retainedFor=kept)
 
     def ask_wipe(self, name: str, method: str, by: str = "ann", request: str = "") -> str:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import PV
 from berth_dev.errors import KubeError
 from tests.daemons.agent.disk_ground import NAMESPACE, ROOT, Ground
 from tests.dev.hosts_help import eventually
 from tests.support.agent import conditions_of, install_rights
+from tests.support.kube import client_for
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 HOST = "h3"
@@ -84,6 +86,39 @@ def a_path_for_its_namespace_alone(ground: Ground, name: str) -> None:
     ground.agent.start(log="second")
     eventually(lambda: ground.linked(name) == {NAMESPACE: data}, 60, "the path to a disk that was mounted before")
     assert ground.agent.here(f"cat {ground.point(name)}/data/file {path}/file").split() == ["precious"] * 2
+
+
+def test_a_disk_whose_volume_is_still_used_stays_mounted(ground: Ground) -> None:
+    """Its app was released from berth: until the volume goes the filesystem stays where the volume's path leads."""
+    disk = ground.plug()
+    ground.declare()
+    ground.agent.start()
+    ground.wait_phase(disk, "Available")
+    lock = ground.lock(disk)
+    ground.wait_mounted(disk, lock)
+    linked, volume = ground.linked(disk), f"{ground.object_name(disk)}-left"
+    assert linked
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [HOST]}]}
+    spec = {
+        "capacity": {"storage": "64Mi"},
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "local": {"path": ground.link(disk)},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+    }
+    client = client_for(ground.cluster.kubeconfig)
+    client.create(PV, {"metadata": {"name": volume}, "spec": spec})
+    try:
+        ground.release(disk, lock, volume=volume)
+        assert volume in ground.wait_condition(disk, "Prepared", "True", "LeftToVolume")
+        live = ground.wait_phase(disk, "Released")
+        assert (live["status"]["journal"]["step"], ground.linked(disk)) == ("Mounted", linked)
+        ground.agent.here(f"test -d {ground.link(disk)} && mountpoint -q {ground.point(disk)}")
+    finally:
+        client.delete(PV, volume)
+    ground.patch(disk, unschedulable=True)  # it looks again
+    ground.wait(disk, "unmounted", lambda live: live["status"]["journal"]["step"] == "Unmounted")
+    assert ground.linked(disk) == {}
 
 
 def ask(ground: Ground, name: str, wipe: dict[str, Any]) -> dict[str, Any]:

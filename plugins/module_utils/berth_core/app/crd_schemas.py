@@ -17,9 +17,9 @@ from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
 SCHEMAS: Mapping[str, int] = {
-    BERTH.definition: 3,
+    BERTH.definition: 4,
     LOCAL_DEVICE.definition: 2,
-    LOCAL_DISK.definition: 4,
+    LOCAL_DISK.definition: 5,
     STATEFUL_APP.definition: 1,
 }
 

@@ -99,7 +99,7 @@ def observed(question: Question, answers: Answers) -> Observed:
         devices=_by_name([device for device in answers.devices if device["spec"].get("claimRefs")]),
         volumes=_by_name(answers.volumes),
         claims=_by_name(answers.claims),
-        pods=_by_name(_own_pods(answers.pods, name)),
+        pods=_by_name([] if STATEFUL_SET.describe(name, namespace) in foreign else _own_pods(answers.pods, name)),
         stateful_set=ours.get((STATEFUL_SET, name)),
         service=ours.get((SERVICE, question.service or "")),
         beside={

@@ -24,6 +24,8 @@ CONDITION = "Prepared"
 FORMATTING, FORMATTED = "Formatting", "Formatted"
 MOUNTING, MOUNTED = "Mounting", "Mounted"
 UNMOUNTING, UNMOUNTED = "Unmounting", "Unmounted"
+#: Reason of the condition: no step of the journal.
+LEFT = "LeftToVolume"
 STEPS = (FORMATTING, FORMATTED, MOUNTING, MOUNTED, UNMOUNTING, UNMOUNTED)
 
 #: What next_work returns.
@@ -41,6 +43,11 @@ def next_work(disk: Object) -> str:
     if is_to_be_cleared(disk):
         return CLEAR
     return WIPE if disk["spec"].get("wipe") else RELEASE
+
+
+def left_to(disk: Object) -> str:
+    """The PersistentVolume through which a disk that nobody holds goes on to be used (lifecycle.leaving); or empty."""
+    return "" if disk["spec"].get("claimRef") else str((disk["spec"].get("retainedFor") or {}).get("volume") or "")
 
 
 def check_lock(disk: Object, uid: str, berth: Object | None) -> None:

@@ -31,7 +31,9 @@ ABSENT = "Absent"
 RETAIN = "Retain"
 WIPE = "Wipe"
 NOTHING = "Nothing"
-OUTCOMES = (RETAIN, WIPE, NOTHING)
+#: The replica goes on without a berth: its pod, claims and volumes stay, and its disks keep its data.
+LEAVE = "Leave"
+OUTCOMES = (RETAIN, WIPE, NOTHING, LEAVE)
 
 
 class Effect(NamedTuple):
@@ -159,6 +161,31 @@ LOSS = (
     ),
 )
 
+#: The way out: the replica goes on as plain Kubernetes, with the pod, the claims and the volumes that it has.
+WAY_OUT = (
+    Transition(
+        "leave",
+        BOUND,
+        RELEASING,
+        (Effect("record", "Berth status", "berth"),),
+        "the replica is released from berth: the berth says that it goes, and that claims and volumes stay",
+    ),
+    Transition(
+        "untie",
+        RELEASING,
+        ABSENT,
+        (
+            Effect("untie", "PersistentVolumeClaim", "disk"),
+            Effect("untie", "PersistentVolume", "disk"),
+            Effect("unlock", "LocalDisk", "disk"),
+            Effect("record", "LocalDisk status", "disk"),
+            Effect("delete", "Berth", "berth"),
+        ),
+        "claims and volumes lose berth's labels and its mark, and nothing else; a disk keeps the data for this "
+        "ordinal, and names the volume that goes on to use it",
+    ),
+)
+
 #: No phase but Releasing is recorded on the way back, and the berth itself goes last.
 BACKWARD = (
     Transition(
@@ -234,4 +261,7 @@ def diagram() -> str:
     abandon, bury = LOSS
     lines += [f"    {phase} --> {RELEASING}: {abandon.name}" for phase in starts]
     lines.append(f"    {RELEASING} --> [*]: {bury.name}")
+    leave, untie = WAY_OUT
+    lines += [f"    {phase} --> {RELEASING}: {leave.name}" for phase in (BOUND, CREATED, RUNNING)]
+    lines.append(f"    {RELEASING} --> [*]: {untie.name}")
     return "\n".join(lines) + "\n"

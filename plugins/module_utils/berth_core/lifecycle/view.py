@@ -45,6 +45,7 @@ class View:
     be read. ``exchange``: a disk that is to be exchanged. ``heir``: where that is a claim's, the Berth of the claim
     that was made anew. ``quiet``: disks' phases are left to their agents. ``tenant``: of its namespace, read since this
     very Berth (of two the heir), or the claim that it is for, was seen; None: not read yet. ``loss``: of its node.
+    ``leaves``: it is released from berth, and goes on as plain Kubernetes.
     """
 
     key: str
@@ -63,6 +64,7 @@ class View:
     quiet: bool = False
     tenant: Tenant | None = None
     loss: Loss | None = None
+    leaves: bool = False
 
     def having(self, resource: Resource, live: Object) -> View:
         """The view after ``live`` was answered for an object of it."""
