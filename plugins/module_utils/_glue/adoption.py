@@ -4,7 +4,7 @@
 """The module stateful_app_adoption: an application is released from berth, and goes on as plain Kubernetes.
 
 Called by plugins/modules/stateful_app_adoption.py and plugins/action/stateful_app_adoption.py. What is refused and
-what would be written is decided in berth_core.app.adoption; how a berth goes, in berth_core.lifecycle.leaving.
+what would be written is decided in berth_core.app.adoption; how a berth goes, in berth_core.lifecycle.way_out.
 """
 
 from __future__ import annotations

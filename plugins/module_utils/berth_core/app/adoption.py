@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An application is released from berth: what is refused, what would be written, and what a host has to know then.
 
-Called by stateful_app_adoption. Pure. How a single berth goes is lifecycle.leaving's; here is the whole application.
+Called by stateful_app_adoption. Pure. How a single berth goes is lifecycle.way_out's; here is the whole application.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import StateError
-from ..lifecycle.leaving import begun, kept_for_volume, refusal, untied
 from ..lifecycle.locks import unlock_disk
 from ..lifecycle.step import PATCH, REPLACE, Write
 from ..lifecycle.view import claim_name, disks_of
+from ..lifecycle.way_out import begun, kept_for_volume, refusal, untied
 from ..model.resources import BERTH, LOCAL_DISK, PV, PVC, SERVICE, STATEFUL_SET, Resource
 from .disk_plan import DEFAULT_FS_TYPE
 from .fs_plan import FilesystemPlan, fstab_line

@@ -46,7 +46,7 @@ def next_work(disk: Object) -> str:
 
 
 def left_to(disk: Object) -> str:
-    """The PersistentVolume through which a disk that nobody holds goes on to be used (lifecycle.leaving); or empty."""
+    """The PersistentVolume through which a disk that nobody holds goes on to be used (lifecycle.way_out); or empty."""
     return "" if disk["spec"].get("claimRef") else str((disk["spec"].get("retainedFor") or {}).get("volume") or "")
 
 

@@ -17,7 +17,7 @@ from ..app import claim_manifests, claims
 from ..app.manifests import volume_name
 from ..app.phase import disk_phase
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
-from . import evidence, leaving, states
+from . import evidence, states, way_out
 from .locks import BERTH_ANNOTATION, unlock_device, unlock_disk
 from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
@@ -31,8 +31,8 @@ def release(view: View, record: Object, why: str) -> Write:
 
 def forget(view: View, record: Object) -> Step:
     """Releasing -> Absent: the next write of the way back, or of the way out."""
-    if leaving.begun(record):
-        made: Step | None = leaving.untie(view, record)
+    if way_out.begun(record):
+        made: Step | None = way_out.untie(view, record)
     else:
         made = _claims(view, record) or _volumes(view, record)
     return made or _devices(view, record) or _disks(view, record) or _berth(record)
@@ -140,8 +140,8 @@ def _given_up(
     if outcome == states.WIPE and claims.claim_of(record) is not None and not careful:
         unlocked["spec"]["wipe"] = claim_manifests.wipe_request(disk, record["metadata"]["uid"], view.key)
         return unlocked, f"{name}: a wipe is asked for (reclaim policy Delete)"
-    if leaving.begun(record):
-        return leaving.kept_for_volume(record, unlocked), f"{name} is held by nobody; its volume goes on to use it"
+    if way_out.begun(record):
+        return way_out.kept_for_volume(record, unlocked), f"{name} is held by nobody; its volume goes on to use it"
     kept = "its data is kept" if "retainedFor" in unlocked["spec"] else "nothing was written to it"
     return unlocked, f"{name} is given up; {kept}"
 

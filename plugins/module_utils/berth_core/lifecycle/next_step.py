@@ -11,7 +11,7 @@ what the API server said into the view, and ask again. Never reads, never writes
 from __future__ import annotations
 
 from ..app import claims
-from . import back, forward, leaving, lost, replacing, replacing_claim, states
+from . import back, forward, lost, replacing, replacing_claim, states, way_out
 from .owner import Owner
 from .step import DONE, Step, Wait
 from .view import Object, View, going, recorded
@@ -28,8 +28,8 @@ def next_step(view: View) -> Step:
         if view.exchange is not None:
             return replacing.without_berth(view, view.exchange)
         return _begin(view, owner)
-    if view.leaves and not leaving.begun(record):
-        return leaving.begin(record)
+    if view.leaves and not way_out.begun(record):
+        return way_out.begin(record)
     if view.loss is not None and lost.concerns(view, record):
         return _lost(view, record, view.loss)
     if recorded(record) == states.RELEASING:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from berth_core.lifecycle import states
-from berth_core.lifecycle.leaving import refusal
 from berth_core.lifecycle.locks import BERTH_ANNOTATION
 from berth_core.lifecycle.step import Wait
 from berth_core.lifecycle.view import recorded
+from berth_core.lifecycle.way_out import refusal
 from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
 from tests.core.lifecycle.replica_world import NAME, Process, World, run
 
