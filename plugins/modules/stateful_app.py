@@ -237,8 +237,8 @@ options:
     version_added: 0.2.0
   update_hooks:
     description:
-      - Commands that an update runs in the pod of each replica. Who runs the task needs the verbs C(get) and C(create) on
-        C(pods/exec) in the namespace, which no role of the collection has. They are asked for before anything is
+      - Commands that an update runs in the pod of each replica. Who runs the task needs the verbs C(get) and C(create)
+        on C(pods/exec) in the namespace, which no role of the collection has. They are asked for before anything is
         written.
       - A command that fails, cannot be run, or does not end in time stops the update before its next step. The next run
         goes on and runs that command again, so a hook has to be idempotent. RV(hooks) says what was run.
