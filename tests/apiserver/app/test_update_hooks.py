@@ -40,7 +40,7 @@ def test_check_mode_names_them_and_a_command_that_cannot_be_run_stops_the_update
     assert writes(seen) == {}
     failed = run(second)
     assert failed["failed"]
-    assert "the hook before (drain) in pod default/db-1 cannot be run: " in failed["msg"]
+    assert "the hook before ('drain') in pod default/db-1 cannot be run: " in failed["msg"]
     assert "now" not in failed["msg"].split(), "of a command its first word alone is told"
     assert "the update stops here, and the pod was not touched. Run the task again" in failed["msg"]
     assert (failed["hook"]["pod"], failed["hook"]["exit_code"], failed["hooks"]) == ("db-1", None, [])
@@ -55,7 +55,7 @@ def test_a_hook_after_is_owed_until_it_was_run(world, kubeconfig):
     calm(run(first))
     second = with_template(first)
     failed = run(second)
-    assert "the hook after (undrain) in pod default/db-1 cannot be run: " in failed["msg"]
+    assert "the hook after ('undrain') in pod default/db-1 cannot be run: " in failed["msg"]
     assert "and the pod has the new template" in failed["msg"]
     owed = {name: (one["metadata"].get("annotations") or {}) for name, one in world.berths("db").items()}
     assert [ordinal for ordinal, annotations in sorted(owed.items()) if "berth.dev/after-hook" in annotations] != []
@@ -65,7 +65,7 @@ def test_a_hook_after_is_owed_until_it_was_run(world, kubeconfig):
     assert rows(seen) == [("db-1", "after", None)]
     assert [row["pod"] for row in seen["outdated"]] == ["db-0"]
     again = run(second)
-    assert "the hook after (undrain) in pod default/db-1" in again["msg"], "the same one, and no other was begun"
+    assert "the hook after ('undrain') in pod default/db-1" in again["msg"], "the same one, and no other was begun"
     calm(run({**second, "update_hooks": None}))
 
 
@@ -88,5 +88,5 @@ def test_the_right_is_asked_for_before_anything_is_written(world, kubeconfig):
         body = {"metadata": role["metadata"], "roleRef": reference, "subjects": [subject]}
         admin.create(world.kinds.ROLE_BINDING, body)
         granted = run(second)
-        assert "the hook before (drain) in pod hooks-team/db-0 cannot be run" in granted["msg"], "it was tried"
+        assert "the hook before ('drain') in pod hooks-team/db-0 cannot be run" in granted["msg"], "it was tried"
         calm(run({**first, "state": "absent"}))
