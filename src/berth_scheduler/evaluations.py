@@ -1,7 +1,8 @@
 """How often plugins were asked: kube-scheduler's ``scheduler_plugin_evaluation_total``, exact and added up in batches.
 
 The engine counts for each pod how many nodes each plugin was asked about. Pods like the one before share one such
-count, which is then added once, times their number. Made by metrics.py; the thread that serves metrics reads.
+count, which is then added once, times their number. Made for the scheduler by metrics.py, and for the extender; the
+thread that serves metrics reads.
 """
 
 from __future__ import annotations
