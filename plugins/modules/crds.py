@@ -20,6 +20,8 @@ description:
   - With them come the admission policies that hold who may take and give up locks, ask for wipes and make volumes over
     local disks, and the roles to give to teams (C(berth-app-operator), C(berth-disk-user), C(berth-block-volumes),
     C(berth-disk-wiper)). No role is bound. They go after the definitions.
+  - So does the policy C(berth-node-affinity), by which a pod of a StatefulSet that comes back to its Berth names its
+    node. An API server before Kubernetes 1.36 has no MutatingAdmissionPolicy, and goes without it.
   - Run the module before the controller, the scheduler and the agents of a release. Their rights are part of it.
 options:
   state:
@@ -116,7 +118,7 @@ policies:
   sample: [{kind: ValidatingAdmissionPolicy, name: berth-disks, action: create}]
   contains:
     kind:
-      description: V(ClusterRole), V(ValidatingAdmissionPolicy) or V(ValidatingAdmissionPolicyBinding).
+      description: V(ClusterRole), or a policy or binding, such as V(ValidatingAdmissionPolicy).
       type: str
     name:
       description: Its name.

@@ -11,6 +11,9 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
+from berth_core.framework.cycle import Counts
+
+from .evaluations import Evaluations
 from .sums import Series, Sums
 
 _SECONDS = tuple(0.001 * 2**power for power in range(15))
@@ -53,6 +56,7 @@ class Metrics:
         self._refusals = Counter(
             "berth_scheduler_refusals", "Attempts that a plugin refused", ["plugin", "profile"], **make
         )
+        self._evaluations = Evaluations(registry)
         self._pending = Gauge("scheduler_pending_pods", "Pods that wait, by queue", ["queue"], **make)
         self._inflight = Gauge("scheduler_inflight_events", "Changes kept for pods in flight", **make)
         self._cache = Gauge("scheduler_cache_size", "Objects in the snapshot", ["type"], **make)
@@ -77,6 +81,10 @@ class Metrics:
         count, histogram = self._of_attempt(result, profile)
         count.inc()
         histogram.observe(seconds)
+
+    def evaluated(self, profile: str, counts: Counts) -> None:
+        """The engine was asked about a pod. What it tries for a preemption is not counted."""
+        self._evaluations.add(profile, counts.filter, counts.score)
 
     def bound(self, attempts: int, seconds: float) -> None:
         """A pod was bound, so long after its first attempt."""

@@ -194,10 +194,10 @@ class Scheduler:
             return Decision(asked, None, problem=problem)
         snapshot, berth = self._cluster.snapshot, asked.berth
         if berth is None:
-            return self._place(attempt.running, asked, None, extended)
+            return self._place(attempt, asked, None, extended)
         kept = snapshot.set_aside(berth.namespace, berth.name)
         try:
-            return self._place(attempt.running, asked, berth.node_name, extended)
+            return self._place(attempt, asked, berth.node_name, extended)
         finally:
             snapshot.put_back(berth.namespace, berth.name, kept)
 
@@ -213,12 +213,14 @@ class Scheduler:
         else:
             self._go_on(attempt, decision.asked, decision.outcome.placement)
 
-    def _place(self, running: Running, asked: Ask, only_node: str | None, extended: Extended | None) -> Decision:
+    def _place(self, attempt: Attempt, asked: Ask, only_node: str | None, extended: Extended | None) -> Decision:
+        running = attempt.running
         profile, snapshot, nominated = running.profile, self._cluster.snapshot, self._desk.nominations.by_node
         wanted: dict[str, Any] = {"only_node": only_node, "hints": False, "nominated": nominated}
         if 0 < running.share < 100:
             wanted["sample"] = Sample(running.share, self._start)
         outcome = place(profile, snapshot, asked.request, extended=extended, **wanted)
+        self._metrics.evaluated(attempt.queued.profile, outcome.counts)
         self._start = (self._start + outcome.looked_at) % max(1, len(snapshot.nodes))
         diagnosis = outcome.diagnosis
         if outcome.placement is not None or not diagnosis.total or not profile.post_filters:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue import policies
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION, prepare, read_definitions
@@ -15,6 +16,8 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     CLUSTER_ROLE,
     CRD,
     LOCAL_DISK,
+    MUTATING_ADMISSION_POLICY,
+    MUTATING_ADMISSION_POLICY_BINDING,
     VALIDATING_ADMISSION_POLICY,
     VALIDATING_ADMISSION_POLICY_BINDING,
     Resource,
@@ -25,6 +28,7 @@ NAMES = ["berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev", "
 POLICIES = [
     *((VALIDATING_ADMISSION_POLICY, name) for name in ("berth-disks", "berth-disk-status", "berth-devices")),
     (VALIDATING_ADMISSION_POLICY_BINDING, "berth-volumes"),
+    *((kind, "berth-node-affinity") for kind in (MUTATING_ADMISSION_POLICY, MUTATING_ADMISSION_POLICY_BINDING)),
     *((CLUSTER_ROLE, name) for name in ("berth-app-operator", "berth-disk-user", "berth-disk-wiper")),
 ]
 Module = Callable[..., dict[str, Any]]
@@ -80,8 +84,8 @@ def test_install_rerun_remove(module: Module, api: ApiClient, world: Callable[[]
     assert api.list(LOCAL_DISK) == [], "the kind answers as soon as the module has returned"
 
     again = module()
-    assert (again["changed"], again["diff"], again["requests"]) == (False, [], {"list": 4}), "one for each kind"
-    assert module(check=True)["requests"] == {"list": 4}
+    assert (again["changed"], again["diff"], again["requests"]) == (False, [], {"list": 6}), "one for each kind"
+    assert module(check=True)["requests"] == {"list": 6}
     assert all(api.find(kind, name) for kind, name in POLICIES)
 
     removed = module(state="absent")
@@ -90,6 +94,21 @@ def test_install_rerun_remove(module: Module, api: ApiClient, world: Callable[[]
     assert not any(api.find(kind, name) for kind, name in POLICIES)
     gone = module(state="absent")
     assert (gone["changed"], gone["diff"], gone.get("failed")) == (False, [], None)
+
+
+@pytest.mark.usefixtures("no_crds")
+def test_an_older_api_server_goes_without_the_policy_that_it_has_no_kind_for(
+    module: Module, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (MUTATING_ADMISSION_POLICY, MUTATING_ADMISSION_POLICY_BINDING):
+        monkeypatch.setitem(policies._RESOURCES, kind.kind, kind._replace(version="v0"))
+    done = module()
+    assert done["changed"], done
+    assert not [row for row in done["policies"] if row["name"] == "berth-node-affinity"]
+    assert api.find(VALIDATING_ADMISSION_POLICY, "berth-disks")
+    assert not module()["changed"]
+    assert module(state="absent")["changed"]
+    assert api.find(MUTATING_ADMISSION_POLICY, "berth-node-affinity") is None
 
 
 @pytest.mark.usefixtures("crds")

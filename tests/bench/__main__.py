@@ -82,6 +82,7 @@ def known() -> dict[str, Bench]:
         scale,
         tasks,
         update_calls,
+        update_schedulers,
     )
     from . import sched_extender as extender
     from . import sched_workloads as sched
@@ -118,6 +119,8 @@ def known() -> dict[str, Bench]:
         "update/calls-in-place": update_calls.in_place,
         "update/calls-same-node": update_calls.same_node,
         "update/calls-same-node-pods": update_calls.same_node_pods,
+        "update/calls-100": update_schedulers.on_100,
+        "update/calls-5000": update_schedulers.on_5000,
         "report/page": page.page,
         "sanity/ignores": publishing.ignores,
         "docs/examples": publishing.examples,

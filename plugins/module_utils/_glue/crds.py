@@ -84,7 +84,7 @@ def _present(
     live = installed(context, CRD, [str(body["metadata"]["name"]) for body in definitions])
     changes = [plan_crd(body, live[body["metadata"]["name"]]) for body in definitions]
     changed = [change for change in changes if change.action != "none"]
-    beside = policies.plan_present(context, brought, context.params["mount_root"])
+    beside = policies.plan_present(context, brought, context.params["mount_root"], policies.NEWER)
     policies.carry_out(context, beside)  # first: no object of a definition is ever without them
     if not context.check_mode:
         for change, body in zip(changes, definitions):
@@ -140,7 +140,7 @@ def _served(context: Context, body: Mapping[str, Any]) -> bool:
 
 def _absent(context: Context, names: Sequence[str], brought: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     live = {name: body for name, body in installed(context, CRD, names).items() if body is not None}
-    beside = policies.plan_absent(context, brought)
+    beside = policies.plan_absent(context, brought, policies.NEWER)
     lost = {name: _objects(context, body) for name, body in live.items()}
     if any(lost.values()) and not context.params["force"]:
         raise StateError(

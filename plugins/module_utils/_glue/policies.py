@@ -10,11 +10,12 @@ write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..berth_core.app.crd_plan import CrdChange
 from ..berth_core.app.policy_plan import KINDS, for_mount_root, is_ours, mount_root_of, plan_policy
+from ..berth_core.errors import NotFoundError
 from ..berth_core.model import resources
 from ..berth_core.model.resources import Resource
 from .base import Context
@@ -29,6 +30,9 @@ _RESOURCES = {
         resources.MUTATING_ADMISSION_POLICY_BINDING,
     )
 }
+#: API servers before Kubernetes 1.36 have none.
+NEWER = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+_OfKind = tuple[Resource, list[Mapping[str, Any]]]
 
 
 class Planned(NamedTuple):
@@ -40,14 +44,18 @@ class Planned(NamedTuple):
     action: str
 
 
-def plan_present(context: Context, policies: Sequence[Mapping[str, Any]], mount_root: str | None) -> list[Planned]:
+def plan_present(
+    context: Context,
+    policies: Sequence[Mapping[str, Any]],
+    mount_root: str | None,
+    optional: Collection[str] = (),
+) -> list[Planned]:
     """What differs from what is there. One LIST for each kind. Raises StateError where something is not ours.
 
-    ``mount_root`` None: as it is installed.
+    ``mount_root`` None: as it is installed. ``optional``: kinds that are left out where the API server has none.
     """
     found = []
-    for resource, bodies in _by_kind(policies):
-        live = installed(context, resource, [body["metadata"]["name"] for body in bodies])
+    for resource, bodies, live in _found(context, _by_kind(policies), optional):
         for body in bodies:
             there = live[body["metadata"]["name"]]
             wanted = for_mount_root(body, mount_root or mount_root_of(there))
@@ -56,11 +64,12 @@ def plan_present(context: Context, policies: Sequence[Mapping[str, Any]], mount_
     return found
 
 
-def plan_absent(context: Context, policies: Sequence[Mapping[str, Any]]) -> list[Planned]:
+def plan_absent(
+    context: Context, policies: Sequence[Mapping[str, Any]], optional: Collection[str] = ()
+) -> list[Planned]:
     """What is there and ours, in the order in which it goes: no policy without the roles that it asks for."""
     found = []
-    for resource, bodies in reversed(_by_kind(policies)):
-        live = installed(context, resource, [body["metadata"]["name"] for body in bodies])
+    for resource, _bodies, live in _found(context, reversed(_by_kind(policies)), optional):
         for name, there in live.items():
             action = "delete" if there is not None and is_ours(there) else "none"
             found.append(Planned(resource, CrdChange(name, action, {}, {}, there), there or {}, action))
@@ -92,6 +101,20 @@ def diffs(planned: Sequence[Planned]) -> list[dict[str, Any]]:
     return made
 
 
-def _by_kind(policies: Sequence[Mapping[str, Any]]) -> list[tuple[Resource, list[Mapping[str, Any]]]]:
+def _found(
+    context: Context, by_kind: Iterable[_OfKind], optional: Collection[str]
+) -> Iterator[tuple[Resource, list[Mapping[str, Any]], dict[str, dict[str, Any] | None]]]:
+    """With what is installed of each. Raises NotFoundError for a kind that the API server does not have."""
+    for resource, bodies in by_kind:
+        try:
+            live = installed(context, resource, [body["metadata"]["name"] for body in bodies])
+        except NotFoundError:
+            if resource.kind not in optional:
+                raise
+            continue
+        yield resource, bodies, live
+
+
+def _by_kind(policies: Sequence[Mapping[str, Any]]) -> list[_OfKind]:
     sorted_out = [(_RESOURCES[kind], [body for body in policies if body["kind"] == kind]) for kind in KINDS]
     return [(resource, bodies) for resource, bodies in sorted_out if bodies]

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client import REGISTRY
+
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from berth_core.errors import BerthError, InputError
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, PV, PVC, STORAGE_CLASS
@@ -30,6 +32,7 @@ from berth_kube.tls import ServerTls
 
 from ..cluster import Cluster
 from ..disks import LocalDisks
+from ..evaluations import Evaluations
 from ..fast import client_options, loop_factory
 from ..settings import PREFIX
 from ..volumes import Volumes
@@ -145,7 +148,7 @@ async def _serve(settings: Settings) -> None:
     async with KubeClient(config.load(settings.kubeconfig or None), **make) as client:
         cluster = Cluster(client, KINDS)
         holds = Holds(cluster, PROFILE, settings.hold_seconds, time.monotonic)
-        judge = Judge(cluster, holds)
+        judge = Judge(cluster, holds, Evaluations(REGISTRY))
         disks = LocalDisks(cluster, Volumes(cluster, settings.bind_seconds), settings.mount_root)
         verbs = Verbs(
             cluster, judge, Binder(client, cluster, judge, holds, disks), Counters(holds, cluster.snapshot.unreadable)

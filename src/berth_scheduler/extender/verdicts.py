@@ -18,6 +18,7 @@ from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import make_profile
 
 from ..cluster import Cluster
+from ..evaluations import Evaluations
 from .holds import Holds
 from .messages import Asked, Obj, Preempting, filtered, preempted, prioritized
 
@@ -47,10 +48,12 @@ class Verdicts:
 
 
 class Judge:
-    """Decides from the caches alone; nothing waits."""
+    """Decides from the caches alone; nothing waits. ``evaluations``: where it is counted what was asked of plugins."""
 
-    def __init__(self, cluster: Cluster, holds: Holds, profile: Profile = PROFILE) -> None:
-        self._cluster, self._holds, self._profile = cluster, holds, profile
+    def __init__(
+        self, cluster: Cluster, holds: Holds, evaluations: Evaluations | None = None, profile: Profile = PROFILE
+    ) -> None:
+        self._cluster, self._holds, self._profile, self._evaluations = cluster, holds, profile, evaluations
         self._last: tuple[object, Verdicts] = ((), Verdicts(None))
 
     def filter(self, question: Asked) -> Obj:
@@ -103,12 +106,18 @@ class Judge:
         """Ask the engine. A pod with a Berth is looked at there, and the berth's own room is no obstacle."""
         snapshot, berth = self._cluster.snapshot, asked.berth
         if berth is None:
-            return place(self._profile, snapshot, asked.request, explain, only_node=node, hints=False)
+            return self._ask(asked, node, explain)
         kept = snapshot.set_aside(berth.namespace, berth.name)
         try:
-            return place(self._profile, snapshot, asked.request, explain, only_node=berth.node_name, hints=False)
+            return self._ask(asked, berth.node_name, explain)
         finally:
             snapshot.put_back(berth.namespace, berth.name, kept)
+
+    def _ask(self, asked: Ask, node: str | None, explain: bool) -> Outcome:
+        outcome = place(self._profile, self._cluster.snapshot, asked.request, explain, only_node=node, hints=False)
+        if self._evaluations is not None:
+            self._evaluations.add(self._profile.name, outcome.counts.filter, outcome.counts.score)
+        return outcome
 
     def _judge(self, asked: Ask) -> Verdicts:
         outcome = self.place(asked, None, explain=True)

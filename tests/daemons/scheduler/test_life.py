@@ -70,6 +70,7 @@ def test_metrics_and_health_are_served(world, start):
         f'scheduler_schedule_attempts_total{{profile="{world.name}",result="unschedulable"}}',
         'scheduler_pending_pods{queue="unschedulable"} 1.0',
         "scheduler_pod_scheduling_attempts_count 1.0",
+        f'scheduler_plugin_evaluation_total{{extension_point="Filter",plugin="NodeName",profile="{world.name}"}}',
     )
     until(lambda: all(line in read("/metrics") for line in wanted), lambda: read("/metrics"))
 

@@ -239,7 +239,7 @@ class _Run:
         if row is None or (self.extended is not None and self.extended.verdict(node) is not None):
             return None
         rows = every_row(row + 1)[row:]
-        passed, _refused = judge_all(self.snapshot, self.cycle.request, self._filters, rows)
+        passed, _refused = judge_all(self.snapshot, self.cycle.request, self._filters, rows, self.counts.filter)
         if not passed[0] or (row in self.contested and not self._crowded_out(rows)[0][0]):
             return None
         return self._done(rows, ints(1), {})

@@ -12,7 +12,7 @@ one node, the second yields to the first and not the other way round.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Optional
 
@@ -182,9 +182,16 @@ def gathered(said: dict[int, Said]) -> Refused:
 
 
 def judge_all(
-    snapshot: Snapshot, request: PlacementRequest, filters: Filters, rows: IntColumn
+    snapshot: Snapshot,
+    request: PlacementRequest,
+    filters: Filters,
+    rows: IntColumn,
+    asked: MutableMapping[str, int] | None = None,
 ) -> tuple[BoolColumn, Refused]:
-    """Ask filters themselves, each for the rows that the ones before let pass, about the tables as they stand now."""
+    """Ask filters themselves, each for the rows that the ones before let pass, about the tables as they stand now.
+
+    `asked`: where the rows that each filter is asked about are added.
+    """
     # A new cycle: what a plugin found out in the last one was about other tables.
     cycle = Cycle(snapshot, request)
     passed, refused = bools(len(rows), True), []
@@ -193,6 +200,8 @@ def judge_all(
         if not len(left):
             break
         verdict = plugin.filter(cycle, rows[left])
+        if asked is not None:
+            asked[name] = asked.get(name, 0) + len(left)
         allowed = _allowed(verdict)
         if allowed.all():
             continue
