@@ -65,8 +65,8 @@ options:
         C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
       - A List may hold one StatefulSet together with Services and ConfigMaps. These are applied too, and carry the
         application's labels. The Service that C(serviceName) names takes the place of O(service). One that leaves
-        the List stays until O(state=absent). A ConfigMap that changed makes no pod anew. An object of another kind is
-        refused.
+        the List stays until O(state=absent). A ConfigMap that changed makes no pod anew without O(update_on). An object of
+        another kind is refused.
     type: dict
   src:
     description: YAML file with what O(template) takes; several documents are a List. Looked for in C(files/),
@@ -228,6 +228,19 @@ options:
     description: The label of the primary's pod, C(KEY=VALUE), as whoever elects it writes it. For O(update_order)
       V(primary_last), which needs it.
     type: str
+    version_added: 0.2.0
+  update_on:
+    description:
+      - Whether the content of the ConfigMaps, or of the Secrets, that the template names (C(env), C(envFrom), volumes,
+        projected volumes) counts as a revision. A changed content has every pod made anew on its node, in the same
+        order and within the same limits as any other template; none counts by default.
+      - A hash of each content is kept in an annotation of the template, never the content. When the option is given for
+        the first time, every pod is made anew, because nobody knows what it has read.
+      - One that is missing is refused by name, where the template does not say C(optional). Secrets take the right to
+        get them, which the ClusterRole C(berth-app-operator) does not give.
+    type: list
+    elements: str
+    choices: [config_maps, secrets]
     version_added: 0.2.0
   paused:
     description: Replicas that are in the middle of an update get to its end, and no other is

@@ -211,6 +211,7 @@ ROWS: tuple[Row, ...] = (
     made("a workload that is none", "StatefulApp", "spec.workload", workload="DaemonSet"),
     made("a partition of more", "StatefulApp", "at most replicas", replicas=2, updateStrategy={**ROLL, "partition": 3}),
     made("a strategy that is none", "StatefulApp", "updateStrategy.type", updateStrategy={"type": "Recreate"}),
+    made("a content that cannot count", "StatefulApp", "updateOn[0]", "ConfigMaps", updateOn=["Nodes"]),
     made("nobody at a time", "StatefulApp", "a number from 1", updateStrategy={**ROLL, "maxUnavailable": 0}),
     made("more than all at a time", "StatefulApp", "such as 25%", updateStrategy={**ROLL, "maxUnavailable": "101%"}),
     made("a disk of nothing", "StatefulApp", "more than 0", disks=[{**GIVEN, "size": "0"}]),

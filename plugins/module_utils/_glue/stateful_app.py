@@ -23,12 +23,12 @@ from ..berth_core.app.pod_change import PodChange
 from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, DRIVERS, PLAYBOOK
-from ..berth_core.app.update_rules import ORDERS, STRATEGIES
+from ..berth_core.app.update_rules import COUNTED, ORDERS, STRATEGIES
 from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
-from .app import by_controller, handing, losing, revisions
+from .app import by_controller, counting, handing, losing, revisions
 from .app.building import Builder
 from .app.hand import Hand
 from .app.observe import observe, with_beside
@@ -94,6 +94,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "min_ready_seconds": {"type": "int"},
     "update_order": {"type": "str", "choices": list(ORDERS)},
     "update_primary_label": {"type": "str"},
+    "update_on": {"type": "list", "elements": "str", "choices": list(COUNTED)},
     "paused": {"type": "bool", "default": False},
     "update_hooks": {"type": "dict", "options": _HOOKS},
     "suspended": {"type": "bool", "default": False},
@@ -145,7 +146,8 @@ def _present(context: Context, app: AppWanted, rules: LossRules) -> dict[str, An
     until, explain = context.params["until"], context.params["explain"]
     observed = _observe(context, app)
     refuse_foreign(app, observed)
-    app = restarted(revisions.rolled_back(context, app, observed), context.params["restarted_at"], observed)
+    app = counting.counted(context, revisions.rolled_back(context, app, observed))
+    app = restarted(app, context.params["restarted_at"], observed)
     observed = caught_up(context, app, observed)
     losses = losing.look(context, app, observed, rules)
     plan = losses.into(make_plan(app, observed, until))

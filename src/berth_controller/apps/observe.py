@@ -5,9 +5,11 @@ What a cache says may be behind; a look at an app costs a few short lists, and o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from berth_core.app.choose import World
+from berth_core.app.contents import asked_for, own_content, with_contents
 from berth_core.app.given_beside import BESIDE
 from berth_core.app.observed import Observed
 from berth_core.app.observing import Answers, Question, has_devices, observed, uses_claims
@@ -67,6 +69,14 @@ async def with_beside(api: Requests, asked: Question, seen: Observed) -> Observe
     if seen.service is not None:
         found.pop(("Service", seen.service["metadata"]["name"]), None)
     return replace(seen, beside=found)
+
+
+async def counted(api: Requests, app: AppWanted, kinds: Sequence[str]) -> AppWanted:
+    """The app whose template says what the ConfigMaps and Secrets hold that count as a revision (update_on)."""
+    read = {}
+    for one in asked_for(app, kinds):
+        read[one] = own_content(app, one) or await api.find(one.resource, one.name, app.namespace)
+    return with_contents(app, read)
 
 
 async def load_world(api: Requests, app: AppWanted) -> World:

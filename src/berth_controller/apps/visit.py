@@ -19,7 +19,7 @@ from berth_core.app.observed import Observed, ready
 from berth_core.app.observing import Question
 from berth_core.app.plan import Plan, hand_made, make_plan, removal_plan
 from berth_core.app.restarts import restarted
-from berth_core.app.stateful_app_object import CONTROLLER, FINALIZER, wanted_of
+from berth_core.app.stateful_app_object import CONTROLLER, FINALIZER, options_of, wanted_of
 from berth_core.app.stateful_app_status import (
     BY_PLAYBOOK,
     REFUSED,
@@ -46,13 +46,13 @@ from berth_core.errors import (
     UnschedulableError,
 )
 from berth_core.lifecycle.view import going
-from berth_core.model.resources import DEVICE_CLASS, LOCAL_DEVICE, MUTATING_ADMISSION_POLICY, STATEFUL_APP
+from berth_core.model.resources import DEVICE_CLASS, LOCAL_DEVICE, MUTATING_ADMISSION_POLICY, SECRET, STATEFUL_APP
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 
 from ..reports import Reports
 from .building import Builder
-from .observe import observe, with_beside
+from .observe import counted, observe, with_beside
 from .releasing import Release
 from .requests import Obj, Requests
 from .reserving import Reservation, discard, select, waiting
@@ -66,6 +66,9 @@ _log = logging.getLogger(__name__)
 IN_THE_WAY = "AlreadyExists"
 #: Seconds until what a person has to mend is looked at again.
 STALLED_SECONDS = 15.0
+#: Seconds until an app at rest is looked at again whose ConfigMaps and Secrets count: a watch would need the right to
+#: list all of them.
+CONTENT_SECONDS = 60.0
 
 
 class AppKey(NamedTuple):
@@ -157,6 +160,13 @@ class Visits:
         if not isinstance(exc, ForbiddenError) or isinstance(exc, AdmissionError):
             return exc.message
         namespace, bearer = body["metadata"]["namespace"], f"--serviceaccount={self._account}"
+        if f" {SECRET.plural}" in exc.message:
+            return (
+                f"berth-controller may not read the Secrets whose content counts (updateOn); give it the right to get "
+                f"these alone: kubectl create role berth-controller-secrets --namespace {namespace} --verb=get "
+                f"--resource=secrets --resource-name=NAME && kubectl create rolebinding berth-controller-secrets "
+                f"--namespace {namespace} --role=berth-controller-secrets {bearer} ({exc.message})"
+            )
         command = (
             f"create rolebinding berth-controller --namespace {namespace} --clusterrole=berth-app-operator {bearer}"
         )
@@ -172,11 +182,13 @@ class Visits:
         asked = Question(app.name, app.namespace, app.workload, service, app.beside)
         seen = found.seen = await observe(api, asked, bool(app.handed))
         refuse_foreign(app, seen)
+        counts = options_of(body)["update_on"]
+        app = found.app = await counted(api, app, counts)
         app = found.app = restarted(app, body["spec"].get("restartedAt"), seen)
         run = Run.of(api, app, seen, make_plan(app, seen))
         waits, again = await self._work(run, body)
         found.outcome, found.seconds = self._rest(run, waits)
-        found.seconds = min(found.seconds, again or found.seconds)
+        found.seconds = min(found.seconds, again or found.seconds, CONTENT_SECONDS if counts else found.seconds)
 
     async def _work(self, run: Run, body: Obj) -> tuple[list[str], float | None]:
         """The state table, forward; what has to go goes first. Returns what is waited for, and for how long at most."""

@@ -121,5 +121,5 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "berths.berth.dev": ("4", "0eae5f259b3b"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("5", "25f9f0164a8a"),
-        "statefulapps.berth.dev": ("1", "67a3692fdf56"),
+        "statefulapps.berth.dev": ("2", "c54da36f0b38"),
     }

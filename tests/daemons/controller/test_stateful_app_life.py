@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.app_world import AppWorld, app_world
-from tests.daemons.controller.world import until
+from tests.daemons.controller.world import ACCOUNT, NAMESPACE, until
 from tests.support.wire import dying_after_each
 
 pytestmark = pytest.mark.promise
@@ -174,6 +174,33 @@ def test_bare_pods_are_carried_out_too_and_absent_deletes(apps: AppWorld, start:
     assert gone["changed"], gone
     assert not apps.world.berths()
     assert not apps.pods()
+
+
+def test_a_changed_content_makes_the_pods_anew(apps: AppWorld, start: Any) -> None:
+    """Secrets by a right to these alone, which the message of the StatefulApp spells out."""
+    apps.disks(1)
+    apps.allow()
+    apps.kubectl("create", "secret", "generic", "pass", "--from-literal=password=one")
+    sources = [{"configMapRef": {"name": "conf"}}, {"secretRef": {"name": "pass"}}]
+    template = apps.template()
+    template["spec"]["containers"][0]["envFrom"] = sources
+    start("--no-leader-elect")
+    apps.apply(replicas=1, template=template, updateOn=["ConfigMaps", "Secrets"])
+    apps.stalled("Forbidden", "--resource=secrets --resource-name=NAME")
+    secrets = ("role", "berth-controller-secrets", "--verb=get", "--resource=secrets", "--resource-name=pass")
+    apps.kubectl("create", *secrets)
+    bearer = f"--serviceaccount={NAMESPACE}:{ACCOUNT}"
+    apps.kubectl("create", "rolebinding", "berth-controller-secrets", "--role=berth-controller-secrets", bearer)
+    apps.kubectl("annotate", "sapp", "db", "looked=1")
+    apps.stalled("Blocked", f"ConfigMap {apps.name}/conf is not there, and envFrom of container main")
+    apps.kubectl("create", "configmap", "conf", "--from-literal=size=small")
+    apps.kubectl("annotate", "--overwrite", "sapp", "db", "looked=2")
+    apps.ready(1)
+    before = apps.uids()
+    apps.kubectl("patch", "configmap", "conf", "--patch", '{"data": {"size": "large"}}')
+    apps.kubectl("annotate", "--overwrite", "sapp", "db", "looked=3")
+    until(lambda: apps.uids() != before and set(apps.uids()) == set(before), lambda: str(apps.status()))
+    apps.ready(1)
 
 
 def test_the_module_says_that_no_controller_is_there(apps: AppWorld) -> None:

@@ -9,6 +9,7 @@ Kubernetes' validation of pod updates says. Everything else needs a new pod.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ _RESIZED = ("cpu", "memory")
 #: The annotation of a template by which people ask for new pods; of the pods that have it no other is asked.
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 RESTARTED_FIELD = f"metadata.annotations[{RESTARTED}]"
+#: The annotation of a template that says, by a hash for each, what the ConfigMaps and Secrets hold that it names.
+CONTENTS = "berth.dev/contents"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,10 @@ def _changes(old: Template, new: Template) -> Iterator[tuple[str, bool]]:
         if key == "annotations" and has.get(RESTARTED) not in (None, had.get(RESTARTED)):
             yield RESTARTED_FIELD, False
             had[RESTARTED] = has[RESTARTED]
+        if key == "annotations" and has.get(CONTENTS) not in (None, had.get(CONTENTS)):
+            for field in changed_contents(old, new):
+                yield field, False
+            had[CONTENTS] = has[CONTENTS]
         if had != has:
             yield f"metadata.{key}", True
     before, after = old["spec"], new["spec"]
@@ -94,6 +101,31 @@ def _resource_changes(where: str, key: str, old: Template, new: Template) -> Ite
         for name in sorted({*before, *after}):
             if not _same_amount(before.get(name), after.get(name)):
                 yield f"{where}.{kind}.{name}", key == "containers" and name in _RESIZED and name in after
+
+
+def changed_contents(old: Template, new: Template) -> list[str]:
+    """The ConfigMaps and Secrets whose content counts in ``new`` and is another than in ``old``, or was not counted
+    there: what a pod has read of it is not known then."""
+    before, after = _contents(old), _contents(new)
+    return [f"{name} (its content)" for name in sorted(after) if name not in before or before[name] != after[name]]
+
+
+def _contents(template: Template) -> Template:
+    try:
+        told = json.loads(_meta(template, "annotations").get(CONTENTS) or "{}")
+    except ValueError:
+        return {}
+    return told if isinstance(told, Mapping) else {}
+
+
+def without_annotation(template: Template, key: str) -> dict[str, Any]:
+    """The template as it would be if it never had that annotation."""
+    annotations = _meta(template, "annotations")
+    if key not in annotations:
+        return dict(template)
+    annotations.pop(key)
+    metadata = {name: value for name, value in template["metadata"].items() if name != "annotations"}
+    return {**template, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
 
 
 def without_running_fields(template: Template) -> dict[str, Any]:

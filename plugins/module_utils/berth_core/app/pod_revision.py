@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .compare import differences
-from .pod_change import RESTARTED, RESTARTED_FIELD, PodChange, Template, pod_change
+from .pod_change import RESTARTED, RESTARTED_FIELD, PodChange, Template, changed_contents, pod_change
 
 #: On a pod that is being updated in place: the revision it is going to have, and the containers that it waits for.
 UPDATING = "berth.dev/updating"
@@ -72,6 +72,9 @@ def change_of(pod: Object, target: Target) -> PodChange:
     asked = _restarted(target.template)
     if old is None and asked is not None and asked != _restarted(pod):
         return PodChange(forced=(RESTARTED_FIELD,))
+    contents = changed_contents(pod, target.template) if old is None else []
+    if contents:
+        return PodChange(forced=tuple(contents))
     if old is None:
         return PodChange(forced=(f"the template of its revision {revision or '(none)'} is not known any more",))
     return pod_change(old, target.template)

@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import InputError
 from ..model.names import shown
 from .observed import Observed
-from .pod_change import RESTARTED
+from .pod_change import RESTARTED, without_annotation
 from .wanted import AppWanted
 
 Object = Mapping[str, Any]
@@ -40,12 +40,7 @@ def restarted(app: AppWanted, asked: str | None, observed: Observed) -> AppWante
 
 def without_restart(template: Object) -> dict[str, Any]:
     """The template as it would be if nobody had asked for a restart."""
-    annotations = dict((template.get("metadata") or {}).get("annotations") or {})
-    if RESTARTED not in annotations:
-        return dict(template)
-    annotations.pop(RESTARTED)
-    metadata = {key: value for key, value in template["metadata"].items() if key != "annotations"}
-    return {**template, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+    return without_annotation(template, RESTARTED)
 
 
 def _with(template: Object, text: str | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ..model.names import shown
 from ..model.times import age
 from .observed import Observed
 from .plan import OWN
-from .pod_change import Template, pod_change
+from .pod_change import CONTENTS, Template, pod_change, without_annotation
 from .pod_revision import HASH, updating
 from .restarts import without_restart
 from .wanted import POD, AppWanted
@@ -135,8 +135,13 @@ def rolled_back(app: AppWanted, asked: str, live: Object | None, kept: Sequence[
     mark = json.dumps({"asked": asked, "revision": found["metadata"]["name"]}, sort_keys=True)
     own = app.given.metadata
     metadata = replace(own, annotations={**own.annotations, ROLLED_BACK: mark})
-    # of restarts the latest counts, whatever the template (app.restarts adds it)
-    return replace(app, template=without_restart(template_of(found)), given=replace(app.given, metadata=metadata))
+    # of restarts the latest counts, and of contents what is there now, whatever the template: both are added later
+    return replace(app, template=_own(template_of(found)), given=replace(app.given, metadata=metadata))
+
+
+def _own(template: Object) -> dict[str, Any]:
+    """The template without what is asked for beside it: a restart, and contents, which no revision brings back."""
+    return without_annotation(without_restart(template), CONTENTS)
 
 
 def _meant(app: AppWanted, asked: str, live: Object, kept: Sequence[Object]) -> Object:
@@ -145,8 +150,8 @@ def _meant(app: AppWanted, asked: str, live: Object, kept: Sequence[Object]) -> 
     same = [one for one in kept if done == {"asked": asked, "revision": one["metadata"]["name"]}]
     if same:
         return same[0]
-    template = without_restart(live["spec"]["template"])
-    others = [one for one in kept if not pod_change(without_restart(template_of(one)), template).same]
+    template = _own(live["spec"]["template"])
+    others = [one for one in kept if not pod_change(_own(template_of(one)), template).same]
     meant = others[-1:] if asked == PREVIOUS else [one for one in kept if int(one["revision"]) == int(asked)]
     if meant:
         return meant[0]

@@ -15,7 +15,7 @@ from typing import Any, Union
 
 from ..errors import InputError
 from .fsid import DEFAULT_MOUNT_ROOT
-from .update_rules import ORDERS, STRATEGIES
+from .update_rules import COUNTED, ORDERS, STRATEGIES
 from .wanted import AppWanted, parse_app
 
 PLAYBOOK, CONTROLLER = "playbook", "controller"
@@ -58,6 +58,7 @@ _SPEC: _Table = {
     "pod_management_policy": "podManagementPolicy",
     "suspended": "suspended",
     "restarted_at": "restartedAt",
+    "update_on": "updateOn",
     "mount_root": "mountRoot",
 }
 _UPDATE: _Table = {
@@ -87,6 +88,7 @@ STRATEGY_TYPES: Mapping[str, str] = {strategy: camel(strategy) for strategy in S
 ORDER_TYPES: Mapping[str, str] = {order: camel(order) for order in ORDERS}
 #: Options whose values are called otherwise in the kind.
 _VALUES: Mapping[str, Mapping[str, str]] = {"update_strategy": STRATEGY_TYPES, "update_order": ORDER_TYPES}
+COUNTED_TYPES: Mapping[str, str] = {one: camel(one) for one in COUNTED}
 
 
 def options() -> list[str]:
@@ -113,6 +115,8 @@ def options_of(body: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) ->
     for option, names in _VALUES.items():
         values = {name: value for value, name in names.items()}
         found[option] = values.get(found[option], found[option])
+    counted = {name: value for value, name in COUNTED_TYPES.items()}
+    found["update_on"] = [counted.get(one, one) for one in found["update_on"] or ()]
     found["mount_root"] = found["mount_root"] or mount_root
     found["template"] = _scaled_here(found["template"])
     for option, defaults in _DEFAULTS.items():
@@ -161,6 +165,10 @@ def manifest_of(params: Mapping[str, Any], driver: str) -> dict[str, Any]:
         del spec["mountRoot"]  # as the controller is set up
     if not spec.get("suspended"):
         spec.pop("suspended", None)
+    if "updateOn" in spec:
+        spec["updateOn"] = sorted(COUNTED_TYPES.get(one, one) for one in spec["updateOn"])
+    if not spec.get("updateOn"):
+        spec.pop("updateOn", None)
     called = {option: names.get(str(params.get(option))) for option, names in _VALUES.items()}
     update = _to_fields({**params, **called, "paused": params.get("paused") or None}, _UPDATE)
     if update:
@@ -186,7 +194,9 @@ def _to_fields(found: Mapping[str, Any], table: _Table) -> dict[str, Any]:
 
 def _names() -> dict[str, str]:
     """What is called otherwise in the kind: option, or value of update_strategy -> field, or value."""
-    found = {value: name for names in _VALUES.values() for value, name in names.items() if "_" in value}
+    found = {
+        value: name for names in (*_VALUES.values(), COUNTED_TYPES) for value, name in names.items() if "_" in value
+    }
     for table in (_SPEC, _SERVICE, _PORT, _DISK, _DEVICE):
         for option, place in table.items():
             field = place if isinstance(place, str) else place[0]

@@ -24,6 +24,9 @@ ON_DELETE = "OnDelete"
 STRATEGIES = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE)
 REVERSE, PRIMARY_LAST = "reverse", "primary_last"
 ORDERS = (REVERSE, PRIMARY_LAST)
+#: What of a template's surroundings may count as a revision (update_on; app.contents).
+CONFIG_MAPS, SECRETS = "config_maps", "secrets"
+COUNTED = (CONFIG_MAPS, SECRETS)
 #: A run waits for it: more than a day is a mistake.
 _MOST_READY = 86_400
 #: Options that have no meaning where the StatefulSet's controller brings the template to the pods.
