@@ -51,7 +51,7 @@ def test_forward_from_names_what_is_left():
 
 def test_the_diagram_shows_every_transition():
     text = states.diagram()
-    for step in (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD, *states.LOSS):
+    for step in (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD, *states.LOSS, *states.LEAVING):
         assert f": {step.name}\n" in text
 
 

@@ -159,6 +159,29 @@ LOSS = (
     ),
 )
 
+#: The way back of a berth whose replica leaves a node that is well. Then as every other one.
+LEAVING = (
+    Transition(
+        "leave",
+        RESERVED,
+        RELEASING,
+        (Effect("cordon", "LocalDisk", "disk"), Effect("record", "Berth status", "berth")),
+        "its replica is to run on another node: its disks are given to nobody anew, and keep its data",
+    ),
+    Transition(
+        "vacate",
+        RELEASING,
+        ABSENT,
+        (
+            Effect("delete", "PersistentVolumeClaim", "disk"),
+            Effect("delete", "Pod", "berth"),
+            *(effect for effect in LOSS[1].writes if effect.what not in ("PersistentVolumeClaim", "Pod")),
+        ),
+        "the claims are asked to go first, so that no new pod is made of them; the pod is waited for, and locks and "
+        "record go as always",
+    ),
+)
+
 #: No phase but Releasing is recorded on the way back, and the berth itself goes last.
 BACKWARD = (
     Transition(
@@ -231,7 +254,7 @@ def diagram() -> str:
     lines += [f"    {phase} --> {BOUND}: {stop.name}" for phase in (RUNNING, CREATED)]
     lines += [f"    {phase} --> {RELEASING}: {release.name}" for phase in (SELECTED, RESERVED, BOUND, REPLACING)]
     lines.append(f"    {RELEASING} --> [*]: {forget.name}")
-    abandon, bury = LOSS
-    lines += [f"    {phase} --> {RELEASING}: {abandon.name}" for phase in starts]
-    lines.append(f"    {RELEASING} --> [*]: {bury.name}")
+    for away, end in (LOSS, LEAVING):
+        lines += [f"    {phase} --> {RELEASING}: {away.name}" for phase in starts]
+        lines.append(f"    {RELEASING} --> [*]: {end.name}")
     return "\n".join(lines) + "\n"
