@@ -65,8 +65,8 @@ options:
         C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
       - A List may hold one StatefulSet together with Services and ConfigMaps. These are applied too, and carry the
         application's labels. The Service that C(serviceName) names takes the place of O(service). One that leaves
-        the List stays until O(state=absent). A ConfigMap that changed makes no pod anew without O(update_on). An object of
-        another kind is refused.
+        the List stays until O(state=absent). A ConfigMap that changed makes no pod anew without O(update_on). An object
+        of another kind is refused.
     type: dict
   src:
     description: YAML file with what O(template) takes; several documents are a List. Looked for in C(files/),
@@ -349,6 +349,28 @@ options:
     type: list
     elements: str
     version_added: 0.2.0
+  leave_nodes:
+    description:
+      - Nodes that replicas leave. Each replica with a berth there gets another one on another node, one after the
+        other. The order and O(max_unavailable), O(min_ready_seconds) and O(update_order) are those of an update, and no
+        PodDisruptionBudget may forbid it. No new berth is made on these nodes.
+      - The old pod has ended before anything of its berth is given up. The old disks are cordoned and keep the data in
+        the replica's name (C(retainedFor)), and the replica begins empty where it goes.
+      - Refused before anything is touched where a replica may have data there and is not in O(leave_data), where no
+        other node fits, where the cluster has no such Node, and where the node is lost (see O(on_node_loss)).
+      - The run waits until each replica is Ready. One that was cut off is continued by the same task run again. A
+        second run changes nothing.
+      - Filesystems on the new disks are made by agents; without them, use disks of volume mode Block.
+      - Disks are cordoned by who may create LocalDisks, so this takes more rights than the rest.
+    type: list
+    elements: str
+    version_added: 0.2.0
+  leave_data:
+    description: The replicas whose data on O(leave_nodes) may be given up, by name (C(db-2)) or ordinal. Nothing else
+      is given up.
+    type: list
+    elements: str
+    version_added: 0.2.0
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
       P(berth.stateful.local_disks#role)).
@@ -502,6 +524,13 @@ EXAMPLES = r"""
     src: postgres.yml
     suspended: true
 
+- name: Replica 2 begins anew on another node, and gets its data from the other replicas
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    leave_nodes: [worker-2]
+    leave_data: [postgres-2]
+
 - name: Carried out by berth-controller, as a StatefulApp
   berth.stateful.stateful_app:
     name: db
@@ -577,6 +606,31 @@ berths:
       disks: [{claim: data, name: h1-0a1b2c3d4e, size: 209715200}]
       devices: []
       phase: Running
+moved:
+  description: Replicas that leave their nodes, in that order.
+  returned: when there are some
+  type: list
+  elements: dict
+  contains:
+    ordinal:
+      description: The replica.
+      type: int
+    pod:
+      description: Its pod.
+      type: str
+    from:
+      description: The node that it leaves.
+      type: str
+    to:
+      description: The node that was chosen when the run began. RV(berths) says where the replica is in the end.
+      type: str
+    disks:
+      description: The LocalDisks of its former berth.
+      type: list
+      elements: str
+    data:
+      description: V(given up) where those may carry its data, V(none) otherwise.
+      type: str
 lost:
   description: Replicas that are not Ready and whose node is lost, and what is done about each.
   returned: when there are some

@@ -15,7 +15,8 @@ from typing import Any
 from ..berth_core.app import report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
-from ..berth_core.app.node_loss import POLICIES, LossRules, loss_rules
+from ..berth_core.app.leaving import leave_rules
+from ..berth_core.app.node_loss import POLICIES, loss_rules
 from ..berth_core.app.not_ours import refuse_foreign
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import Plan, goal, make_plan, removal_plan
@@ -28,9 +29,9 @@ from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
-from .app import by_controller, counting, handing, losing, revisions
+from .app import by_controller, counting, handing, leaving, losing, revisions
 from .app.building import Builder
-from .app.hand import Hand
+from .app.hand import Hand, Rules
 from .app.observe import observe, with_beside
 from .app.release import Release
 from .app.reserving import Reservation
@@ -104,6 +105,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "on_node_loss": {"type": "str", "choices": list(POLICIES), "default": "keep"},
     "release_ordinals": {"type": "list", "elements": "int"},
     "confirm_fenced": {"type": "list", "elements": "str"},
+    "leave_nodes": {"type": "list", "elements": "str"},
+    "leave_data": {"type": "list", "elements": "str"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -122,7 +125,7 @@ def run(context: Context) -> dict[str, Any]:
         raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
     check_rollback(params["rollback_to"], params["workload"])
     app = parse_app({**params, "template": load_template(params["template"], params["src"])})
-    rules = loss_rules(params, app.replicas)
+    rules = Rules(loss_rules(params, app.replicas), leave_rules(params, app.name, app.replicas))
     by_controller.refuse(by_controller.found(context))
     return _present(context, app, rules)
 
@@ -142,18 +145,16 @@ def _observe(context: Context, app: AppWanted) -> Observed:
     return observe(context.client, app.name, app.namespace, app.workload, service, bool(app.handed), app.beside)
 
 
-def _present(context: Context, app: AppWanted, rules: LossRules) -> dict[str, Any]:
+def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None = None) -> dict[str, Any]:
+    """``turn``: the replica that leaves its node in this run of several; None: all that do, one after the other."""
     until, explain = context.params["until"], context.params["explain"]
-    observed = _observe(context, app)
-    refuse_foreign(app, observed)
-    app = counting.counted(context, revisions.rolled_back(context, app, observed))
-    app = restarted(app, context.params["restarted_at"], observed)
-    observed = caught_up(context, app, observed)
-    losses = losing.look(context, app, observed, rules)
-    plan = losses.into(make_plan(app, observed, until))
+    app, observed = _looked(context, asked)
+    losses = losing.look(context, app, observed, rules.loss)
+    moves = leaving.look(context, app, observed, rules.leave, turn, tuple(losses.by_ordinal))
+    plan = moves.into(losses.into(make_plan(app, observed, until)))
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
-    hand = Hand.of(context, app, observed, plan, rules, losses.by_ordinal)
+    hand = Hand.of(context, app, observed, plan, rules, {**losses.by_ordinal, **moves.by_ordinal})
     trial = Trial(hand)
     trial.objects()
     selector = Selector(hand)
@@ -164,6 +165,7 @@ def _present(context: Context, app: AppWanted, rules: LossRules) -> dict[str, An
     changes = updater.changes() if updater is not None else {}
     diff = report.diff(app, observed, plan, choices, goal(app, until), changes)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
+    result.update(moves.told(choices, diff, app))
     if plan.restart:
         result["restarted"] = report.restarted(app, observed, plan)
     result.update(_told_of_update(app, updater, changes))
@@ -171,17 +173,28 @@ def _present(context: Context, app: AppWanted, rules: LossRules) -> dict[str, An
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if context.check_mode:
         result["berths"] = _foreseen(app, observed, plan, choices)
+        for line in leaving.Turn(context, app, observed).hindrances(moves.now):
+            context.warn(f"before a replica leaves its node, a run waits for {line}")
+    elif turn is None and moves.all:
+        result["berths"] = leaving.one_by_one(moves, lambda ordinal: _present(context, asked, rules, ordinal))
     elif plan.empty and not _awaited(context, app, observed):
         result["berths"] = report.rows(observed, app.workload)
     else:
-        seconds = _carry_out(hand, selector, choices, builder, updater)
-        for row in result.get("updated", ()):
-            row["not_ready_seconds"] = seconds.get(row["ordinal"])
+        with leaving.Turn(context, app, observed).of(moves.now):
+            seconds = _carry_out(hand, selector, choices, builder, updater)
+        result.update(_reached(hand, result.get("updated", ()), seconds))
         if "hooks" in result and updater is not None and updater.hooks is not None:
             result["hooks"] = updater.hooks.rows
-        rows = report.suspended_rows if app.suspended and until == states.CREATED else report.written_rows
-        result["berths"] = rows({o: hand.record(o) for o in range(app.replicas)})
     return result
+
+
+def _looked(context: Context, asked: AppWanted) -> tuple[AppWanted, Observed]:
+    """What is asked for, with what is known from former revisions and counted contents, and what is there."""
+    observed = _observe(context, asked)
+    refuse_foreign(asked, observed)
+    app = counting.counted(context, revisions.rolled_back(context, asked, observed))
+    app = restarted(app, context.params["restarted_at"], observed)
+    return app, caught_up(context, app, observed)
 
 
 def _told_of_update(app: AppWanted, updater: Updater | None, changes: Mapping[int, PodChange]) -> dict[str, Any]:
@@ -192,6 +205,16 @@ def _told_of_update(app: AppWanted, updater: Updater | None, changes: Mapping[in
         found["outdated"] = report.updated(app, left)
     planned = updater.hooks_planned(changes) if updater is not None else []
     return {**found, "hooks": planned} if planned else found
+
+
+def _reached(hand: Hand, updated: Sequence[dict[str, Any]], seconds: Mapping[int, float]) -> dict[str, Any]:
+    """The berths as a run has left them; each row of an update says how long its replica was not Ready."""
+    for row in updated:
+        row["not_ready_seconds"] = seconds.get(row["ordinal"])
+    app = hand.app
+    stopped = app.suspended and hand.context.params["until"] == states.CREATED
+    rows = report.suspended_rows if stopped else report.written_rows
+    return {"berths": rows({ordinal: hand.record(ordinal) for ordinal in range(app.replicas)})}
 
 
 def _foreseen(app: AppWanted, observed: Observed, plan: Plan, choices: Sequence[Choice]) -> list[dict[str, Any]]:

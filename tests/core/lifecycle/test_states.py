@@ -51,7 +51,8 @@ def test_forward_from_names_what_is_left():
 
 def test_the_diagram_shows_every_transition():
     text = states.diagram()
-    for step in (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD, *states.LOSS, *states.WAY_OUT):
+    every = (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD, *states.LOSS, *states.LEAVING, *states.WAY_OUT)
+    for step in every:
         assert f": {step.name}\n" in text
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...berth_core.app.choose import World
+from ...berth_core.app.leaving import LeaveRules
 from ...berth_core.app.node_loss import LossRules
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.observing import view_of
@@ -29,10 +30,18 @@ from .driver import Driver
 Object = dict[str, Any]
 
 
+class Rules(NamedTuple):
+    """What a task says of replicas that are to have another berth."""
+
+    loss: LossRules
+    leave: LeaveRules
+
+
 @dataclass
 class Hand:
     """``views``: ordinal -> what there is of its berth, as last read or written. ``losses``: of nodes, by ordinal; what
-    ``loss_rules`` say of data that is found on lost nodes later is added. ``behind``: the disks with it."""
+    ``loss_rules`` and ``leave_rules`` say of data that is found on lost or left nodes later is added. ``behind``: the
+    disks with it."""
 
     context: Context
     app: AppWanted
@@ -43,6 +52,7 @@ class Hand:
     losses: dict[int, Loss] = field(default_factory=dict)
     behind: dict[int, list[Mapping[str, Any]]] = field(default_factory=dict)
     loss_rules: LossRules = field(default_factory=LossRules)
+    leave_rules: LeaveRules = field(default_factory=LeaveRules)
 
     @classmethod
     def of(
@@ -51,12 +61,13 @@ class Hand:
         app: AppWanted,
         seen: Observed,
         plan: Plan,
-        rules: LossRules,
+        rules: Rules,
         losses: Mapping[int, Loss],
     ) -> Hand:
         """A run's beginning."""
         timeout = context.params["wait_timeout"]
-        hand = cls(context, app, seen, plan, timeout, loss_rules=rules, losses=dict(losses))
+        hand = cls(context, app, seen, plan, timeout, losses=dict(losses))
+        hand.loss_rules, hand.leave_rules = rules.loss, rules.leave
         hand.views = {ordinal: view_of(seen, ordinal) for ordinal in seen.berths}
         return hand
 

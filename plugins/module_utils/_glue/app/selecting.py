@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...berth_core.app import choose
+from ...berth_core.app import choose, leaving
 from ...berth_core.app.choice_check import check_grown, check_world, without_discards
 from ...berth_core.app.choose import Choice, World
 from ...berth_core.app.node_loss import left_behind
+from ...berth_core.errors import UnschedulableError
 from ...berth_core.lifecycle import states
 from ...berth_core.lifecycle.lost import keeps
 from ...berth_core.lifecycle.view import recorded
@@ -37,14 +38,22 @@ class Selector:
         check_world(hand.app, world)
         for ordinal in grown:
             check_grown(hand.app, world, hand.record(ordinal))
-        choices = choose.choose(hand.app, world, hand.plan.select, explain) if hand.plan.select else []
+        choices = self._choose(world, hand.plan.select, explain) if hand.plan.select else []
         warn_of_unreadable(hand.context, choices[0].left_out if choices else ())
         return choices
 
     def again(self, ordinals: Sequence[int]) -> list[Choice]:
         """Look anew and choose anew for those that lost a race."""
         world = self._look()
-        return choose.choose(self._hand.app, world, sorted(ordinals)) if ordinals else []
+        return self._choose(world, sorted(ordinals)) if ordinals else []
+
+    def _choose(self, world: World, ordinals: Sequence[int], explain: bool = False) -> list[Choice]:
+        """Never a node that replicas are to leave."""
+        rules = self._hand.leave_rules
+        try:
+            return choose.choose(self._hand.app, choose.without_nodes(world, rules.nodes), ordinals, explain)
+        except UnschedulableError as exc:
+            raise leaving.nowhere(rules, exc) if rules.nodes else exc from None
 
     def _look(self) -> World:
         world = without_discards(load_world(self._hand.client, self._hand.app), self._hand.seen, self._hand.plan)
@@ -61,6 +70,7 @@ class Selector:
         hand = self._hand
         fresh = [ordinal for ordinal in hand.plan.select if ordinal not in hand.losses]
         behind = left_behind(world.disks, world.nodes, hand.loss_rules, hand.seen, fresh)
+        behind.update(leaving.left_data(hand.app, world.disks, hand.leave_rules, hand.seen, fresh))
         for ordinal, (loss, disks) in behind.items():
             hand.losses[ordinal], hand.behind[ordinal] = loss, disks
         lost = list(hand.losses.values())

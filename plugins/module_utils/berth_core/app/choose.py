@@ -125,6 +125,17 @@ def _choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool
     return choices
 
 
+def without_nodes(world: World, names: Sequence[str]) -> World:
+    """The world in which nothing can go to these nodes, nor has data there to go to."""
+    if not names:
+        return world
+    return replace(
+        world,
+        nodes=[node for node in world.nodes if node["metadata"]["name"] not in names],
+        disks=[disk for disk in world.disks if disk["spec"]["nodeName"] not in names],
+    )
+
+
 def snapshot_of(world: World) -> Snapshot:
     """The lists as the engine sees them."""
     return Snapshot.from_objects(

@@ -93,7 +93,7 @@ def find_lost(
     """``nodes``: by name; None: there is no such Node."""
     found = []
     for ordinal, name in doubts.items():
-        told = _loss_of(nodes[name])
+        told = loss_of(nodes[name])
         if told is None:
             continue
         pod = observed.pod(ordinal)
@@ -103,7 +103,7 @@ def find_lost(
     return found
 
 
-def _loss_of(node: Object | None) -> tuple[str, str] | None:
+def loss_of(node: Object | None) -> tuple[str, str] | None:
     """(why a node is lost, since when); None for one that is not."""
     if node is None:
         return "its Node is deleted", ""
@@ -229,7 +229,7 @@ def left_behind(
         kept, node = spec.get("retainedFor") or {}, str(spec["nodeName"])
         mine = (kept.get("namespace"), kept.get("app")) == (observed.namespace, observed.name)
         ordinal = kept.get("ordinal")
-        if not mine or spec.get("claimRef") or ordinal not in wanted or _loss_of(there.get(node)) is None:
+        if not mine or spec.get("claimRef") or ordinal not in wanted or loss_of(there.get(node)) is None:
             continue
         loss = Loss(node, "its data is on a lost node", observed.namespace, observed.name, int(ordinal))
         found.setdefault(int(ordinal), (loss, []))[1].append(disk)

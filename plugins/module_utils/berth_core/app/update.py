@@ -130,12 +130,12 @@ def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) 
     """The step with what the rules say of its pod beside the template."""
     if pod is None:
         return step
-    rest = _rest(pod, rules.min_ready, now) if step.ready else 0.0
+    left = rest(pod, rules.min_ready, now) if step.ready else 0.0
     wait = step.wait
-    if rest and step.arrived:
+    if left and step.arrived:
         wait = wait or f"pod {pod['metadata']['name']} to be {_ready_words(rules)}"
     primary = rules.primary is not None and rules.primary.matches(pod["metadata"].get("labels") or {})
-    return replace(step, rest=rest, wait=wait, primary=primary)
+    return replace(step, rest=left, wait=wait, primary=primary)
 
 
 def _hooked(step: _Next, pod: Object | None, target: Target, known: HookState) -> _Next:
@@ -157,7 +157,7 @@ def first_touch(act: Act, pod: Object, target: Target) -> bool:
     return act.do != PATCH or updating(pod) is not None or not change_of(pod, target).same
 
 
-def _rest(pod: Object, seconds: int, now: datetime) -> float:
+def rest(pod: Object, seconds: int, now: datetime) -> float:
     """For how long the pod, which is Ready, has to be Ready still. No longer than in all, whatever a clock says."""
     if not seconds:
         return 0.0

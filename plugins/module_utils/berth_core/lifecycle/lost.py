@@ -1,10 +1,12 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A berth is given up because its node is lost: nothing runs there any more, that is proven, and somebody asked for it.
+"""A berth is given up because its replica is not to run on its node any more, and somebody asked for it: the node is
+lost and that is proven, or the replica leaves a node that is well.
 
 Its disks are cordoned before their locks go, so that neither this replica nor another one is ever given them by itself;
-their data stays in the replica's name. The pod's object is taken away by force, as no kubelet will confirm its end.
+their data stays in the replica's name. On a lost node the pod's object is taken away by force, as no kubelet will
+confirm its end; on one that is well the pod is asked to go, and is waited for.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from .view import Object, View, claim_name, devices_of, disks_of, going, recorde
 class Loss:
     """``node``: the one that is lost. ``proof``: by what it is known that nothing of it runs any more.
 
-    ``app`` and ``ordinal``: whose data its disks may keep.
+    ``app`` and ``ordinal``: whose data its disks may keep. ``left``: the node is well, and the replica leaves it.
     """
 
     node: str
@@ -34,6 +36,12 @@ class Loss:
     namespace: str
     app: str
     ordinal: int
+    left: bool = False
+
+    @property
+    def where(self) -> str:
+        """The node, for people."""
+        return f"node {self.node}, which is left," if self.left else f"the lost node {self.node}"
 
 
 def concerns(view: View, record: Object) -> bool:
@@ -45,11 +53,12 @@ def give_up(view: View, record: Object, loss: Loss) -> Step:
     """-> Releasing; not of a berth whose disk is being exchanged, which somebody else carries on."""
     if recorded(record) == states.REPLACING:
         told = (record.get("status") or {}).get("replacing") or {}
-        what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')} on the lost node {loss.node}"
+        what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')} on {loss.where.rstrip(',')}"
         return Wait("Replacing", f"{what}: delete the Berth to end that; its data is kept", True)
     held = [view.disks[each["name"]] for each in disks_of(record) if each["name"] in view.disks]
     own = [disk for disk in held if holds_disk(disk, record["metadata"]["uid"])]
-    return _cordon(own, loss) or release(view, record, f"its node {loss.node} is lost ({loss.proof})")
+    why = f"it leaves node {loss.node}" if loss.left else f"its node {loss.node} is lost ({loss.proof})"
+    return _cordon(own, loss) or release(view, record, why)
 
 
 def cordon_kept(view: View, loss: Loss) -> Step | None:
@@ -70,7 +79,7 @@ def keeps(disk: Object, loss: Loss) -> bool:
 def _cordon(disks: Iterable[Object], loss: Loss) -> Write | None:
     for disk in disks:
         if not disk["spec"].get("unschedulable"):
-            why = f"LocalDisk {disk['metadata']['name']} of the lost node {loss.node} is cordoned; its data is kept"
+            why = f"LocalDisk {disk['metadata']['name']} of {loss.where} is cordoned; its data is kept"
             return Write(REPLACE, LOCAL_DISK, cordoned_disk(disk, True), why)
     return None
 
@@ -85,7 +94,7 @@ def stop(view: View, record: Object, loss: Loss) -> Step | None:
     claims = [one for one in own if one is not None and (going(one) or one["spec"].get("volumeName") in volumes)]
     for claim in claims:
         if not going(claim):
-            return Write(REMOVE, PVC, dict(claim), f"the claim over a disk of the lost node {loss.node} goes")
+            return Write(REMOVE, PVC, dict(claim), f"the claim over a disk of {loss.where} goes")
     step = _pod_goes(view, record, loss)
     if step is not None:
         return step
@@ -97,7 +106,8 @@ def stop(view: View, record: Object, loss: Loss) -> Step | None:
     for name in dict.fromkeys(claim_name(record, each["claim"]) for each in devices_of(record)):
         live = view.device_claims.get(name)
         if live is not None and not going(live) and _made_for(live, record):
-            return Write(REMOVE, RESOURCE_CLAIM, dict(live), f"ResourceClaim {name} over devices of the lost node goes")
+            why = f"ResourceClaim {name} over devices of {loss.where} goes"
+            return Write(REMOVE, RESOURCE_CLAIM, dict(live), why)
     return None
 
 
@@ -106,11 +116,20 @@ def _made_for(thing: Object, record: Object) -> bool:
 
 
 def _pod_goes(view: View, record: Object, loss: Loss) -> Step | None:
-    """By force, and only what is of the lost node: another pod of that name waits for its new claims."""
+    """Only what is of that node: another pod of that name waits for its new claims."""
     pod = view.pods.get(str(record["metadata"]["name"]))
-    if pod is None or (pod.get("spec") or {}).get("nodeName") != loss.node:
+    if pod is None or not _of_node(pod, loss):
         return None
-    if going(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
+    if going(pod) and (loss.left or pod["metadata"].get("deletionGracePeriodSeconds") == 0):
         ref = Ref.of(POD, pod)
-        return Wait("PodGoing", f"waits for the finalizers of pod {ref.namespace}/{ref.name}", on=ref)
+        what = "the end" if loss.left else "the finalizers"
+        return Wait("PodGoing", f"waits for {what} of pod {ref.namespace}/{ref.name}", on=ref)
+    if loss.left:
+        return Write(REMOVE, POD, dict(pod), f"the pod leaves node {loss.node}")
     return Write(FORCE, POD, dict(pod), f"the pod's object goes: {loss.proof}, so nothing of it runs on {loss.node}")
+
+
+def _of_node(pod: Object, loss: Loss) -> bool:
+    """A bare pod is tied to its node before it is bound; that of a StatefulSet goes where its claims are."""
+    node = (pod.get("spec") or {}).get("nodeName")
+    return node == loss.node or (loss.left and not node and not pod["metadata"].get("ownerReferences"))

@@ -164,7 +164,7 @@ LOSS = (
 #: The way out: the replica goes on as plain Kubernetes, with the pod, the claims and the volumes that it has.
 WAY_OUT = (
     Transition(
-        "leave",
+        "part",
         BOUND,
         RELEASING,
         (Effect("record", "Berth status", "berth"),),
@@ -183,6 +183,29 @@ WAY_OUT = (
         ),
         "claims and volumes lose berth's labels and its mark, and nothing else; a disk keeps the data for this "
         "ordinal, and names the volume that goes on to use it",
+    ),
+)
+
+#: The way back of a berth whose replica leaves a node that is well. Then as every other one.
+LEAVING = (
+    Transition(
+        "leave",
+        RESERVED,
+        RELEASING,
+        (Effect("cordon", "LocalDisk", "disk"), Effect("record", "Berth status", "berth")),
+        "its replica is to run on another node: its disks are given to nobody anew, and keep its data",
+    ),
+    Transition(
+        "vacate",
+        RELEASING,
+        ABSENT,
+        (
+            Effect("delete", "PersistentVolumeClaim", "disk"),
+            Effect("delete", "Pod", "berth"),
+            *(effect for effect in LOSS[1].writes if effect.what not in ("PersistentVolumeClaim", "Pod")),
+        ),
+        "the claims are asked to go first, so that no new pod is made of them; the pod is waited for, and locks and "
+        "record go as always",
     ),
 )
 
@@ -258,10 +281,10 @@ def diagram() -> str:
     lines += [f"    {phase} --> {BOUND}: {stop.name}" for phase in (RUNNING, CREATED)]
     lines += [f"    {phase} --> {RELEASING}: {release.name}" for phase in (SELECTED, RESERVED, BOUND, REPLACING)]
     lines.append(f"    {RELEASING} --> [*]: {forget.name}")
-    abandon, bury = LOSS
-    lines += [f"    {phase} --> {RELEASING}: {abandon.name}" for phase in starts]
-    lines.append(f"    {RELEASING} --> [*]: {bury.name}")
-    leave, untie = WAY_OUT
-    lines += [f"    {phase} --> {RELEASING}: {leave.name}" for phase in (BOUND, CREATED, RUNNING)]
+    for away, end in (LOSS, LEAVING):
+        lines += [f"    {phase} --> {RELEASING}: {away.name}" for phase in starts]
+        lines.append(f"    {RELEASING} --> [*]: {end.name}")
+    part, untie = WAY_OUT
+    lines += [f"    {phase} --> {RELEASING}: {part.name}" for phase in (BOUND, CREATED, RUNNING)]
     lines.append(f"    {RELEASING} --> [*]: {untie.name}")
     return "\n".join(lines) + "\n"

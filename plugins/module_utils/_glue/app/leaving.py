@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Replicas that leave nodes: reads these nodes, tells what is going to be done, and has one leave after the other.
+
+Called by stateful_app. What may be done is decided by berth_core.app.leaving; the berths are given up by reserving.py,
+as every other one that is chosen anew. Each replica's turn is a run of its own, so one that died is continued by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any, Callable, NamedTuple
+
+from ...berth_core.app import leaving, node_loss
+from ...berth_core.app.choose import Choice
+from ...berth_core.app.leaving import LeaveRules, Move
+from ...berth_core.app.observed import Observed
+from ...berth_core.app.plan import Plan
+from ...berth_core.app.update import rest
+from ...berth_core.app.wanted import APP_LABEL, AppWanted
+from ...berth_core.errors import TimeoutExpired
+from ...berth_core.lifecycle.lost import Loss
+from ...berth_core.model.resources import NODE, POD, POD_DISRUPTION_BUDGET
+from ..base import Context
+from ..objects import poll
+from . import wait
+
+#: A turn in which nobody leaves: what else is to be done comes first.
+NOBODY = -1
+
+
+class Moves(NamedTuple):
+    """``all``: who is on a node that is to be left, in order. ``now``: those of them that this turn is about."""
+
+    all: list[Move]
+    now: list[Move]
+    by_ordinal: dict[int, Loss]
+
+    def into(self, plan: Plan) -> Plan:
+        """The plan in which their berths go first and are chosen anew."""
+        return node_loss.with_losses(plan, self.by_ordinal) if self.by_ordinal else plan
+
+    def told(self, choices: Sequence[Choice], diff: dict[str, Any], app: AppWanted) -> dict[str, Any]:
+        """For the result: nothing where nobody leaves. Adds to the diff what becomes of each."""
+        rows = leaving.rows(self.now, choices)
+        for row in rows:
+            diff["after"]["objects"][f"Pod {app.namespace}/{row['pod']}"] = leaving.words(row)
+        return {"moved": rows} if rows else {}
+
+
+def look(
+    context: Context, app: AppWanted, observed: Observed, rules: LeaveRules, turn: int | None, lost: Sequence[int]
+) -> Moves:
+    """Who leaves, of all (``turn`` None) or in one turn. ``lost``: ordinals that go because their nodes are lost.
+
+    Raises BerthError where it may not be done. Costs a GET for each node of the rules.
+    """
+    if not rules.nodes:
+        return Moves([], [], {})
+    found = [move for move in leaving.find_moves(app, observed, rules) if move.ordinal not in lost]
+    nodes = {name: context.client.find(NODE, name) for name in rules.nodes}
+    leaving.check_moves(app, observed, rules, found, nodes)
+    now = [move for move in found if turn is None or move.ordinal == turn or move.begun]
+    return Moves(found, now, leaving.losses(observed, now))
+
+
+def one_by_one(moves: Moves, again: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Everything else first, then one replica after the other; ``again`` runs one turn. Returns the last berths."""
+    result = again(NOBODY)
+    for move in moves.all:
+        result = again(move.ordinal)
+    return list(result["berths"])
+
+
+class Turn:
+    """The waits around a turn: before a replica is taken down, and until it is back elsewhere."""
+
+    def __init__(self, context: Context, app: AppWanted, observed: Observed) -> None:
+        self._context, self._app, self._seen = context, app, observed
+        self._seconds = float(context.params["wait_timeout"])
+
+    def hindrances(self, moves: Sequence[Move]) -> tuple[str, ...]:
+        """Why the first of them may not be taken down now."""
+        fresh = next((move for move in moves if not move.begun), None)
+        if fresh is None or self._app.suspended:
+            return ()
+        budgets = self._context.client.list(POD_DISRUPTION_BUDGET, self._app.namespace)
+        return leaving.hindrances(self._app, self._look(), fresh, budgets, datetime.now(timezone.utc))
+
+    @contextmanager
+    def of(self, moves: Sequence[Move]) -> Iterator[None]:
+        """Around the writes of a turn."""
+        self.wait_before(moves)
+        yield
+        self.wait_after(moves)
+
+    def wait_before(self, moves: Sequence[Move]) -> None:
+        """Raises TimeoutExpired; nothing of the turn has been touched then."""
+        lines = self.hindrances(moves)
+        if not lines:
+            return
+        self._context.progress(f"waiting for {'; '.join(lines)}")
+        if not poll(lambda: True if not self.hindrances(moves) else None, self._seconds):
+            left = self.hindrances(moves) or lines
+            raise TimeoutExpired(
+                f"waited {self._seconds:g} s before replica {self._app.namespace}/{moves[0].pod} leaves node "
+                f"{moves[0].node}; still missing: {'; '.join(left)}. That replica was not touched; run the task again "
+                "to go on",
+                missing=list(left),
+                changed=False,
+            )
+
+    def wait_after(self, moves: Sequence[Move]) -> None:
+        """Until they are Ready elsewhere, for as long as the rules of updates ask."""
+        if self._app.suspended or not moves:
+            return
+        names = [move.pod for move in moves]
+        wait.until(
+            self._context.client,
+            POD,
+            self._app.namespace,
+            f"{APP_LABEL}={self._app.name}",
+            self._seconds,
+            wait.pods_ready(names),
+            f"{', '.join(names)} to be Ready on another node",
+            self._context.progress,
+        )
+        seconds = self._app.update.min_ready if self._app.update is not None else 0
+        poll(lambda: True if self._rested(names, seconds) else None, self._seconds + seconds)
+
+    def _rested(self, names: Sequence[str], seconds: int) -> bool:
+        pods, now = self._look().pods, datetime.now(timezone.utc)
+        return not any(rest(pods[name], seconds, now) for name in names if name in pods)
+
+    def _look(self) -> Observed:
+        labels = f"{APP_LABEL}={self._app.name}"
+        pods = self._context.client.list(POD, self._app.namespace, labels=labels)
+        return replace(self._seen, pods={pod["metadata"]["name"]: pod for pod in pods})

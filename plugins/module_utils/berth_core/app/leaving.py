@@ -1,0 +1,212 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Replicas that leave a node which is well: which they are, in which order, and whose data may be given up for it.
+
+Nothing is given up that is not named, and one replica leaves at a time: when the others are Ready. Pure; a berth is
+given up by lifecycle/lost.py, and chosen anew as every other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ..errors import BerthError, InputError, StateError
+from ..lifecycle import evidence, states
+from ..lifecycle.lost import Loss, keeps
+from ..lifecycle.view import disks_of, recorded
+from ..model.names import check_subdomain, shown
+from .choose import Choice
+from .disruption import Budget, budgets_of
+from .node_loss import loss_of
+from .observed import Object, Observed, ready
+from .observing import view_of
+from .update import rest
+from .wanted import AppWanted
+
+
+@dataclass(frozen=True)
+class LeaveRules:
+    """``nodes``: on which no replica is to be. ``ordinals``: whose data there may be given up."""
+
+    nodes: tuple[str, ...] = ()
+    ordinals: tuple[int, ...] = ()
+
+
+class Move(NamedTuple):
+    """A replica that leaves ``node``. ``disks``: its LocalDisks there; ``data``: they may carry its data.
+
+    ``begun``: a run before has begun to give its berth up.
+    """
+
+    ordinal: int
+    pod: str
+    node: str
+    disks: tuple[str, ...]
+    data: bool
+    begun: bool
+
+
+def leave_rules(options: Mapping[str, Any], name: str, replicas: int) -> LeaveRules:
+    """The options of stateful_app, checked. Raises InputError."""
+    nodes, given = options.get("leave_nodes") or (), options.get("leave_data") or ()
+    if given and not nodes:
+        raise InputError("leave_data is given without leave_nodes: name the nodes that the replicas leave, too")
+    until = options.get("until") or states.CREATED
+    if nodes and until != states.CREATED:
+        raise InputError(
+            f"leave_nodes waits for each replica to be Ready elsewhere, and until: {until} makes no pods; leave one of "
+            "them out"
+        )
+    for index, node in enumerate(nodes):
+        check_subdomain(node, f"leave_nodes[{index}]")
+    names = {f"{name}-{ordinal}": ordinal for ordinal in range(replicas)}
+    names.update({str(ordinal): ordinal for ordinal in range(replicas)})
+    for index, one in enumerate(given):
+        if one not in names:
+            raise InputError(
+                f"leave_data[{index}] is {shown(one)}: expected a replica of this app, {name}-0 to "
+                f"{name}-{replicas - 1}, or its ordinal"
+            )
+    return LeaveRules(tuple(dict.fromkeys(nodes)), tuple(sorted({names[one] for one in given})))
+
+
+def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules) -> list[Move]:
+    """The replicas on those nodes, in the order in which they leave: highest ordinal first, a primary last."""
+    found = []
+    for ordinal, record in sorted(observed.berths.items(), reverse=True):
+        if ordinal >= app.replicas or record["spec"]["nodeName"] not in rules.nodes:
+            continue
+        disks = tuple(str(each["name"]) for each in disks_of(record))
+        data = bool(disks) and bool(evidence.of_berth(view_of(observed, ordinal), record))
+        begun = recorded(record) == states.RELEASING
+        found.append(Move(ordinal, app.berth_name(ordinal), str(record["spec"]["nodeName"]), disks, data, begun))
+    return sorted(found, key=lambda move: _is_primary(app, observed.pod(move.ordinal)))
+
+
+def _is_primary(app: AppWanted, pod: Object | None) -> bool:
+    primary = app.update.primary if app.update is not None else None
+    return primary is not None and pod is not None and primary.matches(pod["metadata"].get("labels") or {})
+
+
+def check_moves(
+    app: AppWanted, observed: Observed, rules: LeaveRules, moves: Sequence[Move], nodes: Mapping[str, Object | None]
+) -> None:
+    """``nodes``: those of the rules, by name; None: there is none. Raises BerthError where this may not be done."""
+    for name in rules.nodes:
+        if nodes[name] is None:
+            raise InputError(f"leave_nodes names {name}, and the cluster has no Node of that name; nothing was changed")
+    for move in moves:
+        why = loss_of(nodes[move.node])
+        if why is not None:
+            raise StateError(
+                f"replica {app.namespace}/{move.pod} cannot leave node {move.node}, for that is lost ({why[0]}): "
+                "nobody there ends its pod. on_node_loss decides what becomes of it; nothing was changed"
+            )
+        told = (observed.berths[move.ordinal].get("status") or {}).get("replacing")
+        if recorded(observed.berths[move.ordinal]) == states.REPLACING:
+            raise StateError(
+                f"replica {app.namespace}/{move.pod} cannot leave node {move.node} now: LocalDisk "
+                f"{(told or {}).get('from')} is being exchanged for {(told or {}).get('to')}; run disk_replace again "
+                "to finish that; nothing was changed"
+            )
+    held = [move for move in moves if move.data and move.ordinal not in rules.ordinals]
+    if held:
+        raise _with_data(app, [(move.pod, move.node, move.disks) for move in held])
+
+
+def _with_data(app: AppWanted, held: Sequence[tuple[str, str, Sequence[str]]]) -> StateError:
+    told = "; ".join(f"{pod} on node {node} (LocalDisk {', '.join(disks)})" for pod, node, disks in held)
+    names = ", ".join(pod for pod, _node, _disks in held)
+    return StateError(
+        f"{app.namespace}/{app.name}: the data of these replicas is on disks of the nodes that they are to leave: "
+        f"{told}. It does not come along: a replica begins empty where it goes. Where the app has it from its other "
+        f"replicas, or from a backup, give it up by name with leave_data: [{names}]; the disks keep it. Nothing was "
+        "changed"
+    )
+
+
+def losses(observed: Observed, moves: Iterable[Move]) -> dict[int, Loss]:
+    """For next_step, by ordinal."""
+    return {move.ordinal: _left(observed, move.node, move.ordinal) for move in moves}
+
+
+def _left(observed: Observed, node: str, ordinal: int) -> Loss:
+    return Loss(node, "", observed.namespace, observed.name, ordinal, left=True)
+
+
+def left_data(
+    app: AppWanted, disks: Iterable[Object], rules: LeaveRules, observed: Observed, ordinals: Iterable[int]
+) -> dict[int, tuple[Loss, list[Object]]]:
+    """Ordinals without a berth whose data is on a node that is left: from before, or by a run that died.
+
+    ``ordinals``: those that need a berth. Raises StateError for one whose data nobody gives up.
+    """
+    known = list(disks)
+    found: dict[int, tuple[Loss, list[Object]]] = {}
+    for ordinal in ordinals:
+        for node in rules.nodes:
+            loss = _left(observed, node, ordinal)
+            kept = [disk for disk in known if keeps(disk, loss)]
+            if kept and ordinal not in rules.ordinals:
+                names = [str(disk["metadata"]["name"]) for disk in kept]
+                raise _with_data(app, [(app.berth_name(ordinal), node, names)])
+            if kept:
+                found.setdefault(ordinal, (loss, kept))
+    return found
+
+
+def hindrances(
+    app: AppWanted, observed: Observed, move: Move, budgets: Iterable[Object], now: datetime
+) -> tuple[str, ...]:
+    """What has to come before this replica may be taken down, a line each: by the rules of an update, and budgets.
+
+    ``budgets``: PodDisruptionBudgets of the namespace.
+    """
+    pod = observed.pod(move.ordinal)
+    if pod is None or not ready(pod):
+        return ()  # it is no healthy one less
+    unavailable, seconds = (app.update.unavailable, app.update.min_ready) if app.update is not None else (1, 0)
+    busy = []
+    for ordinal in range(app.replicas):
+        other = observed.pod(ordinal)
+        if ordinal != move.ordinal and (other is None or not ready(other) or rest(other, seconds, now)):
+            busy.append(app.berth_name(ordinal))
+    lines = []
+    if len(busy) >= unavailable:
+        words = f"Ready for {seconds} s" if seconds else "Ready"
+        lines.append(f"pod {', '.join(busy)} to be {words} (max_unavailable is {unavailable})")
+    full = [one for one in budgets_of(pod, [Budget.of(each) for each in budgets]) if one.allowed < 1]
+    lines += [f"PodDisruptionBudget {one.key} to allow the disruption of pod {move.pod}" for one in full]
+    return tuple(lines)
+
+
+def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any]]:
+    """For the result, in their order. ``to`` is the node that is chosen now."""
+    nodes = {choice.ordinal: choice.node for choice in choices}
+    return [
+        {
+            "ordinal": move.ordinal,
+            "pod": move.pod,
+            "from": move.node,
+            "to": nodes.get(move.ordinal),
+            "disks": list(move.disks),
+            "data": "given up" if move.data else "none",
+        }
+        for move in moves
+    ]
+
+
+def words(row: Mapping[str, Any]) -> str:
+    """A row, in the diff."""
+    data = f"; its data on LocalDisk {', '.join(row['disks'])} is given up, and kept there" * (row["data"] != "none")
+    return f"moves from node {row['from']} to node {row['to']}{data}"
+
+
+def nowhere(rules: LeaveRules, exc: BerthError) -> BerthError:
+    """The refusal where no other node fits, with the nodes that were not asked."""
+    exc.message += f" (Not looked at, by leave_nodes: {', '.join(rules.nodes)}.)"
+    return exc

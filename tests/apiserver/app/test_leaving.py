@@ -1,0 +1,129 @@
+"""Replicas leave nodes that are well. Real API server and controllers; kubelets are played by kwok."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.apiserver.app.runner import run
+from tests.apiserver.app.test_node_loss import NODES, calm
+from tests.apiserver.app.test_stateful_app import writes
+from tests.apiserver.app.world import local_disk, params
+
+pytestmark = [pytest.mark.slow, pytest.mark.promise]
+
+
+class Ground:
+    """Three replicas on three of the four nodes; ``spare``: the fourth."""
+
+    def __init__(self, world, kubeconfig, **options):
+        self.world, self.client, self.kinds = world, world.client, world.kinds
+        for node in NODES:
+            world.add_disk(local_disk(node, 0))
+        self.options = params("db", kubeconfig, replicas=3, wait=True, **options)
+        calm(run(self.options))
+        self.places = {record["spec"]["nodeName"]: name for name, record in world.berths("db").items()}
+        (self.spare,) = set(NODES) - set(self.places)
+
+    def asked(self, node, **options):
+        return {**self.options, "leave_nodes": [node], "leave_data": [self.places[node]], **options}
+
+    def nodes(self):
+        return {name: record["spec"]["nodeName"] for name, record in self.world.berths("db").items()}
+
+    def moved(self, node):
+        """The replica runs on the spare node; its data on the one that it left is kept, and given to nobody."""
+        name = self.places[node]
+        record = self.world.berths("db")[name]
+        assert (record["spec"]["nodeName"], record["status"]["phase"]) == (self.spare, "Running")
+        old = self.world.disks()[f"{node}-d0"]["spec"]
+        assert old["unschedulable"]
+        assert f"{old['retainedFor']['app']}-{old['retainedFor']['ordinal']}" == name
+        assert "claimRef" not in old
+        pod = self.client.get(self.kinds.POD, name, "default")
+        assert pod["spec"]["nodeName"] == self.spare
+        assert {one["type"]: one["status"] for one in pod["status"]["conditions"]}["Ready"] == "True"
+        self.world.check()
+
+
+@pytest.fixture
+def ground(app_world, kubeconfig):
+    yield Ground(app_world, kubeconfig)
+    app_world.clear()
+
+
+def test_a_replica_leaves_and_the_others_stay(ground):
+    node = next(iter(ground.places))
+    name, before = ground.places[node], ground.nodes()
+    asked = ground.asked(node)
+    shown = calm(run(asked, check=True))
+    assert writes(shown) == {}
+    row = {"ordinal": int(name[-1]), "pod": name, "from": node, "to": ground.spare, "disks": [f"{node}-d0"]}
+    assert shown["moved"] == [{**row, "data": "given up"}]
+    assert shown["diff"]["after"]["berths"][name]["node"] == ground.spare
+    told = f"moves from node {node} to node {ground.spare}; its data on LocalDisk {node}-d0 is given up, and kept there"
+    assert shown["diff"]["after"]["objects"][f"Pod default/{name}"] == told
+    done = calm(run(asked))
+    assert (done["changed"], done["moved"]) == (True, shown["moved"])
+    ground.moved(node)
+    assert ground.nodes() == {**before, name: ground.spare}
+    again = calm(run(asked))
+    assert (again["changed"], writes(again), "moved" in again) == (False, {}, False)
+
+
+def test_nothing_is_touched_without_the_names_or_another_place(ground):
+    node = next(iter(ground.places))
+    name = ground.places[node]
+    refused = run(ground.asked(node, leave_data=[]))
+    assert (writes(refused), refused["changed"]) == ({}, False)
+    for word in (name, f"node {node}", f"LocalDisk {node}-d0", f"leave_data: [{name}]", "Nothing was changed"):
+        assert word in refused["msg"]
+    refused = run(ground.asked(node, leave_nodes=["nowhere"]))
+    assert "leave_nodes names nowhere" in refused["msg"]
+    assert writes(refused) == {}
+    refused = run(ground.asked(node, leave_nodes=[node, ground.spare]))
+    assert f"Not looked at, by leave_nodes: {node}, {ground.spare}" in refused["msg"]
+    assert writes(refused) == {}
+
+
+def test_a_budget_that_allows_none_is_waited_for_before_anything_is_touched(ground):
+    node = next(iter(ground.places))
+    budget = {
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"berth.dev/app": "db"}}},
+    }
+    ground.client.create(ground.kinds.POD_DISRUPTION_BUDGET, budget)
+    try:
+        shown = calm(run(ground.asked(node), check=True))
+        assert any("PodDisruptionBudget default/all" in line for line in shown["warnings"])
+        refused = run(ground.asked(node, wait_timeout=3))
+        assert "PodDisruptionBudget default/all to allow the disruption" in refused["msg"]
+        assert writes(refused) == {}
+    finally:
+        ground.client.delete(ground.kinds.POD_DISRUPTION_BUDGET, "all", "default")
+
+
+def test_each_write_may_be_the_last(ground):
+    """Killed at one write after the other: each run goes on where the last one died."""
+    node = next(iter(ground.places))
+    for _run in range(40):
+        done = run(ground.asked(node), kill_at=2)
+        if done is not None:
+            break
+    calm(done)
+    ground.moved(node)
+
+
+def test_bare_pods_leave_one_after_the_other(app_world, kubeconfig):
+    """Two of three: the second one leaves when the first is Ready elsewhere."""
+    try:
+        ground = Ground(app_world, kubeconfig, workload="Pod")
+        app_world.add_disk(local_disk(ground.spare, 1))
+        first, second, third = ground.places
+        names = [ground.places[node] for node in (first, second)]
+        done = calm(run(ground.asked(first, leave_nodes=[first, second], leave_data=names)))
+        assert [row["pod"] for row in done["moved"]] == sorted(names, reverse=True)
+        assert ground.nodes() == {**dict.fromkeys(names, ground.spare), ground.places[third]: third}
+        assert {row["node"] for row in done["berths"]} == {ground.spare, third}
+        app_world.check()
+    finally:
+        app_world.clear()
