@@ -118,7 +118,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
         found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
     assert found == {
-        "berths.berth.dev": ("3", "ddf89f4e2627"),
+        "berths.berth.dev": ("4", "5877319cbd32"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("4", "10c3feb3d1d7"),
         "statefulapps.berth.dev": ("1", "67a3692fdf56"),

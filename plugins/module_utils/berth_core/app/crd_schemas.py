@@ -17,7 +17,7 @@ from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
 SCHEMAS: Mapping[str, int] = {
-    BERTH.definition: 3,
+    BERTH.definition: 4,
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 4,
     STATEFUL_APP.definition: 1,
