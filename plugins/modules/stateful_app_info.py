@@ -52,6 +52,13 @@ EXAMPLES = r"""
   loop_control:
     label: "{{ item.name }}"
 
+- name: Show who changed what
+  ansible.builtin.debug:
+    msg: "{{ item.time }} {{ item.from }} -> {{ item.to }} ({{ item.by.component }} {{ item.by.user }})"
+  loop: "{{ db.history }}"
+  loop_control:
+    label: "{{ item.app }}-{{ item.ordinal }}"
+
 - name: Show the nodes
   ansible.builtin.debug:
     msg: "{{ db.berths | items2dict(key_name='name', value_name='node') }}"
@@ -136,6 +143,51 @@ stateful_app:
     there is none.
   returned: success
   type: dict
+history:
+  description: What changed the berths, by ordinal and then by time. Of each ordinal the latest twenty changes of its
+    phase and of its template. After the berth is gone it is what the disks that keep its data tell.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    namespace:
+      description: The replica's namespace.
+      type: str
+    app:
+      description: Its application.
+      type: str
+    ordinal:
+      description: Its ordinal.
+      type: int
+    time:
+      description: When, in UTC.
+      type: str
+    from:
+      description: The phase, the revision or the disks before; empty where there were none.
+      type: str
+    to:
+      description: Likewise afterwards.
+      type: str
+    why:
+      description: Why, where it is more than that the step before was done.
+      type: str
+    count:
+      description: How often the same change was made in a row by the same actor; the time is that of the last one.
+      type: int
+    by:
+      description: Who; C(component) (the module or daemon), and where Ansible ran C(user) (of the API), C(playbook),
+        C(task), C(host) and C(commit) as far as they were known.
+      type: dict
+  sample:
+    - namespace: default
+      app: db
+      ordinal: 0
+      time: "2026-01-01T00:00:00.000000Z"
+      from: Bound
+      to: Created
+      why: ""
+      count: 1
+      by: {component: stateful_app, user: ops, playbook: site.yml, task: The database, host: control, commit: ""}
 requests:
   description: The requests to the API server, by verb.
   returned: always

@@ -26,6 +26,7 @@ from ..module_utils._glue.auth import KUBERNETES_ERROR, kubeconfig_secrets
 from ..module_utils._glue.base import Context, Operation, execute
 from ..module_utils.berth_core.errors import BerthError
 from .connecting import decrypted, in_the_clear
+from .ran import ran
 
 display = Display()
 _LOCAL = ("local", "ansible.builtin.local")
@@ -49,7 +50,7 @@ class InProcessAction(ActionBase):
             check_shapes(self.operation.argument_spec(), found)
             arguments = self.operation.prepare(found) if self.operation.prepare else found
             if self._in_process():
-                return {**result, **self._run_here(arguments)}
+                return {**result, **self._run_here(arguments, task_vars or {})}
             return {**result, **self._run_module(arguments, task_vars or {})}
         except BerthError as exc:
             return {**result, "failed": True, "msg": exc.message, **exc.details}
@@ -99,7 +100,7 @@ class InProcessAction(ActionBase):
                 path = str(self._find_needle("files", path))
         return path
 
-    def _run_here(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _run_here(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
         validator = ArgumentSpecValidator(self.operation.argument_spec(), **self.operation.rules())
         checked = validator.validate(dict(arguments))
         secrets = set(checked._no_log_values) | kubeconfig_secrets(checked.validated_parameters.get("kubeconfig"))
@@ -113,7 +114,8 @@ class InProcessAction(ActionBase):
             f"Both option {both['option']} and its alias {both['alias']} are set." for both in checked._warnings
         ]
         with self._environment() as environ:
-            context = Context(checked.validated_parameters, self._task.check_mode, warnings.append, display.v, environ)
+            parameters, known = checked.validated_parameters, ran(self._task, task_vars)
+            context = Context(parameters, self._task.check_mode, warnings.append, display.v, environ, known)
             result = execute(self.operation, context)
         result["invocation"] = {"module_args": dict(checked.validated_parameters)}
         if warnings:

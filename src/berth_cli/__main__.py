@@ -40,6 +40,7 @@ COMMANDS = {
     "apps": Command("StatefulApps: who carries each out, how far it is, what it waits for", commands.apps, tables.apps),
     "explain": Command("why a pod, or the replicas of an app, wait", commands.explain, tables.explain),
     "drift": Command("what is not as it was declared, and what nobody holds any more", commands.drift, tables.drift),
+    "history": Command("who changed the berths of an app or a pod, and when", commands.history, tables.history),
     "top": Command("disk room by node and class: used and free", commands.top, tables.top),
 }
 
@@ -102,13 +103,13 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--context", help="its context")
         one.add_argument("--insecure", action="store_true", help="obey a kubeconfig that gives up verified TLS")
         one.add_argument("--timeout", default="30", help="seconds for one request (default: 30; 0.1 to 3600)")
-        if name in ("show", "apps", "explain"):
+        if name in ("show", "apps", "explain", "history"):
             one.add_argument("-n", "--namespace", help="the namespace (default: the context's)")
         if name in ("show", "apps"):
             beside = ", and free disks" if name == "show" else ""
             one.add_argument("-A", "--all-namespaces", action="store_true", help=f"of all namespaces{beside}")
             one.add_argument("--app", help="of this app alone")
-        if name == "explain":
+        if name in ("explain", "history"):
             one.add_argument("name", metavar="POD|APP")
         if name == "drift":
             one.add_argument("--declared", metavar="FILE", help="YAML list of declared disks (local_disk_plan)")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from berth_core.app import cluster_drift, overview, stateful_app_status, what_if
+from berth_core.app import berth_history, cluster_drift, overview, stateful_app_status, what_if
 from berth_core.app.disk_change import check_declared
 from berth_core.app.wanted import APP_LABEL
 from berth_core.errors import BerthError, InputError
@@ -99,6 +99,23 @@ async def drift(client: KubeClient, options: argparse.Namespace) -> Answer:
     lists = await read(client, cluster_drift.KINDS)
     findings = cluster_drift.cluster_drift(lists, options.declared)
     return Answer({"findings": findings}, not findings)
+
+
+async def history(client: KubeClient, options: argparse.Namespace) -> Answer:
+    """Who changed the berths of an app, or that of one pod. Raises InputError where there is none."""
+    lists = await read(client, berth_history.KINDS)
+    space, name = options.namespace or client.namespace, options.name
+    rows = [
+        row
+        for row in berth_history.rows(lists[kinds.BERTH.kind], lists[kinds.LOCAL_DISK.kind])
+        if row["namespace"] == space and name in (row["app"], f"{row['app']}-{row['ordinal']}")
+    ]
+    if not rows:
+        raise InputError(
+            f"namespace {space} has no berth of an app or a pod {name}, and no disk keeps its data with a history "
+            "(-n names another namespace)"
+        )
+    return Answer({"history": rows})
 
 
 def read_declared(path: str) -> list[dict[str, Any]]:

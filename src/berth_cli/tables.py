@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from berth_core.app import kept_data
+from berth_core.app import berth_history, kept_data
 from berth_core.app.overview import pod_text, spoken
 from berth_core.model.quantity import format_bytes, format_cpu
 
@@ -154,6 +154,12 @@ def drift(answer: Answer) -> str:
         return "no drift\n"
     rows = [(one["node"], one["object"], one["kind"], "; ".join(one["what"])) for one in answer["findings"]]
     return table(("NODE", "OBJECT", "KIND", "WHAT"), rows)
+
+
+def history(answer: Answer) -> str:
+    """A line for each change."""
+    head = tuple(name.upper() for name in berth_history.HEAD)
+    return table(head, [berth_history.cells(row) for row in answer["history"]])
 
 
 def explain(answer: Answer) -> str:

@@ -50,7 +50,7 @@ class Binder:
     ) -> None:
         self._client, self._caches, self._reports, self._wakes = client, caches, reports, wakes
         self._mount_root, self._resync = mount_root, resync
-        self._driver = Driver(client, caches)
+        self._driver = Driver(client, caches, "berth-controller")
         self._loop = asyncio.get_running_loop()
         #: disks that were chosen in this process and are not locked yet
         self._chosen: dict[ClaimKey, str] = {}

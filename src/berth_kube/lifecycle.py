@@ -15,10 +15,14 @@ from berth_core.app.manifests import volume_name
 from berth_core.errors import ConflictError, NotFoundError
 from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.claim import ClaimOwner
+from berth_core.lifecycle.driving import berth_of
+from berth_core.lifecycle.history import Actor, noted
 from berth_core.lifecycle.step import CREATE, REMOVE, STATUS, Ref, Write
 from berth_core.lifecycle.view import View, disks_of
 from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE, PV, PVC, Resource
 from berth_core.model.tenant import Tenant
+
+from .clocks import stamp, utc_now
 
 _log = logging.getLogger(__name__)
 
@@ -39,15 +43,15 @@ class Known(Protocol):
 
 
 class Driver:
-    """``api`` makes the requests."""
+    """``api`` makes the requests, in the name of ``component``."""
 
-    def __init__(self, api: Any, known: Known) -> None:
-        self._api, self._known = api, known
+    def __init__(self, api: Any, known: Known, component: str) -> None:
+        self._api, self._known, self._actor = api, known, Actor(component)
 
     async def write(self, view: View, step: Write) -> bool:
         """Carry one write out. False: somebody was faster, and everything that the steps look at was read anew."""
         try:
-            await self._send(step)
+            await self._send(noted(step, berth_of(view, step), self._actor, stamp(utc_now())))
         except (ConflictError, NotFoundError) as exc:
             _log.debug("claim %s: %s; reading anew", view.key, exc.message)
             await self.read_anew(view, step)

@@ -109,7 +109,7 @@ class LocalDisks:
         return found
 
     async def _give_back(self, binding: Binding, claim: _Claim) -> None:
-        driver = Driver(binding.api, self._cluster)
+        driver = Driver(binding.api, self._cluster, "berth-scheduler")
         await driver.read_anew(self._view(claim))
         self._look(claim)
         record, info = self._record(claim), claim.asked.claim
@@ -131,7 +131,7 @@ class LocalDisks:
 
     async def _walk(self, binding: Binding, claim: _Claim, phase: str) -> None:
         """Write until the claim's Berth is in that phase, or only Kubernetes can go on. Raises LockError."""
-        driver = Driver(binding.api, self._cluster)
+        driver = Driver(binding.api, self._cluster, "berth-scheduler")
         for _number in range(STEPS):
             view = self._view(claim)
             record = view.berth

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
 from ..berth_core.errors import BerthError, InputError
+from ..berth_core.lifecycle.history import Actor
+from .acting import actor_of
 from .auth import AUTH_ARGUMENT_SPEC, kubeconfig_secrets, load_auth
 from .client import ApiClient
 
@@ -32,13 +34,19 @@ class Context:
         warn: Callable[[str], None],
         progress: Callable[[str], None] = lambda _text: None,
         environ: Mapping[str, str] | None = None,
+        ran: Mapping[str, str] | None = None,
     ) -> None:
+        """``ran``: what is known of the task (playbook, task, host, commit), for the history of berths."""
         self.params = params
         self.check_mode = check_mode
         self.warn = warn
         self.progress = progress
         self._environ = os.environ if environ is None else environ
         self._client: ApiClient | None = None
+        self._ran = ran or {}
+        self._actor: Actor | None = None
+        #: the module's name
+        self.operation = ""
 
     @property
     def client(self) -> ApiClient:
@@ -46,6 +54,13 @@ class Context:
         if self._client is None:
             self._client = ApiClient(load_auth(self.params, self._environ), self.warn)
         return self._client
+
+    @property
+    def actor(self) -> Actor:
+        """Who changes berths here: asked once, at the first change."""
+        if self._actor is None:
+            self._actor = actor_of(self.operation, self._ran, self.client)
+        return self._actor
 
     def written(self) -> bool:
         """Whether the API server has carried out a write of ours."""
@@ -96,6 +111,7 @@ def execute(operation: Operation, context: Context) -> dict[str, Any]:
 
     A failed result is ``changed`` where something was written, unless the error itself says that it was undone.
     """
+    context.operation = operation.name
     try:
         check_seconds(context.params.get("wait_timeout"), "wait_timeout")
         result = operation.run(context)

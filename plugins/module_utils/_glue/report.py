@@ -14,12 +14,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..berth_core.app.berth_history import latest, rows
 from ..berth_core.app.cluster_drift import KINDS, cluster_drift, living
 from ..berth_core.app.disk_change import check_declared
 from ..berth_core.app.history import history
 from ..berth_core.app.html_report import made_at, render
 from ..berth_core.app.overview import overview, snapshot_of
 from ..berth_core.errors import InputError
+from ..berth_core.model.resources import BERTH, LOCAL_DISK
 from .base import Context, Operation
 from .overview import read_lists
 
@@ -39,9 +41,10 @@ def run(context: Context) -> dict[str, Any]:
     snapshot = snapshot_of(alive)
     found, findings = overview(alive, snapshot=snapshot), cluster_drift(lists, params["declared"], snapshot.unreadable)
     happened = history(lists, params["history"])
+    changes = latest(rows(lists[BERTH.kind], lists[LOCAL_DISK.kind]), params["history"])
 
     def page(made: str) -> str:
-        return render(found, findings, happened, params["title"], made)
+        return render(found, findings, happened, params["title"], made, changes)
 
     before, now = _read(dest), time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     text = page(made_at(before) or now)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..berth_core.app import report
+from ..berth_core.app import berth_history, report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.leaving import leave_rules
@@ -29,6 +29,7 @@ from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
+from ..berth_core.model.resources import LOCAL_DISK
 from .app import by_controller, counting, handing, leaving, losing, revisions
 from .app.building import Builder
 from .app.hand import Hand, Rules
@@ -331,7 +332,14 @@ def _info(context: Context) -> dict[str, Any]:
         "stale_locks": stale,
         "revisions": revisions.rows(context, observed),
         "stateful_app": by_controller.brief(kept) if kept is not None else None,
+        "history": _history(context, observed),
     }
+
+
+def _history(context: Context, observed: Observed) -> list[dict[str, Any]]:
+    """Of each ordinal; also of one whose Berth is gone, as the disks that keep its data tell it."""
+    whole = berth_history.rows(observed.berths.values(), context.client.list(LOCAL_DISK))
+    return [row for row in whole if (row["namespace"], row["app"]) == (observed.namespace, observed.name)]
 
 
 def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,13 @@ from berth_core.errors import ConflictError
 from berth_core.lifecycle import states
 from berth_core.lifecycle.driving import refuse
 from berth_core.lifecycle.forward import differs, waits
+from berth_core.lifecycle.history import noted
+from berth_core.lifecycle.step import REPLACE, Write
 from berth_core.lifecycle.view import View, disks_of, going, recorded
 from berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
+from berth_kube.clocks import stamp, utc_now
 
+from .requests import ACTOR
 from .run import SOON, Later, Run
 
 
@@ -66,7 +70,8 @@ class Builder:
             await api.apply(SERVICE, plan.service)
         for ordinal in plan.refresh:
             record = self._run.record(ordinal)
-            written = await api.replace(BERTH, manifests.refreshed(self._run.app, ordinal, record))
+            step = Write(REPLACE, BERTH, manifests.refreshed(self._run.app, ordinal, record), manifests.REFRESHED)
+            written = await api.replace(BERTH, noted(step, record, ACTOR, stamp(utc_now())).body)
             self._run.views[ordinal] = self._run.views[ordinal].having(BERTH, written)
         if plan.stateful_set:
             patch = strategy_patch(plan.stateful_set, self._run.seen.stateful_set)

@@ -10,14 +10,16 @@ from dataclasses import replace
 
 from berth_core.errors import ConflictError, NotFoundError
 from berth_core.lifecycle.back import left_locks
-from berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, status_patch
+from berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, berth_of, status_patch
+from berth_core.lifecycle.history import noted
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
 from berth_core.lifecycle.view import View, devices_of, disks_of
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
 from berth_core.model.tenant import Tenant
+from berth_kube.clocks import stamp, utc_now
 
-from .requests import Obj, Requests
+from .requests import ACTOR, Obj, Requests
 
 
 class Driver:
@@ -62,6 +64,7 @@ class Driver:
 
     async def _send(self, view: View, step: Write) -> Obj | None:
         """The object as it was answered; None: it is gone."""
+        step = noted(step, berth_of(view, step), ACTOR, stamp(utc_now()))
         api, ref, body = self._api, step.ref, step.body
         if step.do == REMOVE:
             await api.delete(*ref, uid=body["metadata"]["uid"])

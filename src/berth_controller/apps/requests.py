@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from berth_core.lifecycle.history import Actor
 from berth_core.model.resources import Resource
 from berth_kube.client import KubeClient
 
 Obj = dict[str, Any]
 #: Also _glue.client.FIELD_MANAGER.
 MANAGER = "berth"
+#: Who changes berths here, in their history.
+ACTOR = Actor("berth-controller")
 
 
 class Requests:

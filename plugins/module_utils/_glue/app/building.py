@@ -24,8 +24,11 @@ from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
 from ...berth_core.lifecycle.driving import refuse
 from ...berth_core.lifecycle.forward import differs, waits
+from ...berth_core.lifecycle.history import noted
+from ...berth_core.lifecycle.step import REPLACE, Write
 from ...berth_core.lifecycle.view import View, disks_of, going
 from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
+from ..acting import now
 from . import wait
 from .hand import Hand
 from .selecting import Selector
@@ -96,7 +99,9 @@ class Builder:
     def _refresh(self, ordinal: int) -> None:
         """Write the template's new facts (requests, labels, ports, revision) into the berth."""
         record = self._hand.record(ordinal)
-        written = self._hand.client.replace(BERTH, manifests.refreshed(self._hand.app, ordinal, record))
+        body = manifests.refreshed(self._hand.app, ordinal, record)
+        step = noted(Write(REPLACE, BERTH, body, manifests.REFRESHED), record, self._hand.context.actor, now())
+        written = self._hand.client.replace(BERTH, step.body)
         self._hand.views[ordinal] = self._hand.views[ordinal].having(BERTH, written)
 
     def _stop(self) -> None:

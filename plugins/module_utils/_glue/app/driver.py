@@ -14,13 +14,15 @@ from typing import Any, Callable
 
 from ...berth_core.errors import ConflictError, NotFoundError, TimeoutExpired
 from ...berth_core.lifecycle.back import left_locks, release
-from ...berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, status_patch
+from ...berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, berth_of, status_patch
+from ...berth_core.lifecycle.history import noted
 from ...berth_core.lifecycle.next_step import next_step
 from ...berth_core.lifecycle.step import CREATE, FORCE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
 from ...berth_core.lifecycle.view import View, devices_of, disks_of
 from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
 from ...berth_core.model.tenant import Tenant
-from ..client import ApiClient
+from ..acting import now
+from ..base import Context
 from ..objects import poll
 from . import wait
 
@@ -30,8 +32,9 @@ Object = dict[str, Any]
 class Driver:
     """``seconds``: how long one object is waited for that was asked to go. ``progress`` is told of each wait."""
 
-    def __init__(self, client: ApiClient, progress: Callable[[str], None], seconds: float) -> None:
-        self._client, self._progress, self._seconds = client, progress, seconds
+    def __init__(self, context: Context, progress: Callable[[str], None], seconds: float) -> None:
+        self._context, self._client = context, context.client
+        self._progress, self._seconds = progress, seconds
 
     def drive(self, view: View, until: Until = lambda _view, _step: False) -> Driven:
         """Write until there is a choice to be made, or something to be waited for that does not go by itself.
@@ -92,7 +95,9 @@ class Driver:
         self.drive(replace(view, owner=None))
 
     def _send(self, view: View, step: Write) -> Object | None:
-        """The object as it was answered; None: it is gone."""
+        """The object as it was answered; None: it is gone. Of a berth's change who made it is written with it."""
+        if step.resource == BERTH and step.do != REMOVE:
+            step = noted(step, berth_of(view, step), self._context.actor, now())
         client, ref, body = self._client, step.ref, step.body
         if step.do == REMOVE:
             client.delete(*ref, uid=body["metadata"]["uid"])

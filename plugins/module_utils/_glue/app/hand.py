@@ -77,7 +77,7 @@ class Hand:
 
     @property
     def driver(self) -> Driver:
-        return Driver(self.context.client, self.context.progress, self.timeout)
+        return Driver(self.context, self.context.progress, self.timeout)
 
     def record(self, ordinal: int) -> Object:
         """The Berth of a replica that has one."""

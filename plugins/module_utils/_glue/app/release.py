@@ -104,7 +104,7 @@ class Release:
             )
 
     def _give_up(self, ordinals: Sequence[int]) -> None:
-        driver = Driver(self._client, self._context.progress, self._timeout)
+        driver = Driver(self._context, self._context.progress, self._timeout)
         for ordinal in ordinals:
             self._context.progress(f"giving up berth {self._seen.namespace}/{self._seen.name}-{ordinal}")
             driver.drive(view_of(self._seen, ordinal))

@@ -42,7 +42,7 @@ class Replacement:
         else:
             self._exchange = Exchange(replica.claim if replica else "", old["metadata"]["name"], declared)
         self._timeout, self._mount_root = context.params["wait_timeout"], context.params["mount_root"]
-        self._driver = Driver(self._client, self._told, self._timeout)
+        self._driver = Driver(context, self._told, self._timeout)
 
     def look(self) -> View:
         """Everything that next_step asks for, read now."""

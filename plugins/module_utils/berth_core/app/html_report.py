@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..model.quantity import format_bytes
-from . import kept_data
+from . import berth_history, kept_data
 from .history import Happened
 from .overview import by_node, pod_text, spoken
 from .page_parts import SCRIPT, STYLE
@@ -33,9 +33,17 @@ _STATES = (
 
 
 def render(
-    found: Mapping[str, Any], findings: Sequence[Mapping[str, Any]], happened: Sequence[Happened], title: str, made: str
+    found: Mapping[str, Any],
+    findings: Sequence[Mapping[str, Any]],
+    happened: Sequence[Happened],
+    title: str,
+    made: str,
+    changes: Sequence[berth_history.Row] = (),
 ) -> str:
-    """The page for an overview, the findings of cluster_drift and a history. ``made``: when it was read, for people."""
+    """The page for an overview, the findings of cluster_drift and a history. ``made``: when it was read, for people.
+
+    ``changes``: rows of berth_history.
+    """
     body = "".join(
         (
             _header(found, title, made),
@@ -45,6 +53,7 @@ def render(
             _nodes(found, findings),
             _berths(found["berths"]),
             _kept(found["disks"]),
+            _changes(changes),
             _history(happened),
             "</main>",
         )
@@ -239,6 +248,20 @@ def _kept(disks: Sequence[Mapping[str, Any]]) -> str:
 def _ways(disk: Mapping[str, Any]) -> tuple[str, str]:
     commands = [way.command for way in kept_data.ways(disk)]
     return (commands[0], commands[1]) if commands else ("a wipe is asked for", "")
+
+
+def _changes(changes: Sequence[berth_history.Row]) -> str:
+    """A timeline for each replica, the latest first."""
+    replicas: dict[str, list[tuple[str, ...]]] = {}
+    for row in reversed(changes):
+        time, replica, *others = berth_history.cells(row)
+        replicas.setdefault(replica, []).append((time, *others))
+    head = tuple(name for name in berth_history.HEAD if name != "replica")
+    parts = [
+        f"<details><summary>{_t(replica)}</summary>{_table(head, rows)}</details>"
+        for replica, rows in sorted(replicas.items())
+    ]
+    return "<h2>Who changed the replicas</h2>" + "".join(parts) if parts else ""
 
 
 def _history(happened: Sequence[Happened]) -> str:

@@ -32,6 +32,8 @@ from .wanted import (
 #: Which app's claim a volume serves: PVs are cluster-wide, and two namespaces may have apps of one name.
 NAMESPACE_LABEL = "berth.dev/namespace"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+#: Why a Berth is written that a changed template has outdated.
+REFRESHED = "the template has changed"
 #: On a bare pod: a hash of what no update in place changes.
 BASE_ANNOTATION = "berth.dev/base"
 

@@ -17,7 +17,7 @@ from ..app import claim_manifests, claims
 from ..app.manifests import volume_name
 from ..app.phase import disk_phase
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
-from . import evidence, states, way_out
+from . import evidence, history, states, way_out
 from .locks import BERTH_ANNOTATION, unlock_device, unlock_disk
 from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
@@ -134,7 +134,7 @@ def _disks(view: View, record: Object) -> Step | None:
 def _given_up(
     view: View, record: Object, disk: Object, unlocked: dict[str, Any], outcome: str
 ) -> tuple[dict[str, Any], str]:
-    name = _title(LOCAL_DISK, disk)
+    name, unlocked = _title(LOCAL_DISK, disk), history.carried(unlocked, record)
     # The disk's own word once more: it may have become careful since the outcome was written down.
     careful = claim_manifests.reclaim_policy(claim_manifests.DELETE, disk) != claim_manifests.DELETE
     if outcome == states.WIPE and claims.claim_of(record) is not None and not careful:

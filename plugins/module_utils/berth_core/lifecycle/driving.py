@@ -73,10 +73,15 @@ def reserved(view: View, step: Step) -> bool:
     return not locks and not (isinstance(step, Wait) and step.reason in LOST)
 
 
+def berth_of(view: View, step: Write) -> Mapping[str, Any] | None:
+    """The Berth that a step writes, as it was read; None where it is to be made."""
+    return next((one for one in view.records() if one["metadata"]["name"] == step.ref.name), None)
+
+
 def status_patch(view: View, step: Write) -> Object:
     """The fields of the status that change, as a merge patch on the version that was read."""
-    berths = {one["metadata"]["name"]: one for one in view.records()}
-    before: Mapping[str, Any] = (berths if step.resource == BERTH else view.disks).get(step.ref.name) or {}
+    known = berth_of(view, step) if step.resource == BERTH else view.disks.get(step.ref.name)
+    before: Mapping[str, Any] = known or {}
     old, new = before.get("status") or {}, step.body.get("status") or {}
     changed = {key: value for key, value in new.items() if old.get(key) != value}
     changed.update({key: None for key in old if key not in new})

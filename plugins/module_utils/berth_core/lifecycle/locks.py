@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ..errors import LockError
 from ..model.tenant import UNKNOWN, Tenant, how_to_free
+from . import history
 
 #: On everything that is made for a berth and is not its lock: the Berth's uid.
 BERTH_ANNOTATION = "berth.dev/berth-uid"
@@ -76,6 +77,8 @@ def lock_disk(disk: Mapping[str, Any], holder: Holder) -> dict[str, Any] | None:
     if kept:
         _check_data(name, kept, holder)
     changed = copy.deepcopy(dict(disk))
+    if not kept:
+        history.dropped(changed)
     changed["spec"].pop("retainedFor", None)
     changed["spec"]["claimRef"] = holder.reference(kept["dataUID"] if kept else holder.uid)
     return changed

@@ -19,7 +19,7 @@ from ..app.phase import AVAILABLE
 from ..app.replace_plan import check_new
 from ..errors import BerthError, LockError
 from ..model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
-from . import states
+from . import history, states
 from .back import told_phase
 from .forward import lock_disks, record_phase
 from .locks import disk_holder, holds_disk, unlock_disk
@@ -191,7 +191,7 @@ def unlock(view: View, record: Object, exchange: Exchange) -> Step | None:
     unlocked = unlock_disk(old, record["metadata"]["uid"], keep_data=True)
     if unlocked is not None:
         text = f"LocalDisk {exchange.old} is given up; its data is kept"
-        return Write(REPLACE, LOCAL_DISK, unlocked, text, "release")
+        return Write(REPLACE, LOCAL_DISK, history.carried(unlocked, record), text, "release")
     told = None if old["spec"].get("claimRef") else told_phase(old)
     return told._replace(part="release") if told is not None else None
 
