@@ -45,11 +45,11 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
     running: list[Process] = []
     config = kubeconfig(plane, world.api, tmp_path / "kubeconfig", account="berth-tasks")
 
-    def begin(*flags: str, elect: bool = False) -> Process:
+    def begin(*flags: str, elect: bool = False, wait: bool = True) -> Process:
         log = tmp_path / f"tasks-{len(running)}.log"
         elected = () if elect else ("--no-leader-elect",)
         running.append(Process(config, log, *elected, "--log-lines", "0", *flags, module="berth_tasks"))
-        return running[-1].works()
+        return running[-1].works() if wait else running[-1]
 
     yield begin
     for process in running:
