@@ -136,7 +136,7 @@ images: venv # the container images that tests give to hosts: what takes minutes
 	$(BIN)/python -m tests.support.etcd_backup
 
 # A stage for each set of daemons that its tests run: a change of one does not run again what runs the others.
-DAEMONS := agent controller kube scheduler together
+DAEMONS := agent controller kube scheduler tasks together
 # Those with a DaemonSet are here for its image, which has the controller in it.
 TOGETHER := tests/integration/scheduler/test_extender.py tests/integration/test_node_agent_daemonset.py \
 	tests/integration/scheduler/test_scheduler.py tests/daemons/agent/test_daemonset.py \
@@ -164,7 +164,7 @@ dev: venv ## work: tests of the development cluster itself, its virtual machine 
 apiserver: venv venv-bench ## work: tests against the real control plane, beside kubernetes.core too
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
 
-daemons: $(DAEMONS:%=daemons-%) ## work: tests that run the agent, the controller, the scheduler, and of their client, on real hosts (as root)
+daemons: $(DAEMONS:%=daemons-%) ## work: tests that run the agent, the controller, the scheduler, the task backend, and of their client, on real hosts (as root)
 
 # More than any other it waits for hosts: they boot, lose their power, hang.
 daemons-agent: WORKERS = 3
@@ -179,6 +179,9 @@ daemons-kube: venv
 
 daemons-scheduler: venv # as a service of hosts too
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_SCHEDULER) $(TOGETHER:%=--ignore=%) tests/daemons/scheduler
+
+daemons-tasks: venv
+	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/tasks
 
 daemons-together: venv # two or more of them
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(TOGETHER)

@@ -19,6 +19,7 @@ from proving import costs, table, what_if
 
 from berth_core import errors
 from berth_core.lifecycle import states
+from berth_core.tasks import states as task_states
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -38,6 +39,11 @@ def state_table() -> str:
         writes = ", ".join(f"{write.verb} {write.what}" for write in step.writes)
         rows.append(f"| {step.name} | {step.source} | {step.target} | {writes} | {step.meaning} |")
     return "\n".join(rows) + "\n"
+
+
+def task_diagram() -> str:
+    """The life of a task as a Mermaid diagram."""
+    return f"```mermaid\n{task_states.diagram()}```\n"
 
 
 def error_tree() -> str:
@@ -71,6 +77,7 @@ Parts = dict[str, Callable[[], str]]
 PAGES: dict[str, Parts] = {
     "architecture.md": {"error-tree": error_tree, "state-diagram": state_diagram, "state-table": state_table},
     "guides/api.md": {"api-objects": api_objects},
+    "guides/tasks.md": {"task-diagram": task_diagram, "task-table": task_states.table},
     "guides/developing.md": {"change-costs": change_costs, "stage-costs": stage_costs},
 }
 

@@ -24,7 +24,10 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
 )
 from tests.core.app.disk_samples import held
 
-NAMES = ["berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev", "statefulapps.berth.dev"]
+NAMES = [
+    *("berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev", "statefulapps.berth.dev"),
+    *("taskqueues.berth.dev", "tasks.berth.dev"),
+]
 POLICIES = [
     *((VALIDATING_ADMISSION_POLICY, name) for name in ("berth-disks", "berth-disk-status", "berth-devices")),
     (VALIDATING_ADMISSION_POLICY_BINDING, "berth-volumes"),
@@ -122,7 +125,7 @@ def test_somebody_changed_a_definition(module: Module, api: ApiClient) -> None:
     api.replace(CRD, live)
 
     planned = module(check=True)
-    assert [crd["action"] for crd in planned["crds"]] == ["none", "none", "update", "none"]
+    assert [crd["action"] for crd in planned["crds"]] == ["none", "none", "update", "none", "none", "none"]
     (diff,) = planned["diff"]
     assert set(diff["before"]) == {"metadata", "spec"}, "no status in a diff"
     assert "conversion" not in diff["before"]["spec"], "no server defaults in a diff"

@@ -21,6 +21,7 @@ ACCOUNTS = {
     "controller": "berth-controller",
     "scheduler": "berth-scheduler",
     "extender": "berth-scheduler-extender",
+    "tasks": "berth-tasks",
 }
 REVIEW = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False)
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -61,6 +62,8 @@ NOBODY = (
     ("berth.dev", "berths", ("deletecollection",)),
     ("berth.dev", "statefulapps", ("create", "update", "delete", "deletecollection")),
     ("berth.dev", "statefulapps/scale", WRITES),
+    ("berth.dev", "tasks", WRITES),
+    ("berth.dev", "taskqueues", WRITES),
     ("berth.dev", "localdisks/volumes", ("adopt",)),
 )
 #: What one of ours has and these have not.
@@ -107,6 +110,21 @@ BUT_NOT = {
         ("berth.dev", "localdevices", WRITES),
         ("resource.k8s.io", "resourceclaims", VERBS),
     ),
+    # It makes and deletes pods where somebody has bound berth-task-runner, and nowhere else.
+    "tasks": (
+        ("", "pods", ("get", "delete")),
+        ("", "pods/log", ("get",)),
+        ("", "pods/binding", ("create",)),
+        ("", "pods/status", WRITES),
+        ("", "persistentvolumes", VERBS),
+        ("", "persistentvolumeclaims", VERBS),
+        ("berth.dev", "berths", VERBS),
+        ("berth.dev", "localdisks", VERBS),
+        ("berth.dev", "localdisks/wipe", ("create",)),
+        ("berth.dev", "localdevices", VERBS),
+        ("berth.dev", "tasks", ("get",)),
+        ("resource.k8s.io", "resourceclaims", VERBS),
+    ),
 }
 #: One right of each, so that a review that says no to everything is found out.
 MAY = {
@@ -114,6 +132,7 @@ MAY = {
     "controller": ("", "persistentvolumes", "create"),
     "scheduler": ("", "pods/binding", "create"),
     "extender": ("", "pods/binding", "create"),
+    "tasks": ("berth.dev", "tasks/status", "patch"),
 }
 
 

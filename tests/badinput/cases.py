@@ -11,6 +11,7 @@ TEMPLATE = {"spec": {"containers": [CONTAINER]}}
 ONE = {"name": "data", "size": "1Gi"}
 APP = {"name": "db", "template": TEMPLATE, "disks": [ONE]}
 SHAPES = "a pod template (without kind), a Pod or a StatefulSet"
+JOB = {"name": "job", "template": TEMPLATE}
 PAGE = {"dest": "/tmp/berth-no-such-page.html"}
 
 
@@ -115,6 +116,13 @@ CASES: tuple[Case, ...] = (
     port("port", "0", "1 to 65535", port=0),
     port("target_port", "'99999'", "1 to 65535", target_port="99999"),
     ("stateful_app_info", {"name": "My App"}, ("name", "'My App'", "DNS-1123")),
+    ("task", {**JOB, "name": "No Name"}, ("name", "'No Name'", "DNS-1123")),
+    ("task", {**JOB, "name": "x" * 53}, ("name", "at most 52")),
+    ("task", {**JOB, "retries": 101}, ("retries", "101", "0 to 100")),
+    ("task", {**JOB, "retry_exit_codes": [0]}, ("Task job", "retryExitCodes", "1 to 255")),
+    ("task", {**JOB, "template": {}}, ("Task job", "spec.template.spec.containers", "at least one")),
+    ("task", {**JOB, "template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Always"}}}, ("'Always'", "Never")),
+    ("task_info", {"states": ["Done"]}, ("states", "'Done'", "Succeeded")),
     ("storage_class", {"name": "Fast Disks"}, ("name", "'Fast Disks'", "DNS-1123")),
     ("storage_class", {"name": "fast", "provisioner": "a b"}, ("provisioner", "'a b'")),
     ("storage_class", {"name": "fast", "labels": {"a": "b c"}}, ("labels", "a is 'b c'")),

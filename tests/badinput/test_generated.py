@@ -60,6 +60,12 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
     "stateful_app_adoption": ({"name": "db", "state": "released"},),
     "stateful_app_info": ({"name": "db"},),
     "storage_class": ({"name": "fast"}, {"name": "fast", "state": "absent"}),
+    "task": (
+        {"name": "job", "template": TEMPLATE},
+        {"name": "job", "state": "killed"},
+        {"name": "job", "state": "absent"},
+    ),
+    "task_info": ({}, {"name": "job", "states": ["Failed"]}),
 }
 STRANGE: tuple[Any, ...] = (
     *("", " ", "a b", "ä\u2028\U0001f600", "x" * 300, "\n", "../..", "1e400", "[?", "nan", "{{ x }}", "null"),

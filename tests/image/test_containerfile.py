@@ -23,6 +23,7 @@ PODS = {
     "controller/deployment.yaml": 9809,
     "scheduler/deployment.yaml": 9810,
     "extender/deployment.yaml": 9812,
+    "tasks/deployment.yaml": 9813,
 }
 #: What berth_host calls on an agent's behalf.
 PROGRAMS = ("blkid", "findmnt", "lsblk", "mkfs.ext4", "mkfs.xfs", "mount", "smartctl", "udevadm", "umount")

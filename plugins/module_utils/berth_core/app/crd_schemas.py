@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, STATEFUL_APP
+from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, STATEFUL_APP, TASK, TASK_QUEUE
 from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
@@ -21,6 +21,8 @@ SCHEMAS: Mapping[str, int] = {
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 5,
     STATEFUL_APP.definition: 2,
+    TASK.definition: 1,
+    TASK_QUEUE.definition: 1,
 }
 
 

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tasks have been given: each try's cpu, memory and devices, charged once and given back once.
+
+A charge is known by the task's uid and the number of the try. To give back what is not charged changes nothing, so that
+events may come twice, late, and from two sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..model.pod import Amounts
+from .snapshot import Difference
+
+Charge = tuple[str, int]
+
+
+class Entry(NamedTuple):
+    """One try's resources, and the queue from which they were given."""
+
+    queue: str
+    requests: Amounts
+
+
+class Account:
+    """The sums by queue. Not for threads."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Charge, Entry] = {}
+        self._sums: dict[str, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def entries(self) -> Mapping[Charge, Entry]:
+        """Everything that is taken."""
+        return dict(self._entries)
+
+    def charge(self, key: Charge, queue: str, requests: Amounts) -> bool:
+        """Take the resources; False where they are taken already."""
+        if key in self._entries:
+            return False
+        self._entries[key] = Entry(queue, requests)
+        self._count(queue, requests, 1)
+        return True
+
+    def give_back(self, key: Charge) -> bool:
+        """Give the resources back; False where they are not taken."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return False
+        self._count(entry.queue, entry.requests, -1)
+        return True
+
+    def follow(self, changes: Iterable[Difference], queues: Mapping[str, str]) -> list[Charge]:
+        """What became of pods: those that ended or went give back, others are charged.
+
+        `queues`: uid of a task -> its queue. Returns the charges that were given back.
+        """
+        back = []
+        for old, new in changes:
+            pod = new if new is not None else old
+            if pod is None:
+                continue
+            if new is None or new.over:
+                if self.give_back(pod.charge):
+                    back.append(pod.charge)
+            else:
+                self.charge(pod.charge, queues.get(pod.task_uid, ""), pod.requests)
+        return back
+
+    def used(self, queue: str) -> Mapping[str, int]:
+        """The sums of one queue, by resource; without what is 0."""
+        return dict(self._sums.get(queue, {}))
+
+    def total(self) -> dict[str, int]:
+        """The sums of all queues."""
+        found: dict[str, int] = {}
+        for sums in self._sums.values():
+            for name, value in sums.items():
+                found[name] = found.get(name, 0) + value
+        return found
+
+    def _count(self, queue: str, requests: Amounts, sign: int) -> None:
+        sums = self._sums.setdefault(queue, {})
+        for name, value in requests:
+            sums[name] = sums.get(name, 0) + sign * value
+            if not sums[name]:
+                del sums[name]
+        if not sums:
+            del self._sums[queue]

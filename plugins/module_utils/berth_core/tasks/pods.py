@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A task's pod, reduced to what its life depends on, and the manifest from which it is made. Keeps no manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..model.fields import Object, mapping, objects
+from ..model.pod import Amounts, PodInfo
+from .task import CONTENT_LABEL, TASK_LABEL, TRY_LABEL, UID_LABEL, Task
+
+PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
+#: Reasons of a pod's end that are nobody's fault: the try does not count.
+DISRUPTIONS = frozenset({"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
+_MESSAGE = 512
+
+
+@dataclass(frozen=True)
+class PodState:
+    """One pod of a task. `number`: which try. `exit_code` None: no container tells of one."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    task: str
+    task_uid: str
+    number: int
+    content: str
+    phase: str
+    node: str
+    going: bool
+    requests: Amounts
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    disrupted: bool = False
+    started: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, so that what it took is free."""
+        return self.phase in (SUCCEEDED, FAILED)
+
+    @property
+    def task_key(self) -> tuple[str, str]:
+        return self.namespace, self.task
+
+    @property
+    def charge(self) -> tuple[str, int]:
+        """Under what its account stands."""
+        return self.task_uid, self.number
+
+
+def read_pod(pod: Object) -> PodState | None:
+    """The state of a pod; None where it is no task's. Raises InputError for what is no pod."""
+    meta, status = mapping(pod, "metadata"), mapping(pod, "status")
+    labels = mapping(meta, "labels")
+    number = str(labels.get(TRY_LABEL) or "")
+    if not number.isdecimal() or not labels.get(UID_LABEL):
+        return None
+    info = PodInfo.from_manifest(pod)
+    code, reason, message = _ended(status)
+    return PodState(
+        namespace=info.namespace,
+        name=info.name,
+        uid=info.uid,
+        version=int(meta.get("resourceVersion") or 0),
+        task=str(labels.get(TASK_LABEL) or ""),
+        task_uid=str(labels[UID_LABEL]),
+        number=int(number),
+        content=str(labels.get(CONTENT_LABEL) or ""),
+        phase=info.phase or PENDING,
+        node=info.node_name,
+        going=info.terminating,
+        requests=info.requests,
+        exit_code=code,
+        reason=reason,
+        message=message[:_MESSAGE],
+        disrupted=_disrupted(status),
+        started=str(status.get("startTime") or ""),
+    )
+
+
+def _ended(status: Object) -> tuple[int | None, str, str]:
+    """Exit code, reason and message: of the first container that failed, else of the first that ended."""
+    listed = objects(status, "initContainerStatuses") + objects(status, "containerStatuses")
+    ends = [mapping(mapping(one, "state"), "terminated") for one in listed]
+    ends = [end for end in ends if isinstance(end.get("exitCode"), int)]
+    failed = [end for end in ends if end["exitCode"] != 0]
+    end: Object = (failed or ends or [{}])[0]
+    own = str(status.get("reason") or "")
+    message = str(status.get("message") or end.get("message") or "")
+    return end.get("exitCode"), own or str(end.get("reason") or ""), message
+
+
+def _disrupted(status: Object) -> bool:
+    if status.get("reason") in DISRUPTIONS:
+        return True
+    return any(
+        one.get("type") == "DisruptionTarget" and one.get("status") == "True" for one in objects(status, "conditions")
+    )
+
+
+def pod_name(task: Task, number: int) -> str:
+    """The name of a try's pod: always the same, so that no try is made twice, whoever makes it."""
+    return f"{task.name}-{hashlib.sha256(f'{task.uid}/{number}'.encode()).hexdigest()[:10]}"
+
+
+def manifest(task: Task, number: int) -> dict[str, Any]:
+    """The pod of a try. It goes with its Task."""
+    meta: Mapping[str, Any] = task.template.get("metadata") or {}
+    labels = {
+        **(meta.get("labels") or {}),
+        TASK_LABEL: task.name,
+        UID_LABEL: task.uid,
+        TRY_LABEL: str(number),
+        CONTENT_LABEL: task.content,
+    }
+    owner = {
+        "apiVersion": "berth.dev/v1alpha1",
+        "kind": "Task",
+        "name": task.name,
+        "uid": task.uid,
+        "controller": True,
+    }
+    made: dict[str, Any] = {
+        "name": pod_name(task, number),
+        "namespace": task.namespace,
+        "labels": labels,
+        "ownerReferences": [owner],
+    }
+    if meta.get("annotations"):
+        made["annotations"] = dict(meta["annotations"])
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": made,
+        "spec": {**(task.template.get("spec") or {}), "restartPolicy": "Never"},
+    }

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Snapshots of tasks' pods, never changed, and what differs between two of them.
+
+An event that is late or comes twice changes nothing: of one pod the newest version counts, and what was deleted does
+not come back. A whole list that is older than what is known is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from .pods import PodState
+
+PodKey = tuple[str, str]
+#: uids of pods that are gone, so that a late event does not bring them back: the last so many.
+TOMBS = 4096
+
+
+class PodEvent(NamedTuple):
+    """One pod as it was told. `there` False: it is gone."""
+
+    pod: PodState
+    there: bool = True
+
+
+class Difference(NamedTuple):
+    """One pod that came (`old` None), changed, or went (`new` None). `old` of one that went: its last state."""
+
+    old: PodState | None
+    new: PodState | None
+
+    @property
+    def either(self) -> PodState:
+        """The newest that is known of the pod."""
+        found = self.new if self.new is not None else self.old
+        if found is None:
+            raise ValueError("a difference without a pod")
+        return found
+
+
+@dataclass(frozen=True)
+class PodsSnapshot:
+    """`version`: what list and watch have come to; answers to own writes do not move it."""
+
+    pods: Mapping[PodKey, PodState] = field(default_factory=dict)
+    version: int = 0
+    tombs: Mapping[str, None] = field(default_factory=dict)
+
+    def applied(self, events: Iterable[PodEvent], version: int = 0) -> PodsSnapshot:
+        """The snapshot after these events, of which the watch has come to `version`."""
+        pods, tombs = dict(self.pods), dict(self.tombs)
+        for pod, there in events:
+            key = (pod.namespace, pod.name)
+            old = pods.get(key)
+            if not there:
+                tombs[pod.uid] = None
+                if old is not None and old.uid == pod.uid:
+                    del pods[key]
+            elif pod.uid not in tombs and (old is None or _newer(old, pod)):
+                if old is not None and old.uid != pod.uid:
+                    tombs[old.uid] = None
+                pods[key] = pod
+        return PodsSnapshot(pods, max(self.version, version), _bounded(tombs))
+
+    def replaced(self, listed: Iterable[PodState], version: int) -> PodsSnapshot:
+        """A whole list, as of `version`. What is known from later stays; an older list changes nothing."""
+        if version < self.version:
+            return self
+        pods = {(pod.namespace, pod.name): pod for pod in listed if pod.uid not in self.tombs}
+        tombs = dict(self.tombs)
+        for key, old in self.pods.items():
+            now = pods.get(key)
+            if old.version > version or (now is not None and now.uid == old.uid and old.version > now.version):
+                pods[key] = old
+            elif now is None or now.uid != old.uid:
+                tombs[old.uid] = None
+        return PodsSnapshot(pods, version, _bounded(tombs))
+
+    def rewound(self) -> PodsSnapshot:
+        """The API server's history has gone back: any list is taken, and no version known so far is newer."""
+        old = {key: replace(pod, version=0) for key, pod in self.pods.items()}
+        return PodsSnapshot(old, 0, {})
+
+
+def differences(old: PodsSnapshot, new: PodsSnapshot) -> list[Difference]:
+    """What came, changed and went, by key. A pod that was replaced by another of its name went and came."""
+    found = []
+    for key in sorted({*old.pods, *new.pods}):
+        before, now = old.pods.get(key), new.pods.get(key)
+        if before is not None and now is not None and before.uid != now.uid:
+            found += [Difference(before, None), Difference(None, now)]
+        elif before != now:
+            found.append(Difference(before, now))
+    return found
+
+
+def _newer(old: PodState, pod: PodState) -> bool:
+    return old.version < pod.version
+
+
+def _bounded(tombs: dict[str, None]) -> dict[str, None]:
+    return dict.fromkeys(list(tombs)[-TOMBS:]) if len(tombs) > TOMBS else tombs

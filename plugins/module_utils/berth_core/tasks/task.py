@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Task of the API as a value: what it asks for, how far it is. Read by the daemon and by the modules.
+
+Raises InputError that names the object and the field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string
+from ..model.names import check_label
+from ..model.pod import Amounts, PodInfo
+from ..model.requests import check_requirements
+from . import states
+
+GROUP = "berth.dev"
+#: Labels of a task's pod: the Task's name and uid, the number of the try, and the digest of the content.
+TASK_LABEL, UID_LABEL = f"{GROUP}/task", f"{GROUP}/task-uid"
+TRY_LABEL, CONTENT_LABEL = f"{GROUP}/task-try", f"{GROUP}/task-content"
+DEFAULT_QUEUE = "default"
+#: A pod is called by its task and 11 characters more, and is the name of a host.
+LONGEST_NAME = 52
+MOST_RETRIES = 100
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a task is. `tries`: how many have ended; `failures`: those of them that count."""
+
+    state: str = states.SUBMITTED
+    tries: int = 0
+    failures: int = 0
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def final(self) -> bool:
+        return self.state in states.FINAL
+
+
+@dataclass(frozen=True)
+class Task:
+    """`requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a retry."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    created: str
+    queue: str
+    priority: int
+    retries: int
+    retry_codes: frozenset[int]
+    keep_failed_pod: bool
+    kill: bool
+    going: bool
+    template: Object
+    content: str
+    requests: Amounts
+    status: Status
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+
+def content_of(template: Object) -> str:
+    """The digest of what a pod is made from: the same text for the same content, whatever the order of its keys."""
+    text = json.dumps(template, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_task(obj: Object) -> Task:
+    """Read a Task."""
+    namespace, name = metadata(obj, "Task")
+    where = f"Task {namespace}/{name}" if namespace else f"Task {name}"
+    meta, spec = mapping(obj, "metadata"), mapping(obj, "spec", f"{where}: spec")
+    template = mapping(spec, "template", f"{where}: spec.template")
+    return Task(
+        namespace=namespace,
+        name=name,
+        uid=string(meta, "uid"),
+        version=string(meta, "resourceVersion"),
+        generation=integer(meta, "generation"),
+        created=string(meta, "creationTimestamp"),
+        queue=string(spec, "queue", f"{where}: spec.queue", DEFAULT_QUEUE),
+        priority=integer(spec, "priority", f"{where}: spec.priority"),
+        retries=integer(spec, "retries", f"{where}: spec.retries"),
+        retry_codes=_codes(spec, where),
+        keep_failed_pod=boolean(spec, "keepFailedPod", f"{where}: spec.keepFailedPod"),
+        kill=boolean(spec, "kill", f"{where}: spec.kill"),
+        going=meta.get("deletionTimestamp") is not None,
+        template=template,
+        content=content_of(template),
+        requests=requests_of(template, where),
+        status=_status(mapping(obj, "status", f"{where}: status"), where),
+    )
+
+
+def requests_of(template: Object, where: str) -> Amounts:
+    """What a pod of the template takes of a node. Raises InputError that names the field."""
+    spec = mapping(template, "spec", f"{where}: spec.template.spec")
+    containers = objects(spec, "containers", f"{where}: spec.template.spec.containers")
+    if not containers:
+        raise InputError(f"{where}: spec.template.spec.containers is empty: expected at least one container")
+    for index, one in enumerate(containers):
+        path = f"{where}: spec.template.spec.containers[{index}].resources"
+        check_requirements(mapping(one, "resources", path), path)
+    policy = string(spec, "restartPolicy", f"{where}: spec.template.spec.restartPolicy", "Never")
+    if policy != "Never":
+        raise InputError(
+            f"{where}: spec.template.spec.restartPolicy is {policy!r}: expected Never; a task is tried again by its"
+            " retries"
+        )
+    pod = {"metadata": {"name": "task", "namespace": "task"}, "spec": spec}
+    return PodInfo.from_manifest(pod).requests
+
+
+def check_new(name: str, spec: Mapping[str, Any]) -> None:
+    """Refuse what no Task can be, before the API server is asked."""
+    check_label(name, "name")
+    if len(name) > LONGEST_NAME:
+        raise InputError(f"name is {name!r}: expected at most {LONGEST_NAME} characters")
+    retries = spec.get("retries") or 0
+    if not 0 <= retries <= MOST_RETRIES:
+        raise InputError(f"retries is {retries}: expected 0 to {MOST_RETRIES}")
+    read_task({"metadata": {"name": name}, "spec": spec})
+
+
+def _codes(spec: Object, where: str) -> frozenset[int]:
+    found = spec.get("retryExitCodes") or ()
+    if any(isinstance(code, bool) or not isinstance(code, int) or not 1 <= code <= 255 for code in found):
+        raise InputError(f"{where}: spec.retryExitCodes is {list(found)!r}: expected numbers from 1 to 255")
+    return frozenset(found)
+
+
+def _status(status: Object, where: str) -> Status:
+    return Status(
+        state=string(status, "state", f"{where}: status.state", states.SUBMITTED),
+        tries=integer(status, "tries", f"{where}: status.tries"),
+        failures=integer(status, "failures", f"{where}: status.failures"),
+        reason=string(status, "reason", f"{where}: status.reason"),
+        message=string(status, "message", f"{where}: status.message"),
+    )

@@ -1,0 +1,15 @@
+"""The task backend: one pod a try of a Task, offers in, states out, nothing lost between watch and poll.
+
+    __main__           settings, clients, leader election: the composition root
+    store              PodSnapshotStore: snapshots of tasks' pods and who is told of them
+    watch_source       PodsWatchSnapshotSource: list-watch that goes on where the checkpoint left off
+    polling_source     PodsPollingSnapshotSource: a whole list now and then, the safety net
+    checkpoint         what is kept on disk (SQLite), so that a restart lists nothing
+    kubernetes_client  KubernetesClient: who makes and deletes pods; nobody else here does
+    backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
+    lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
+    nodes              what nodes have and what others use of it
+
+What is decided is decided in berth_core.tasks. What was asked for and how it ended is in the API server: whatever is
+lost here is read again from there.
+"""

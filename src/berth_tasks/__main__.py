@@ -1,0 +1,72 @@
+"""berth-tasks: runs Tasks to completion. The composition root: `berth-tasks --help`.
+
+Two clients: the election's own, and one whose writes are each preceded by the question whether this process still
+leads. Caches are filled by whoever leads: what a predecessor wrote last is in the lists that are asked for then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Sequence
+
+from berth_core.errors import InputError
+from berth_kube import config, logs
+from berth_kube.client import KubeClient
+from berth_kube.lease import LeaderElection, identity
+from berth_kube.metrics import Metrics as RequestMetrics
+from berth_kube.serve import caches_server
+from berth_kube.stopping import together, until_stopped
+
+from .daemon import Daemon
+from .settings import Settings, parse
+
+_log = logging.getLogger(__name__)
+
+NAME = "berth-tasks"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused; 2 wrong settings."""
+    try:
+        settings = parse(sys.argv[1:] if argv is None else argv)
+        logs.setup(settings.log_format, settings.log_level)
+        return asyncio.run(run(settings))
+    except InputError as exc:
+        print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
+        return 2
+
+
+async def run(settings: Settings) -> int:
+    """Until a signal, or until this process may not lead any more."""
+    return await until_stopped(_serve(settings), _log)
+
+
+async def _serve(settings: Settings) -> None:
+    me = settings.identity or identity(socket.gethostname())
+    requests = RequestMetrics()
+    who = config.load(settings.kubeconfig or None)
+    async with (
+        KubeClient(who, user_agent=NAME, field_manager=NAME, observe=requests.requests(), connections=16) as client,
+        KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
+    ):
+        election = LeaderElection(electing, settings.namespace, NAME, me) if settings.leader_elect else None
+        requests.leading(lambda: election is None or election.leading)
+        daemon = Daemon(client, requests, settings)
+
+        async def work() -> None:
+            await daemon.run(lambda: _log.info("%s works as %s", NAME, me))
+
+        if election is not None:
+            client.guard_writes(election.check)
+        tls = settings.tls_certificate, settings.tls_key
+        # Who waits for the lease is ready, too: it has nothing to fill before.
+        ready = lambda: daemon.synced or (election is not None and not election.leading)  # noqa: E731
+        server = caches_server(settings.port, settings.address, ready, *tls, requests.refused("metrics"))
+        await together(server, election.run(work) if election is not None else work())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""KubernetesTaskSchedulerBackend: what tasks may use now, who of those that wait gets it, and what became of them.
+
+An amount is taken in the moment in which it is given, before the pod is made; the account gives it back when the pod is
+over. Each change of a task's state is told to subscribers once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from berth_core.errors import AdmissionError, ApiError, BerthError, InvalidError
+from berth_core.tasks import offers, states
+from berth_core.tasks.account import Account
+from berth_core.tasks.next_step import Start
+from berth_core.tasks.offers import Offer, Policy, Queue
+from berth_core.tasks.pods import PodState
+from berth_core.tasks.snapshot import Difference
+from berth_core.tasks.task import Task
+
+from .kubernetes_client import KubernetesClient
+from .nodes import Nodes
+
+_log = logging.getLogger(__name__)
+
+TaskKey = tuple[str, str]
+
+
+class Update(NamedTuple):
+    """A task has come to another state. ``tries``: how many have ended."""
+
+    namespace: str
+    name: str
+    uid: str
+    state: str
+    tries: int
+
+
+class Refusal(NamedTuple):
+    """Why a task does not start. ``final``: it never will; ``waits``: it is asked for again in the next round."""
+
+    reason: str
+    message: str
+    final: bool = False
+    waits: bool = False
+
+
+class KubernetesTaskSchedulerBackend:
+    """Made inside a running loop. ``queues()``: the TaskQueues by namespace and name."""
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        nodes: Nodes,
+        queues: Callable[[], Mapping[TaskKey, Queue]],
+        policy: Policy,
+    ) -> None:
+        self._client, self._nodes, self._queues, self._policy = client, nodes, queues, policy
+        self.account = Account()
+        self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
+        #: What was given, and on which node the pod is, where it is known.
+        self._placed: dict[tuple[str, int], str] = {}
+        self._queue_of: dict[str, str] = {}
+        self._told: dict[str, tuple[str, int]] = {}
+        self._subscribers: list[Callable[[Update], None]] = []
+
+    # -- states out ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, call: Callable[[Update], None]) -> None:
+        """``call`` must not wait; what it raises is told in the log."""
+        self._subscribers.append(call)
+
+    def status_update(self, task: Task, state: str) -> bool:
+        """Report a state; False where it was told before. A state after a final one is none."""
+        old = self._told.get(task.uid, ("", 0))
+        new = (state, task.status.tries)
+        if old == new or old[0] in states.FINAL:
+            return False
+        self._told[task.uid] = new
+        for call in self._subscribers:
+            try:
+                call(Update(task.namespace, task.name, task.uid, *new))
+            except Exception:  # noqa: BLE001 - a subscriber's fault is its own
+                _log.exception("a subscriber failed on Task %s/%s", task.namespace, task.name)
+        return True
+
+    def forget(self, uid: str) -> None:
+        """The task is gone."""
+        self._told.pop(uid, None)
+        self._queue_of.pop(uid, None)
+
+    def know(self, task: Task) -> None:
+        """The queue of a task, for the account of pods that were made by an earlier process."""
+        self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
+
+    # -- the account -----------------------------------------------------------------------------------------------
+
+    def follow(self, changes: Sequence[Difference]) -> None:
+        """For the store: what became of pods is in the account at once."""
+        self.account.follow(changes, self._queue_of)
+        for old, new in changes:
+            if new is not None and not new.over:
+                self._placed[new.charge] = new.node
+            elif old is not None or new is not None:
+                self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
+
+    # -- offers in -------------------------------------------------------------------------------------------------
+
+    def revive_offers(self) -> list[Offer]:
+        """What is free on each node now, less what was given to tasks."""
+        free = self._nodes.free()
+        unplaced = []
+        for key, entry in self.account.entries().items():
+            node = self._placed.get(key)
+            if node and node in free:
+                offers.take(free[node], entry.requests)
+            elif not node:
+                unplaced.append(entry.requests)
+        found = [Offer(name, left) for name, left in sorted(free.items())]
+        for requests in unplaced:
+            offers.subtract(found, requests)
+        return found
+
+    def want(self, task: Task, start: Start) -> bool:
+        """The task waits for its turn; False where it did before."""
+        old = self._wanting.get(task.key)
+        self._wanting[task.key] = (task, start)
+        return old is None or (old[0].uid, old[0].content, old[1]) != (task.uid, task.content, start)
+
+    def unwant(self, key: TaskKey) -> None:
+        """It does not wait any more."""
+        self._wanting.pop(key, None)
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that wait for their turn."""
+        return len(self._wanting)
+
+    async def launch(
+        self, started: Callable[[PodState], None], refused: Callable[[TaskKey, Start, Refusal], None]
+    ) -> None:
+        """Give what there is to those whose turn it is, and make their pods."""
+        begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
+        for key in begun_before:  # its pod is made, and the watch has yet to tell
+            self.unwant(key)
+        found = self.revive_offers()
+        queues = self._queues()
+        used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
+        tasks = [task for task, _start in self._wanting.values()]
+        verdict = offers.admit(tasks, queues, used, self._nodes.whole(), found, self._policy)
+        for key, (reason, words) in verdict.waiting.items():
+            refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
+        begun = [(task, self._wanting.pop(task.key)[1]) for task in verdict.admitted]
+        for task, start in begun:
+            self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
+        await asyncio.gather(*(self._start(task, start, started, refused) for task, start in begun))
+
+    def _lines(self, queues: Mapping[TaskKey, Queue]) -> set[TaskKey]:
+        return {*queues, *((task.namespace, task.queue) for task, _start in self._wanting.values())}
+
+    async def _start(
+        self,
+        task: Task,
+        start: Start,
+        started: Callable[[PodState], None],
+        refused: Callable[[TaskKey, Start, Refusal], None],
+    ) -> None:
+        refusal = None
+        try:
+            started(await self._client.submit(task, start.number))
+        except AdmissionError as exc:  # a quota: when others are done there is room
+            refusal = Refusal("NotAdmitted", exc.message)
+        except InvalidError as exc:
+            refusal = Refusal("TemplateRejected", exc.message, final=True)
+        except BerthError as exc:
+            final = isinstance(exc, ApiError) and exc.status == 400
+            refusal = Refusal("TemplateRejected" if final else "NotMade", exc.message, final)
+        if refusal is not None:
+            self.account.give_back((task.uid, start.number))
+            refused(task.key, start, refusal)

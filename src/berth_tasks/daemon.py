@@ -1,0 +1,104 @@
+"""The parts of one leader: made when it leads, from what the API server and the checkpoint say. Called by __main__."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from berth_core.errors import InputError
+from berth_core.model.resources import TASK, TASK_QUEUE
+from berth_core.tasks.offers import POLICIES, Queue, read_queue
+from berth_core.tasks.task import read_task
+from berth_kube.client import KubeClient
+from berth_kube.informer import Informer
+from berth_kube.metrics import Metrics as RequestMetrics
+from berth_kube.queue import Reconciler
+
+from .backend import KubernetesTaskSchedulerBackend, TaskKey
+from .checkpoint import Checkpoint
+from .kubernetes_client import KubernetesClient
+from .lifecycle_manager import TaskPodsLifecycleManager
+from .metrics import Metrics
+from .nodes import Nodes
+from .polling_source import PodsPollingSnapshotSource
+from .settings import Settings
+from .store import PodSnapshotStore
+from .watch_source import PodsWatchSnapshotSource
+
+_log = logging.getLogger(__name__)
+
+
+class Daemon:
+    """``synced``: everything was listed once."""
+
+    def __init__(self, client: KubeClient, requests: RequestMetrics, settings: Settings) -> None:
+        self._client, self._requests, self._settings = client, requests, settings
+        self._metrics = Metrics()
+        self.synced = False
+
+    async def run(self, works: Callable[[], None]) -> None:
+        """Until cancelled. ``works`` is called once everything was listed."""
+        settings, client = self._settings, self._client
+        kept = Checkpoint(settings.store, client.server) if settings.store else None
+        tasks, queues = Informer(client, TASK), Informer(client, TASK_QUEUE)
+        room = asyncio.Event()
+        nodes = Nodes(client, room.set)
+        pods = KubernetesClient(client, settings.log_lines)
+        policy = POLICIES[settings.policy]
+        backend = KubernetesTaskSchedulerBackend(pods, nodes, lambda: _queues(queues), policy)
+        store = PodSnapshotStore(backend.follow)
+        manager = TaskPodsLifecycleManager(
+            client, pods, tasks, store, backend, self._metrics, room, settings.running_after
+        )
+        visits: Reconciler[TaskKey] = Reconciler(
+            "task", manager.reconcile, settings.workers, observe=self._requests.reconciles("task")
+        )
+        self._requests.depth("task", lambda: len(visits.queue))
+        self._metrics.waiting.set_function(lambda: backend.waiting)
+        self._metrics.charged.set_function(lambda: len(backend.account))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in (tasks.run(), queues.run(), nodes.run()):
+                    group.create_task(work)
+                await asyncio.gather(tasks.wait_synced(), queues.wait_synced(), nodes.wait_synced())
+                for obj in tasks.all():
+                    _know(backend, obj)
+                store.begin(kept.load() if kept is not None else None)
+                source = PodsWatchSnapshotSource(client, store)
+                group.create_task(source.run())
+                await source.synced.wait()
+                manager.listen(visits)
+                queues.on(*3 * [lambda *_versions: room.set()])
+                store.subscribe("tasks", manager.on_snapshot)
+                if kept is not None:
+                    store.subscribe("checkpoint", kept.save)
+                self.synced = True
+                works()
+                polling = PodsPollingSnapshotSource(client, store, settings.poll_interval)
+                for work in (store.run(), manager.rounds(), visits.run(), polling.run()):
+                    group.create_task(work)
+        finally:
+            if kept is not None:
+                kept.close()
+
+
+def _know(backend: KubernetesTaskSchedulerBackend, obj: Mapping[str, Any]) -> None:
+    try:
+        backend.know(read_task(obj))
+    except InputError:
+        _log.debug("a Task cannot be read; its turn says so")
+
+
+def _queues(informer: Informer) -> dict[TaskKey, Queue]:
+    """Every queue that can be read."""
+    found = {}
+    for obj in informer.all():
+        try:
+            queue = read_queue(obj)
+        except InputError as exc:
+            _log.error("%s", exc.message)
+        else:
+            found[(obj["metadata"]["namespace"], queue.name)] = queue
+    return found

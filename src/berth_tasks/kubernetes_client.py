@@ -1,0 +1,61 @@
+"""KubernetesClient: makes and deletes the pods of tasks, and reads the ends of their logs. Nobody else here does.
+
+Nothing is lost where a process dies between two of these: a try's pod has one name, and is deleted by its uid.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from berth_core.errors import BerthError, ConflictError, StateError
+from berth_core.model.resources import POD
+from berth_core.tasks.pods import PodState, manifest, read_pod
+from berth_core.tasks.task import Task
+from berth_kube.client import KubeClient
+
+_log = logging.getLogger(__name__)
+
+LOG_SECONDS = 5.0
+LOG_CHARACTERS = 4096
+
+
+class KubernetesClient:
+    """``log_lines`` 0: no log is read."""
+
+    def __init__(self, client: KubeClient, log_lines: int) -> None:
+        self._client, self._log_lines = client, log_lines
+
+    async def submit(self, task: Task, number: int) -> PodState:
+        """Make the pod of a try, or find the one that an earlier process made.
+
+        Raises ApiError's children, and StateError where another pod has its name.
+        """
+        body = manifest(task, number)
+        meta = body["metadata"]
+        try:
+            made = await self._client.create(POD, body)
+        except ConflictError:
+            made = await self._client.get(POD, meta["name"], meta["namespace"])
+        pod = read_pod(made)
+        if pod is None or pod.charge != (task.uid, number):
+            raise StateError(f"Pod {meta['namespace']}/{meta['name']} is there and is not of this task: delete it")
+        return pod
+
+    async def kill(self, pod: PodState) -> None:
+        """Delete just this pod; one that is gone already is no error."""
+        try:
+            await self._client.delete(POD, pod.name, pod.namespace, uid=pod.uid)
+        except ConflictError:  # another one has its name by now
+            _log.debug("pod %s/%s is another one by now", pod.namespace, pod.name)
+
+    async def log_tail(self, pod: PodState) -> str:
+        """The end of the pod's log; empty where nobody can tell (its node is gone, nothing was said)."""
+        if not self._log_lines or not pod.node:
+            return ""
+        path = f"{POD.path(pod.name, pod.namespace, 'log')}?tailLines={self._log_lines}"
+        try:
+            text = await self._client.raw(path, timeout=LOG_SECONDS)
+        except BerthError as exc:
+            _log.info("the log of pod %s/%s cannot be kept: %s", pod.namespace, pod.name, exc.message)
+            return ""
+        return text.decode("utf-8", "replace")[-LOG_CHARACTERS:]

@@ -1,0 +1,237 @@
+"""TaskPodsLifecycleManager: brings one task and its pods a step further, as berth_core.tasks.next_step says.
+
+What has ended is recorded first, by compare-and-swap on the Task, and its pod is deleted then: whoever dies in between
+is followed by one who finds the record, or the pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from berth_core.errors import InputError, NotFoundError
+from berth_core.model.resources import TASK
+from berth_core.tasks import next_step as steps
+from berth_core.tasks import states
+from berth_core.tasks.pods import PodState
+from berth_core.tasks.snapshot import Difference, PodsSnapshot
+from berth_core.tasks.task import Status, Task, read_task
+from berth_kube.client import KubeClient
+from berth_kube.clocks import utc_now
+from berth_kube.informer import Informer
+from berth_kube.queue import Reconciler
+
+from .backend import KubernetesTaskSchedulerBackend, Refusal, TaskKey
+from .kubernetes_client import KubernetesClient
+from .metrics import Metrics
+from .store import PodSnapshotStore
+
+_log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+#: What is written into a task that waits: reasons that a person has to act on.
+TOLD = frozenset({"NeverFits", "UnknownQueue", "NotAdmitted", "NotMade", "TemplateRejected"})
+#: After a refusal by the API server it is tried again so many seconds later.
+AGAIN = 5.0
+LONGEST_MESSAGE = 1024
+
+
+class TaskPodsLifecycleManager:
+    """``tasks``: the informer of Tasks; ``room``: set when there may be room for one that waits."""
+
+    def __init__(
+        self,
+        api: KubeClient,
+        pods: KubernetesClient,
+        tasks: Informer,
+        store: PodSnapshotStore,
+        backend: KubernetesTaskSchedulerBackend,
+        metrics: Metrics,
+        room: asyncio.Event,
+        running_after: float,
+    ) -> None:
+        self._api, self._pods, self._tasks, self._store = api, pods, tasks, store
+        self._backend, self._metrics, self._running_after = backend, metrics, running_after
+        self._loop = asyncio.get_running_loop()
+        self._written: dict[TaskKey, Task] = {}
+        self._refusals: dict[TaskKey, tuple[steps.Start, Refusal]] = {}
+        self._not_before: dict[TaskKey, float] = {}
+        self._since: dict[str, float] = {}
+        self._room = room
+
+    def listen(self, queue: Reconciler[TaskKey]) -> None:
+        """Which event wakes which task."""
+        self._queue = queue.queue
+
+        def wake(obj: Obj) -> None:
+            self._queue.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+
+        self._tasks.on(wake, lambda _old, new: wake(new), wake)
+
+    async def on_snapshot(self, changes: Sequence[Difference], _snapshot: PodsSnapshot) -> None:
+        """For the store: tasks whose pods have changed are looked at."""
+        for change in changes:
+            self._queue.add(change.either.task_key)
+        self._room.set()
+
+    async def rounds(self) -> None:
+        """Start what waits whenever there may be room. Until cancelled."""
+        while True:
+            await self._room.wait()
+            self._room.clear()
+            if self._backend.waiting:
+                await self._backend.launch(self._started, self._refused)
+            await asyncio.sleep(0.01)
+
+    # -- one task --------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, key: TaskKey) -> float | None:
+        """One step; what follows from it wakes the task again."""
+        pods = self._store.of_task(key)
+        obj = self._tasks.get(key[1], key[0])
+        try:
+            task = self._newest(key, obj)
+        except InputError as exc:
+            await self._unreadable(key, obj, exc)
+            return None
+        if task is None:
+            self._backend.unwant(key)
+            self._refusals.pop(key, None)
+            await self._delete(pod for pod in pods if not pod.going)
+            return None
+        await self._delete(pod for pod in pods if pod.task_uid != task.uid and not pod.going)
+        self._backend.know(task)
+        return await self._do(task, pods)
+
+    async def _do(self, task: Task, pods: list[PodState]) -> float | None:
+        step = steps.next_step(task, pods)
+        self._backend.status_update(task, steps.live_state(task, pods))
+        if isinstance(step, steps.Start):
+            return await self._start(task, step)
+        self._backend.unwant(task.key)
+        self._refusals.pop(task.key, None)
+        if isinstance(step, steps.Record):
+            await self._record(task, step)
+        elif isinstance(step, steps.Delete):
+            await self._delete(step.pods)
+        elif step.running is not None:
+            return await self._rest(task, step.running)
+        return None
+
+    async def _start(self, task: Task, step: steps.Start) -> float | None:
+        """Let it wait for its turn; what keeps it from that is written once."""
+        start, refusal = self._refusals.get(task.key, (None, None))
+        if refusal is not None and start == step:
+            if refusal.final:
+                await self._write(task, steps.refused(task, step.number, refusal.message), {})
+                return None
+            if refusal.reason in TOLD and task.status.reason != refusal.reason:
+                status = replace(task.status, reason=refusal.reason, message=refusal.message)
+                await self._write(task, status, {})
+                return None
+            left = self._not_before.pop(task.key, 0.0) - self._loop.time()
+            if left > 0:
+                self._refusals.pop(task.key)
+                return left
+        if self._backend.want(task, step):
+            self._room.set()
+        return None
+
+    async def _record(self, task: Task, step: steps.Record) -> None:
+        told: Obj = {}
+        if step.pod is not None:
+            log = await self._pods.log_tail(step.pod)
+            told = {
+                "pod": step.pod.name,
+                "node": step.pod.node or None,
+                "exitCode": step.pod.exit_code,
+                "log": log or None,
+            }
+            told["startedAt"] = step.pod.started or None
+        if step.status.final:
+            told["finishedAt"] = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        await self._write(task, step.status, told)
+
+    async def _rest(self, task: Task, pod: PodState) -> float | None:
+        """A task that runs for a while is recorded as Running; short ones cost no write."""
+        told = (task.status.state, task.status.reason) == (states.RUNNING, "")
+        if told or pod.phase != "Running":
+            return None
+        since = self._since.setdefault(pod.uid, self._loop.time())
+        left = since + self._running_after - self._loop.time()
+        if left > 0:
+            return left
+        self._since.pop(pod.uid, None)
+        status = replace(task.status, state=states.RUNNING, reason="", message="")
+        await self._write(task, status, {"pod": pod.name, "node": pod.node, "startedAt": pod.started or None})
+        return None
+
+    async def _write(self, task: Task, status: Status, told: Obj) -> None:
+        """Compare-and-swap: whoever has read an older Task does not write. Raises ConflictError."""
+        body = {
+            "metadata": {"resourceVersion": task.version, "uid": task.uid},
+            "status": {
+                "state": status.state,
+                "tries": status.tries,
+                "failures": status.failures,
+                "reason": status.reason[:128] or None,
+                "message": status.message[:LONGEST_MESSAGE] or None,
+                "observedGeneration": task.generation,
+                **told,
+            },
+        }
+        try:
+            answer = await self._api.patch(TASK, task.name, task.namespace, body, subresource="status")
+        except NotFoundError:  # deleted meanwhile
+            return
+        newer = read_task(answer)
+        self._written[task.key] = newer
+        if status.final and not task.status.final:
+            self._metrics.ended.labels(status.state, status.reason).inc()
+        if status.state not in (states.SUBMITTED, task.status.state):
+            self._backend.status_update(newer, status.state)
+        self._queue.add(task.key)
+
+    async def _unreadable(self, key: TaskKey, obj: Obj | None, exc: InputError) -> None:
+        if obj is None or (obj.get("status") or {}).get("state") in states.FINAL:
+            return
+        _log.info("Task %s/%s cannot be carried out: %s", *key, exc.message)
+        meta = obj["metadata"]
+        body = {
+            "metadata": {"resourceVersion": meta["resourceVersion"], "uid": meta["uid"]},
+            "status": {"state": states.FAILED, "reason": "InvalidTask", "message": exc.message[:LONGEST_MESSAGE]},
+        }
+        await self._api.patch(TASK, key[1], key[0], body, subresource="status")
+
+    def _newest(self, key: TaskKey, obj: Obj | None) -> Task | None:
+        """The Task as the watch or the answer to an own write told it last."""
+        seen = read_task(obj) if obj is not None else None
+        own = self._written.get(key)
+        if seen is None or own is None or own.uid != seen.uid or int(own.version) <= int(seen.version):
+            self._written.pop(key, None)
+            if seen is None and own is not None:
+                self._backend.forget(own.uid)
+            return seen
+        return own
+
+    async def _delete(self, pods: Any) -> None:
+        await asyncio.gather(*(self._pods.kill(pod) for pod in pods))
+
+    # -- what the backend says -------------------------------------------------------------------------------------
+
+    def _started(self, pod: PodState) -> None:
+        self._metrics.started.inc()
+        self._store.wrote(pod)
+
+    def _refused(self, key: TaskKey, start: steps.Start, refusal: Refusal) -> None:
+        """Only what is news has the task looked at: it is refused again in each round."""
+        if self._refusals.get(key) == (start, refusal):
+            return
+        self._refusals[key] = (start, refusal)
+        if not refusal.waits:
+            self._not_before[key] = self._loop.time() + AGAIN
+        if refusal.reason in TOLD:
+            self._queue.add(key)

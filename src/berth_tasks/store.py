@@ -1,0 +1,134 @@
+"""PodSnapshotStore: the newest snapshot of tasks' pods, and who is told how it changed.
+
+Sources put in events and whole lists; events of one moment make one snapshot. Each subscriber is called at its own
+pace, one call at a time: one that is slow is told of more at once the next time, one that raises is told again, with
+what came meanwhile. Neither delays anybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from berth_core.tasks.pods import PodState
+from berth_core.tasks.snapshot import Difference, PodEvent, PodsSnapshot, differences
+
+_log = logging.getLogger(__name__)
+
+Subscriber = Callable[[Sequence[Difference], PodsSnapshot], Awaitable[None]]
+#: Events of so many seconds make one snapshot.
+BATCH = 0.02
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+
+
+class PodSnapshotStore:
+    """Made inside a running loop. ``follow`` sees every change at once and in order, and must not wait or raise."""
+
+    def __init__(self, follow: Callable[[Sequence[Difference]], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._follow = follow
+        self.snapshot = PodsSnapshot()
+        self._events: list[PodEvent] = []
+        self._version = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._subscribers: list[_Subscription] = []
+        self._by_task: dict[tuple[str, str], dict[str, PodState]] = {}
+
+    def begin(self, snapshot: PodsSnapshot | None) -> None:
+        """Take over what an earlier process has kept."""
+        if snapshot is not None:
+            self._version = snapshot.version
+            self._put(snapshot)
+
+    def of_task(self, key: tuple[str, str]) -> list[PodState]:
+        """The pods of a task, by its namespace and name."""
+        return list(self._by_task.get(key, {}).values())
+
+    def subscribe(self, name: str, call: Subscriber) -> None:
+        """Tell ``call`` from now on; the first time of all that is there. Before `run`."""
+        self._subscribers.append(_Subscription(name, call, self))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await asyncio.gather(*(one.run() for one in self._subscribers))
+
+    def tell(self, pod: PodState | None, version: int = 0, *, there: bool = True) -> None:
+        """An event of the watch, which has come to ``version``; without a pod: a bookmark."""
+        if pod is not None:
+            self._events.append(PodEvent(pod, there))
+        self._version = max(self._version, version)
+        if self._timer is None:
+            self._timer = self._loop.call_later(BATCH, self.flush)
+
+    def wrote(self, pod: PodState) -> None:
+        """The answer to an own write counts at once."""
+        self._events.append(PodEvent(pod))
+        self.flush()
+
+    def flush(self) -> None:
+        """Make the snapshot of what was told."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        events, self._events = self._events, []
+        self._put(self.snapshot.applied(events, self._version))
+
+    def replace(self, pods: Iterable[PodState], version: int) -> None:
+        """A whole list; one that is older than what is known changes nothing."""
+        self.flush()
+        self._put(self.snapshot.replaced(pods, version))
+
+    def rewound(self) -> None:
+        """etcd was restored from a backup: the next list is taken, whatever its version."""
+        self.flush()
+        self._version = 0
+        self._put(self.snapshot.rewound())
+
+    def _put(self, snapshot: PodsSnapshot) -> None:
+        changes = differences(self.snapshot, snapshot)
+        self.snapshot = snapshot
+        for old, new in changes:
+            self._index(old, new)
+        self._follow(changes)
+        for one in self._subscribers:
+            one.due.set()
+
+    def _index(self, old: PodState | None, new: PodState | None) -> None:
+        if old is not None:
+            found = self._by_task.get(old.task_key, {})
+            found.pop(old.uid, None)
+            if not found:
+                self._by_task.pop(old.task_key, None)
+        if new is not None:
+            self._by_task.setdefault(new.task_key, {})[new.uid] = new
+
+
+class _Subscription:
+    """One subscriber, and the snapshot of which it was told last."""
+
+    def __init__(self, name: str, call: Subscriber, store: PodSnapshotStore) -> None:
+        self._name, self._call, self._store = name, call, store
+        self._seen = PodsSnapshot()
+        self.due = asyncio.Event()
+        self.due.set()
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            await self.due.wait()
+            self.due.clear()
+            snapshot = self._store.snapshot
+            changes = differences(self._seen, snapshot)
+            if not changes and snapshot.version == self._seen.version:
+                continue
+            try:
+                await self._call(changes, snapshot)
+            except Exception:  # noqa: BLE001 - a subscriber's fault is its own: it is told again
+                failures += 1
+                if failures == 1:
+                    _log.exception("subscriber %s failed; it is told again", self._name)
+                self.due.set()
+                await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
+            else:
+                failures, self._seen = 0, snapshot

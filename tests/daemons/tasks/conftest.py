@@ -1,0 +1,59 @@
+"""Ground of the task backend's tests: a control plane with its rights, worlds of fake nodes and tasks, the daemon.
+
+(Imports of the collection stay inside the fixtures: pytest reads it before Python knows where it is.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def plane(control_plane: Any) -> Any:
+    """A control plane with CRDs and the backend's rights, whose fake nodes are run by kwok."""
+    from tests.daemons.tasks.world import DEPLOY
+    from tests.support.kube import install_crds
+
+    install_crds(control_plane.kubeconfig)
+    control_plane.kubectl("apply", "-f", str(DEPLOY / "rbac.yaml"))
+    control_plane.add_nodes(0)  # none of its own: it runs kwok, which keeps the worlds' nodes
+    return control_plane
+
+
+@pytest.fixture
+def world(plane: Any) -> Iterator[Any]:
+    from tests.daemons.tasks.world import World
+    from tests.support.kube import client_for
+
+    made = World(client_for(plane.kubeconfig, warn=lambda _text: None), f"k{uuid4().hex[:8]}", plane)
+    try:
+        yield made
+    finally:
+        made.clear()
+
+
+@pytest.fixture
+def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """``start("--flag", ...)`` starts the backend with the rights of its service account and waits until it works."""
+    from tests.daemons.tasks.world import Process, kubeconfig
+
+    running: list[Process] = []
+    config = kubeconfig(plane, world.api, tmp_path / "kubeconfig", account="berth-tasks")
+
+    def begin(*flags: str, elect: bool = False, wait: bool = True) -> Process:
+        log = tmp_path / f"tasks-{len(running)}.log"
+        elected = () if elect else ("--no-leader-elect",)
+        running.append(Process(config, log, *elected, "--log-lines", "0", *flags, module="berth_tasks"))
+        return running[-1].works() if wait else running[-1]
+
+    yield begin
+    for process in running:
+        process.stop()
+        print(process.text())
+    faults = [line for process in running for line in process.text().splitlines() if "trace=" in line]
+    assert not faults, faults

@@ -1,0 +1,91 @@
+"""The life of single tasks on the real API server: what runs, what is tried again, what takes over, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.tasks.world import World, until
+
+Start = Callable[..., Any]
+
+
+def test_one_task_from_submission_to_its_end(world: World, start: Start) -> None:
+    world.node()
+    start("--running-after", "0")
+    world.submit("hash")
+    pod = world.running("hash")
+    until(lambda: world.status("hash").get("state") == "Running", lambda: world.status("hash"))
+    world.end(pod)
+    done = world.ended("hash", "Succeeded")
+    assert (done["exitCode"], done["tries"], done["failures"], done["reason"]) == (0, 1, 0, "Completed")
+    assert done["node"] == world.nodes[0]
+    world.no_pods("hash")
+
+
+def test_failures_are_retried_by_rule_and_disruptions_do_not_count(world: World, start: Start) -> None:
+    world.node()
+    start()
+    world.submit("flaky", retries=1, retryExitCodes=[75], keepFailedPod=True)
+    world.end(world.running("flaky"), 1, reason="Evicted")
+    world.end(world.running("flaky", 2), 75)
+    world.end(world.running("flaky", 3), 75)
+    done = world.ended("flaky", "Failed")
+    assert (done["exitCode"], done["tries"], done["failures"]) == (75, 3, 2)
+    assert "try 3 failed with exit code 75" in done["message"]
+    until(lambda: len(world.pods_of("flaky")) == 1, lambda: world.pods_of("flaky"))
+    world.submit("wrong", retries=5, retryExitCodes=[75])
+    world.end(world.running("wrong"), 1)
+    assert world.ended("wrong", "Failed")["tries"] == 1
+    world.no_pods("wrong")
+
+
+def test_other_content_takes_over_and_a_vanished_pod_is_made_anew(world: World, start: Start) -> None:
+    world.node()
+    start()
+    world.submit("job")
+    first = world.running("job")
+    world.api.delete(kinds.POD, first["metadata"]["name"], world.name)
+    until(
+        lambda: world.pods_of("job") and world.pods_of("job")[0]["metadata"]["uid"] != first["metadata"]["uid"], "again"
+    )
+    world.running("job")
+    world.change("job", template=world.template(cpu="200m"))
+    second = world.running("job", 2)
+    until(lambda: len(world.pods_of("job")) == 1, lambda: world.pods_of("job"))
+    world.end(second)
+    assert world.ended("job", "Succeeded")["failures"] == 0
+    world.no_pods("job")
+
+
+def test_what_cannot_run_says_why_and_what_is_killed_goes(world: World, start: Start) -> None:
+    world.node(cpu="2")
+    world.api.create(
+        kinds.TASK_QUEUE,
+        {
+            "apiVersion": kinds.TASK_QUEUE.api_version,
+            "kind": "TaskQueue",
+            "metadata": {"name": "small", "namespace": world.name},
+            "spec": {"ceiling": {"cpu": "500m"}},
+        },
+    )
+    start()
+    world.submit("huge", cpu="64")
+    world.submit("lost", queue="nowhere")
+    world.submit("broken", template={"spec": {**world.template()["spec"], "dnsPolicy": "Magic"}})
+    for name in ("one", "two"):
+        world.submit(name, cpu="500m", queue="small")
+    until(lambda: world.status("huge").get("reason") == "NeverFits", lambda: world.status("huge"))
+    assert f"asks for cpu 64000, and the largest node ({world.nodes[0]}) has 2000" in world.status("huge")["message"]
+    until(lambda: world.status("lost").get("reason") == "UnknownQueue", lambda: world.status("lost"))
+    assert "dnsPolicy" in world.ended("broken", "Failed")["message"]
+    until(lambda: [len(world.pods_of(name)) for name in ("one", "two")] in ([0, 1], [1, 0]), "the ceiling lets one in")
+    for name in ("one", "two", "huge", "lost"):
+        world.change(name, kill=True)
+        assert world.ended(name, "Killed")["reason"] == "Killed"
+        world.no_pods(name)
+    world.submit("gone")
+    world.running("gone")
+    world.api.delete(kinds.TASK, "gone", world.name)
+    world.no_pods("gone")
