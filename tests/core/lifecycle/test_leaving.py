@@ -14,6 +14,7 @@ from berth_core.lifecycle.lost import Loss
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import FORCE, REMOVE, Write
 from berth_core.lifecycle.view import recorded
+from berth_core.model.one_node import tie
 from berth_core.model.resources import BERTH, LOCAL_DISK, POD
 from tests.core.lifecycle.replica_world import NAME, Process, exchange, run
 from tests.core.lifecycle.test_lost import OnTwoNodes, TwoNodes, cut, rebuilt
@@ -123,9 +124,9 @@ def test_one_whose_disk_is_being_exchanged_is_left_alone():
     assert "node h1, which is left:" in step.message
 
 
-@pytest.mark.parametrize(("owned", "goes"), [(False, True), (True, False)])
-def test_a_bare_pod_that_is_tied_to_the_node_goes_before_it_is_bound(owned, goes):
-    """One of a StatefulSet finds its node by its new claims."""
+@pytest.mark.parametrize(("node", "goes"), [("h1", True), ("h2", False), (None, False)])
+def test_a_pod_that_is_tied_to_the_node_goes_before_it_is_bound(node, goes):
+    """A bare pod is written so, and one of a StatefulSet by the policy berth-node-affinity."""
     world = running()
     world.leave()
     process = Leaver(world)
@@ -133,7 +134,8 @@ def test_a_bare_pod_that_is_tied_to_the_node_goes_before_it_is_bound(owned, goes
         process.step()
     pod = world.store[POD, NAME]
     pod["spec"] = {}
-    pod["metadata"]["ownerReferences"] = [{"kind": "StatefulSet"}] if owned else []
+    if node:
+        tie(pod["spec"], node)
     process.kill()
     steps = [process.step() for _number in range(3)]
     gone = [step for step in steps if isinstance(step, Write) and (step.do, step.resource) == (REMOVE, POD)]

@@ -15,6 +15,7 @@ from berth_core.lifecycle.lost import Loss
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import FORCE, REMOVE, Wait, Write
 from berth_core.lifecycle.view import recorded
+from berth_core.model.one_node import tie
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PVC
 from tests.core.lifecycle.replica_world import NAME, Process, World, exchange, local_device, local_disk, locks, run
 
@@ -183,6 +184,25 @@ def test_the_steps_are_those_of_the_table():
     assert set(seen) <= told
     assert told - set(seen) <= {("delete", "ResourceClaim")}, "the app hands its device to no container"
     assert seen.index((REMOVE, "PersistentVolumeClaim")) < seen.index((FORCE, "Pod")) < seen.index((REMOVE, "Berth"))
+
+
+@pytest.mark.parametrize(("node", "goes"), [("h1", True), ("h2", False), (None, False)])
+def test_a_pod_that_is_tied_to_the_lost_node_goes_before_it_is_bound(node, goes):
+    """One that was made anew while the Berth still named the lost node: it would wait for that node for ever."""
+    world = running()
+    world.lose()
+    world.fence()
+    process = OnTwoNodes(world)
+    while recorded(world.get(BERTH, NAME)) != states.RELEASING:
+        process.step()
+    pod = world.store.setdefault((POD, NAME), {"metadata": {"name": NAME, "namespace": "default", "uid": "p9"}})
+    pod["spec"] = {}
+    if node:
+        tie(pod["spec"], node)
+    process.kill()
+    steps = [process.step() for _number in range(4)]
+    gone = [step for step in steps if isinstance(step, Write) and (step.do, step.resource) == (FORCE, POD)]
+    assert bool(gone) == goes
 
 
 def test_one_whose_disk_is_being_exchanged_is_left_alone():

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..lifecycle.locks import BERTH_ANNOTATION, Holder
+from ..model.one_node import tie
 from ..model.pod import PodInfo
 from ..model.quantity import exact_bytes
 from .device_claim import resource_claim
@@ -222,7 +223,7 @@ def pod(app: AppWanted, ordinal: int, node: str) -> dict[str, Any]:
     metadata = body["metadata"]
     own = {REVISION_ANNOTATION: app.revision, BASE_ANNOTATION: app.base}
     metadata["annotations"] = {**metadata.get("annotations", {}), **own}
-    _tie(body["spec"], node)
+    tie(body["spec"], node)
     return body
 
 
@@ -245,15 +246,3 @@ def untied_pod(app: AppWanted, ordinal: int) -> dict[str, Any]:
     labels = {**template["metadata"]["labels"], ORDINAL_LABEL: str(ordinal)}
     metadata = {**template["metadata"], "name": app.berth_name(ordinal), "namespace": app.namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _tie(spec: dict[str, Any], node: str) -> None:
-    """Require the node by name in every term of the pod's node affinity: any scheduler then brings it there, and no
-    other."""
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    required = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    selector = required.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
-    terms = selector.get("nodeSelectorTerms") or [{}]
-    selector["nodeSelectorTerms"] = [
-        {**term, "matchFields": [*(term.get("matchFields") or ()), field]} for term in terms
-    ]

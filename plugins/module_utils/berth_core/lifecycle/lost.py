@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ..app.disk_acts import cordoned_disk
 from ..app.manifests import volume_name
+from ..model.one_node import is_tied
 from ..model.resources import LOCAL_DISK, POD, PVC, RESOURCE_CLAIM
 from . import states
 from .back import release
@@ -130,6 +131,7 @@ def _pod_goes(view: View, record: Object, loss: Loss) -> Step | None:
 
 
 def _of_node(pod: Object, loss: Loss) -> bool:
-    """A bare pod is tied to its node before it is bound; that of a StatefulSet goes where its claims are."""
-    node = (pod.get("spec") or {}).get("nodeName")
-    return node == loss.node or (loss.left and not node and not pod["metadata"].get("ownerReferences"))
+    """Bound there, or tied to it by name before it is bound: such a pod would wait for that node for ever."""
+    spec = pod.get("spec") or {}
+    bound = spec.get("nodeName")
+    return bound == loss.node or (not bound and is_tied(spec, loss.node))
