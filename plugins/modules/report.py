@@ -13,7 +13,7 @@ author:
   - The berth authors (@berth-dev)
 description:
   - Writes one self-contained HTML file. Nodes with their local disks and devices, who holds each, its health, what is
-    free; every berth; what has drifted or is held by nobody; what happened lately.
+    free; every berth; what has drifted or is held by nobody; who changed each replica, and what happened lately.
   - The page has a search, is light or dark, and asks the network for nothing; its own policy forbids it. Whatever the
     cluster says is shown as text, never run.
   - Sends one LIST for each kind of object and writes nothing to the cluster. The file is replaced whole, and left alone
@@ -38,7 +38,7 @@ options:
     type: list
     elements: dict
   history:
-    description: How many of the latest events the page tells.
+    description: How many of the latest events the page tells, and how many changes of all replicas.
     type: int
     default: 200
 attributes:

@@ -21,6 +21,7 @@ from .apps.watch import Apps
 from .binder import Binder
 from .caches import Caches, Obj
 from .capacities import Capacities
+from .changes import Changes
 from .orphan_watch import OrphanWatch
 from .reports import Reports
 from .wakes import ClaimKey, Wakes
@@ -49,6 +50,7 @@ class Controller:
             CAPACITY, capacities.reconcile, 1, observe=requests.reconciles(CAPACITY)
         )
         self._apps = Apps(client, caches, reports, requests, settings)
+        self._changes = Changes(caches, reports)
         self._orphans = OrphanWatch(client, caches, reports, settings)
         reports.metrics.waiting.set_function(lambda: len(self._wakes))
         requests.depth("claim", lambda: len(self._claims.queue))

@@ -163,6 +163,23 @@ WHOLE: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
             "workload": "StatefulSet db",
             "release": "Retain",
             "replacing": {"claim": "data", "from": "d1", "to": "d2"},
+            "history": [
+                {
+                    "time": "2026-01-01T00:00:00Z",
+                    "from": "Created",
+                    "to": "Running",
+                    "why": "w",
+                    "count": 2,
+                    "by": {
+                        "component": "stateful_app",
+                        "user": "ops",
+                        "playbook": "site.yml",
+                        "task": "t",
+                        "host": "h",
+                        "commit": "c",
+                    },
+                }
+            ],
             "conditions": [CONDITION],
         },
     ),

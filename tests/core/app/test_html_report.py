@@ -7,10 +7,12 @@ import hashlib
 import json
 from html.parser import HTMLParser
 
+from berth_core.app.berth_history import rows
 from berth_core.app.cluster_drift import cluster_drift, living
 from berth_core.app.history import history
 from berth_core.app.html_report import made_at, render
 from berth_core.app.overview import overview
+from berth_core.lifecycle.history import ANNOTATION
 from tests.core.app.report_world import cluster
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e\x1b"
@@ -45,6 +47,24 @@ class Page(HTMLParser):
 def page(word: str = "plain", made: str = "now", title: str = "berth") -> str:
     lists = cluster(word)
     return render(overview(living(lists)), cluster_drift(lists), history(lists), title, made)
+
+
+def test_each_replica_has_a_timeline_the_latest_first_of_which_nothing_runs() -> None:
+    by = {"component": HOSTILE}
+    entries = [{"time": f"2026-01-02T03:04:0{n}Z", "to": f"step{n}", "why": HOSTILE, "by": by} for n in (1, 2)]
+    meta = {"namespace": "shop", "name": "db-0", "annotations": {ANNOTATION: json.dumps(entries)}}
+    changes = rows([{"metadata": meta, "spec": {"app": "db", "ordinal": 0}}], [])
+    lists = cluster("plain")
+    text = render(overview(living(lists)), cluster_drift(lists), history(lists), "berth", "now", changes)
+    found, bare = Page(text), Page(page())
+    assert found.open == []
+    scripts = [[tag for tag, _attrs in one.elements].count("script") for one in (found, bare)]
+    assert scripts[0] == scripts[1]
+    assert "img" not in [tag for tag, _attrs in found.elements]
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "shop/db-0" in found.texts["summary"]
+    assert text.index("step2") < text.index("step1")
 
 
 def test_the_page_is_whole_and_says_what_is_there() -> None:

@@ -205,5 +205,10 @@ def test_words_for_people():
         "stateful_app (as ops, in site.yml, task The database, on control, at cccccccccccc)",
         "",
     )
+    assert berth_history.news({**entry(1), "from": "Created", "to": "Running", "why": "it is Ready"}) == (
+        "Running",
+        "Created -> Running, by x: it is Ready",
+    )
+    assert berth_history.news({"time": T.format(1), "to": "revision b", "by": {}}) == ("Changed", "revision b, by ")
     assert berth_history.who({**by, "component": "berth-controller"}) == "berth-controller"
     assert merged([[entry(3)], [entry(1), entry(3)]]) == [entry(1), entry(3)]

@@ -119,6 +119,16 @@ class AppWorld:
     def phases(self) -> dict[str, str]:
         return {name: (one.get("status") or {}).get("phase", "") for name, one in self.world.berths().items()}
 
+    def changes_are_told(self, name: str, reasons: list[str], who: str) -> None:
+        """By one Event each, on the Berth."""
+
+        def told() -> bool:
+            return all(self.world.told(name, reason, f", by {who}") for reason in reasons)
+
+        until(told, lambda: str(self.world.events(name)), UNTIL)
+        found = [reason for reason, note in self.world.events(name) if reason in reasons and f", by {who}" in note]
+        assert sorted(found) == sorted(reasons)
+
     def check(self) -> None:
         """No lock without a living berth, and every berth holds what it says."""
         alive = {one["metadata"]["uid"]: one for one in self.world.berths().values()}

@@ -34,9 +34,7 @@ def test_a_static_claim_is_bound_to_the_smallest_disk_that_fits(world, start, no
         nodes[1]
     ]
     assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
-    until(
-        lambda: world.berths()[berth["metadata"]["name"]]["status"] == {"phase": "Bound"}, "its Berth does not say so"
-    )
+    until(lambda: world.berths()[berth["metadata"]["name"]]["status"]["phase"] == "Bound", "its Berth does not say so")
     assert volume["metadata"]["annotations"]["berth.dev/local-disk"] == right
     world.check()
 

@@ -79,7 +79,10 @@ def test_a_dynamic_claim_costs_no_more_besides_one_when_its_pod_runs_and_what_th
         return next((one.get("status") or {} for one in world.berths().values()), {})
 
     until(lambda: recorded().get("phase") == "Running", lambda: str(world.berths()))
-    assert recorded() == {"phase": "Running", "podName": "pg-0", "workload": "StatefulSet pg"}
+    told = recorded()
+    last = told.pop("history")[-1]
+    assert told == {"phase": "Running", "podName": "pg-0", "workload": "StatefulSet pg"}
+    assert (last["to"], last["by"]) == ("Running", {"component": "berth-controller"})
     asked = [one for one in watched.asked() if "CSIStorageCapacity" not in one]
     assert asked in (ONE_CLAIM, [*ONE_CLAIM, RECORD]), "a pod that is Ready at once costs no write of its own"
     head, line = plane.kubectl("get", "berths", "-n", world.name).splitlines()

@@ -40,6 +40,8 @@ def test_it_is_made_scaled_updated_and_deleted(apps: AppWorld, start: Any) -> No
     assert status["selector"] == "berth.dev/app=db"
     assert status["updatedReplicas"] == 2
     assert set(apps.phases().values()) == {"Running"}
+    forward = ["Selected", "Reserved", "Bound", "Created", "Running"]
+    apps.changes_are_told("db-1", forward, "berth-controller")
 
     apps.kubectl("scale", "sapp", "db", "--replicas=3")
     apps.ready(3)
@@ -124,6 +126,7 @@ def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: A
     made = apps.module(replicas=2, wait=True)
     assert made["changed"], made
     before = apps.uids()
+    assert not apps.world.told("db-0", "Running"), "no controller was there"
 
     tried = apps.module(check=True, driver="controller", replicas=2)
     assert (tried["changed"], tried.get("msg")) == (True, None)
@@ -151,6 +154,7 @@ def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: A
     assert gone["changed"], gone
     assert not apps.world.berths()
     assert apps.api.find(kinds.STATEFUL_APP, "db", apps.name) is None
+    apps.changes_are_told("db-0", ["Releasing"], "stateful_app")
 
 
 def test_bare_pods_are_carried_out_too_and_absent_deletes(apps: AppWorld, start: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..lifecycle import states
 from ..lifecycle.history import LENGTHS, WHO, Entry, merged, of_berth, of_disk
 from ..lifecycle.view import Object
 from ..model.resources import BERTH, LOCAL_DISK
@@ -62,6 +63,21 @@ def _row(replica: Replica, entry: Entry) -> Row:
         "count": entry.get("count", 1),
         "by": {key: by.get(key, "") for key in WHO},
     }
+
+
+class News(NamedTuple):
+    """An Event about a Berth: ``reason`` is the phase that it is in now, or that something else of it has changed."""
+
+    reason: str
+    note: str
+
+
+def news(entry: Entry) -> News:
+    """An entry as an Event."""
+    to, why = entry.get("to", ""), entry.get("why")
+    change = f"{entry['from']} -> {to}" if entry.get("from") else to
+    by = who({key: (entry.get("by") or {}).get(key, "") for key in WHO})
+    return News(to if to in states.RECORDED else "Changed", f"{change}, by {by}" + (f": {why}" if why else ""))
 
 
 def latest(history: Sequence[Row], most: int) -> list[Row]:
