@@ -50,6 +50,19 @@ def test_check_mode_names_them_and_a_command_that_cannot_be_run_stops_the_update
     assert not set(uids(world).items()) & set(before.items())
 
 
+def test_a_replica_that_is_not_ready_is_updated_without_the_hook_before_it(world, kubeconfig):
+    hooks = {"before": ["drain"]}
+    first = options(kubeconfig, replicas=1, update_hooks=hooks)
+    calm(run(first))
+    told = world.client.get(world.kinds.POD, "db-0", "default")["status"]["conditions"]
+    conditions = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in told]
+    world.client.patch(world.kinds.POD, "db-0", "default", {"status": {"conditions": conditions}}, "status")
+    second, skipped = with_template(first, command=["sleep", "1"]), [("db-0", "before", "the pod is not Ready")]
+    assert rows(calm(run(second, check=True))) == skipped
+    assert rows(calm(run(second))) == skipped
+    assert not calm(run(second))["changed"]
+
+
 def test_a_hook_after_is_owed_until_it_was_run(world, kubeconfig):
     first = options(kubeconfig, replicas=2, update_hooks={"after": ["undrain"]})
     calm(run(first))
