@@ -121,5 +121,5 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "berths.berth.dev": ("3", "ddf89f4e2627"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("4", "10c3feb3d1d7"),
-        "statefulapps.berth.dev": ("1", "67a3692fdf56"),
+        "statefulapps.berth.dev": ("2", "efd6e45af829"),
     }

@@ -20,7 +20,7 @@ SCHEMAS: Mapping[str, int] = {
     BERTH.definition: 3,
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 4,
-    STATEFUL_APP.definition: 1,
+    STATEFUL_APP.definition: 2,
 }
 
 
