@@ -334,7 +334,7 @@ options:
         nothing; the task fails then, and nothing is changed.
       - The disks of the lost node are cordoned and keep the data in the replica's name (C(retainedFor)). Nobody gets
         them by themselves, not even this replica when the node is back.
-      - Disks are cordoned by who may create LocalDisks, so V(release) and V(rebuild) take more rights than the rest.
+      - Disks are cordoned by who holds them. The cordon is taken off by who may create LocalDisks.
     type: str
     choices: [keep, release, rebuild]
     default: keep
@@ -361,7 +361,7 @@ options:
       - The run waits until each replica is Ready. One that was cut off is continued by the same task run again. A
         second run changes nothing.
       - Filesystems on the new disks are made by agents; without them, use disks of volume mode Block.
-      - Disks are cordoned by who may create LocalDisks, so this takes more rights than the rest.
+      - Disks are cordoned by who holds them. The cordon is taken off by who may create LocalDisks.
     type: list
     elements: str
     version_added: 0.2.0

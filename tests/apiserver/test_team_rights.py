@@ -134,6 +134,19 @@ def _asks(two: Two, disk: str, request: dict[str, Any]) -> bool:
     return True
 
 
+def test_who_holds_a_disk_may_cordon_it_and_not_take_the_cordon_off(two: Two, disk: str) -> None:
+    put(two.admin, disk, claimRef=lock(two.theirs))
+    refused(lambda: put(two.team, disk, unschedulable=True), "berth-disks", "who may create LocalDisks")
+    put(two.admin, disk, claimRef=None)
+    put(two.team, disk, claimRef=lock(two.mine))
+    refused(lambda: put(two.team, disk, unschedulable=True, reserved=True), "berth-disks", "who may create LocalDisks")
+    refused(lambda: put(two.team, disk, unschedulable=True, claimRef=None), "berth-disks", "who may create LocalDisks")
+    put(two.team, disk, unschedulable=True)
+    for off in (False, None):
+        refused(lambda off=off: put(two.team, disk, unschedulable=off), "berth-disks", "who may create LocalDisks")
+    put(two.team, disk, claimRef=None, retainedFor=kept(two.mine))
+
+
 def test_what_is_declared_and_what_was_seen_is_not_a_teams_to_say(two: Two, disk: str) -> None:
     for change in ({"reserved": True}, {"unschedulable": True}, {"reclaimPolicy": "Delete"}, {"fsType": "xfs"}):
         refused(lambda change=change: put(two.team, disk, **change), "berth-disks", "who may create LocalDisks")

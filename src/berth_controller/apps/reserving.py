@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from berth_core.app import choose
+from berth_core.app import choose, leaving
 from berth_core.app.choice_check import check_grown, check_world, without_discards
-from berth_core.app.choose import Choice
+from berth_core.app.choose import Choice, World
 from berth_core.app.observing import view_of
-from berth_core.errors import ConflictError
+from berth_core.errors import ConflictError, UnschedulableError
 from berth_core.lifecycle import states
 from berth_core.lifecycle.driving import refuse, reserved, there
 from berth_core.lifecycle.step import Choose
 from berth_core.lifecycle.view import View, recorded
-from berth_core.model.resources import BERTH
+from berth_core.model.resources import BERTH, LOCAL_DISK
 
 from .observe import load_world
 from .requests import Obj
-from .run import Run
+from .run import SOON, Later, Run
 
 
 async def select(run: Run) -> list[Choice]:
@@ -34,7 +34,19 @@ async def select(run: Run) -> list[Choice]:
     check_world(run.app, run.world)
     for ordinal in grown:
         check_grown(run.app, run.world, run.record(ordinal))
-    return choose.choose(run.app, run.world, run.plan.select) if run.plan.select else []
+    return _choose(run, run.world) if run.plan.select else []
+
+
+def _choose(run: Run, world: World) -> list[Choice]:
+    """Never a node that is left; and whoever leaves later finds a place, too, before the first one goes."""
+    rules, wanted = run.leaving.rules, run.plan.select
+    fresh = [ordinal for ordinal in wanted if ordinal not in run.leaving.losses]
+    try:
+        run.behind = leaving.left_data(run.app, world.disks, rules, run.seen, fresh)
+        found = choose.choose(run.app, choose.without_nodes(world, rules.nodes), [*wanted, *run.leaving.later])
+    except UnschedulableError as exc:
+        raise leaving.nowhere(rules, exc) if rules.nodes else exc from None
+    return [choice for choice in found if choice.ordinal in wanted]
 
 
 def waiting(run: Run) -> list[int]:
@@ -45,9 +57,13 @@ def waiting(run: Run) -> list[int]:
 async def discard(run: Run, ordinals: Sequence[int]) -> None:
     """Give up choices that were never locked and no longer suit the request, and what was begun to be given up."""
     for ordinal in ordinals:
-        view = await run.complete(replace(run.views.pop(ordinal), owner=None))
+        loss = run.leaving.losses.get(ordinal)
+        view = await run.complete(replace(run.views.pop(ordinal), owner=None, loss=loss))
         driven = await run.driver.drive(view)
         run.stopped(ordinal, driven.step)
+    if run.leaving.losses:
+        names = ", ".join(run.title(ordinal) for ordinal in sorted(run.leaving.losses))
+        raise Later("Moving", f"{names} has left its node: another one is next", SOON / 4)
 
 
 class Reservation:
@@ -75,6 +91,11 @@ class Reservation:
         """Create the Berth, or take the one that somebody has just created for this replica."""
         run, ordinal = self._run, choice.ordinal
         view = replace(view_of(run.seen, ordinal), berth=None, owner=run.owner(ordinal, chosen=choice))
+        if ordinal in run.behind:
+            loss, disks = run.behind[ordinal]
+            view = replace(view, loss=loss)
+            for disk in disks:
+                view = view.having(LOCAL_DISK, disk)
         driven = await run.driver.drive(view, there)
         run.stopped(ordinal, driven.step)
         run.views[ordinal] = driven.view

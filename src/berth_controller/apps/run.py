@@ -15,12 +15,14 @@ from berth_core.app.observing import view_of
 from berth_core.app.plan import Plan
 from berth_core.app.wanted import AppWanted
 from berth_core.lifecycle.driving import refuse
+from berth_core.lifecycle.lost import Loss
 from berth_core.lifecycle.replica import ReplicaOwner
 from berth_core.lifecycle.step import Step, Wait
 from berth_core.lifecycle.view import View, devices_of, disks_of
 from berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, Resource
 
 from .drive import Driver
+from .leaving import Leaving
 from .requests import Obj, Requests
 
 #: Seconds until the next look where nothing tells of a change.
@@ -37,7 +39,10 @@ class Later(Exception):
 
 @dataclass
 class Run:
-    """``views``: ordinal -> what there is of its berth, as last read or written. ``world``: as it was read last."""
+    """``views``: ordinal -> what there is of its berth, as last read or written. ``world``: as it was read last.
+
+    ``leaving``: who leaves a node. ``behind``: disks that keep data on such nodes, by ordinal.
+    """
 
     api: Requests
     app: AppWanted
@@ -45,11 +50,14 @@ class Run:
     plan: Plan
     views: dict[int, View] = field(default_factory=dict)
     world: World | None = None
+    leaving: Leaving = field(default_factory=Leaving)
+    behind: dict[int, tuple[Loss, list[Mapping[str, Any]]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, api: Requests, app: AppWanted, seen: Observed, plan: Plan) -> Run:
+    def of(cls, api: Requests, app: AppWanted, seen: Observed, plan: Plan, leaving: Leaving) -> Run:
         """The beginning of a look."""
-        return cls(api, app, seen, plan, {ordinal: view_of(seen, ordinal) for ordinal in seen.berths})
+        views = {ordinal: view_of(seen, ordinal) for ordinal in seen.berths}
+        return cls(api, app, seen, leaving.into(plan), views, leaving=leaving)
 
     @property
     def driver(self) -> Driver:

@@ -51,6 +51,7 @@ from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 
 from ..reports import Reports
+from . import leaving
 from .building import Builder
 from .observe import counted, observe, with_beside
 from .releasing import Release
@@ -185,9 +186,10 @@ class Visits:
         counts = options_of(body)["update_on"]
         app = found.app = await counted(api, app, counts)
         app = found.app = restarted(app, body["spec"].get("restartedAt"), seen)
-        run = Run.of(api, app, seen, make_plan(app, seen))
+        plan = make_plan(app, seen)
+        run = Run.of(api, app, seen, plan, await leaving.look(api, body, app, seen, plan))
         waits, again = await self._work(run, body)
-        found.outcome, found.seconds = self._rest(run, waits)
+        found.outcome, found.seconds = self._rest(run, [*waits, *run.leaving.waits])
         found.seconds = min(found.seconds, again or found.seconds, CONTENT_SECONDS if counts else found.seconds)
 
     async def _work(self, run: Run, body: Obj) -> tuple[list[str], float | None]:

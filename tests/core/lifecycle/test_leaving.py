@@ -15,7 +15,7 @@ from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import FORCE, REMOVE, Write
 from berth_core.lifecycle.view import recorded
 from berth_core.model.one_node import tie
-from berth_core.model.resources import BERTH, LOCAL_DISK, POD
+from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
 from tests.core.lifecycle.replica_world import NAME, Process, exchange, run
 from tests.core.lifecycle.test_lost import OnTwoNodes, TwoNodes, cut, rebuilt
 
@@ -27,7 +27,7 @@ class WellNodes(TwoNodes):
 
     def __init__(self):
         super().__init__()
-        self.leaving = False
+        self.leaving, self.bound = False, {}
 
     def leave(self):
         self.leaving = True
@@ -46,6 +46,22 @@ class WellNodes(TwoNodes):
             self.runs.discard(pod["spec"]["nodeName"])
             del self.store[POD, NAME]
         super().kubernetes()
+        self._bind()
+
+    def _bind(self):
+        """A volume is bound once, to the claim of the name that it has, whoever made that."""
+        for volume in self.all(PV):
+            claim = self.store.get((PVC, volume["spec"]["claimRef"]["name"]))
+            going = [one["metadata"].get("deletionTimestamp") for one in (claim, volume) if one is not None]
+            if claim is None or any(going):
+                continue
+            mine = (
+                self.bound.setdefault(volume["metadata"]["uid"], claim["metadata"]["uid"]) == claim["metadata"]["uid"]
+            )
+            if mine and not claim["spec"].get("volumeName"):
+                self.count += 1
+                claim["metadata"]["resourceVersion"] = str(self.count)
+                claim["spec"]["volumeName"] = volume["metadata"]["name"]
 
     def check(self):
         super().check()

@@ -68,10 +68,6 @@ def check(params: Mapping[str, Any]) -> None:
             f"on_node_loss: {params['on_node_loss']} is decided once, by a run of the playbook; with driver: "
             "controller a replica waits for its node"
         )
-    if params["leave_nodes"]:
-        raise InputError(
-            "leave_nodes is decided once, by a run of the playbook; with driver: controller a replica stays on its node"
-        )
     if params["explain"]:
         raise InputError("explain: true tells of a choice that this run makes; with driver: controller leave it out")
 

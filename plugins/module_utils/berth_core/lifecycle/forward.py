@@ -182,13 +182,11 @@ def _claim(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -
 
 def _made_anew(record: Object, entry: Mapping[str, Any], live: Object) -> bool:
     """Whether a StatefulSet's controller may have made this claim, while its disk was exchanged or because the berth
-    before was given up under its pod; nothing else has it."""
+    before was given up under its pod; nothing else has it. Kubernetes binds it to the new volume, which names it, as
+    soon as that is there."""
     exchanged = (record.get("status") or {}).get("replacing") or {}
-    tied = live["spec"].get("volumeName")
-    if not tied and _of_its_set(record, live):
-        return True
-    volume = volume_name(entry["name"], record["metadata"]["uid"])
-    return exchanged.get("claim") == entry["claim"] and tied in (None, "", volume)
+    free = live["spec"].get("volumeName") in (None, "", volume_name(entry["name"], record["metadata"]["uid"]))
+    return free and (exchanged.get("claim") == entry["claim"] or _of_its_set(record, live))
 
 
 def _of_its_set(record: Object, live: Object) -> bool:

@@ -1,0 +1,68 @@
+"""Replicas that leave nodes, one in a look: who is next, and what it waits for.
+
+Called by visit.py before anything is written. What may be done is decided by berth_core.app.leaving; the berth is given
+up and chosen anew by reserving.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from berth_core.app import node_loss
+from berth_core.app.leaving import LeaveRules, check_moves, find_moves, hindrances, leave_rules, losses
+from berth_core.app.observed import Observed
+from berth_core.app.plan import Plan
+from berth_core.app.stateful_app_object import in_fields, options_of
+from berth_core.app.wanted import AppWanted
+from berth_core.errors import BerthError
+from berth_core.lifecycle.lost import Loss
+from berth_core.model.resources import NODE, POD_DISRUPTION_BUDGET
+from berth_kube.clocks import utc_now
+
+from .requests import Requests
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """``losses``: of who leaves in this look, by ordinal. ``later``: who else is to have a place before the first goes.
+
+    ``waits``: what comes before the next one leaves.
+    """
+
+    rules: LeaveRules = field(default_factory=LeaveRules)
+    losses: Mapping[int, Loss] = field(default_factory=dict)
+    later: tuple[int, ...] = ()
+    waits: tuple[str, ...] = ()
+
+    def into(self, plan: Plan) -> Plan:
+        """The plan in which their berths go first and are chosen anew."""
+        return node_loss.with_losses(plan, self.losses) if self.losses else plan
+
+
+async def look(api: Requests, body: Mapping[str, Any], app: AppWanted, seen: Observed, plan: Plan) -> Leaving:
+    """Who leaves now: whose berth is given up already, else the next one, when nothing else is to be done.
+
+    Raises BerthError in the words of the kind where it may not be done.
+    """
+    try:
+        rules = leave_rules(options_of(body), app.name, app.replicas)
+        if not rules.nodes:
+            return Leaving()
+        moves = find_moves(app, seen, rules)
+        there = {item["metadata"]["name"]: item for item in await api.list(NODE)}
+        check_moves(app, seen, rules, moves, {name: there.get(name) for name in rules.nodes})
+    except BerthError as exc:
+        exc.message = in_fields(exc.message)
+        raise
+    begun = [move for move in moves if move.begun]
+    if begun or not moves or not plan.empty:
+        return Leaving(rules, losses(seen, begun))
+    first, *others = moves
+    if not app.suspended:
+        budgets = await api.list(POD_DISRUPTION_BUDGET, app.namespace)
+        waits = hindrances(app, seen, first, budgets, utc_now())
+        if waits:
+            return Leaving(rules, waits=waits)
+    return Leaving(rules, losses(seen, [first]), tuple(move.ordinal for move in others))

@@ -1,0 +1,90 @@
+"""Replicas of a StatefulApp leave a node: by the controller's hand, one in a look, and whoever of them dies."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.app_world import AppWorld, app_world
+from tests.daemons.controller.world import until
+from tests.support.wire import dying_after_each
+
+pytestmark = pytest.mark.promise
+COUNTED = r"\w+ (Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim|StatefulSet|Pod) .*"
+#: More than there are kinds of writes in a move.
+DEATHS = 40
+
+
+@pytest.fixture
+def apps(plane: Any, world: Any, nodes: list[str]) -> Iterator[AppWorld]:
+    with app_world(plane, world, nodes) as made:
+        yield made
+
+
+def places(apps: AppWorld) -> dict[str, str]:
+    return {name: one["spec"]["nodeName"] for name, one in apps.world.berths().items()}
+
+
+def moved(apps: AppWorld, name: str, node: str) -> bool:
+    """The replica is Ready elsewhere, and the app at rest."""
+    ready = apps.condition("Ready").get("status") == "True" and apps.status().get("readyReplicas") == 2
+    return bool(ready and places(apps).get(name, node) != node)
+
+
+def kept(apps: AppWorld, name: str, node: str) -> None:
+    """The disk that was left keeps the data, and is given to nobody."""
+    (old,) = [one["spec"] for one in apps.world.disks().values() if (one["spec"].get("retainedFor") or {})]
+    assert (old["nodeName"], old["unschedulable"]) == (node, True)
+    assert f"db-{old['retainedFor']['ordinal']}" == name
+    apps.check()
+
+
+def test_a_replica_leaves_by_name_and_the_other_stays(apps: AppWorld, start: Any) -> None:
+    apps.disks(3)
+    apps.allow()
+    start("--no-leader-elect")
+    apps.apply()
+    apps.ready(2)
+    before, uids = places(apps), apps.uids()
+    name, node = "db-1", before["db-1"]
+    apps.apply(leaveNodes=[node])
+    apps.stalled("Blocked", f"leaveData: [{name}]")
+    assert (places(apps), apps.uids()) == (before, uids)
+    apps.apply(leaveNodes=["nowhere"])
+    apps.stalled("Refused", "leaveNodes names nowhere")
+    apps.apply(leaveNodes=[node], leaveData=[name])
+    until(lambda: moved(apps, name, node), lambda: str(apps.live().get("status")))
+    kept(apps, name, node)
+    assert apps.uids()["db-0"] == uids["db-0"]
+    assert places(apps)["db-0"] == before["db-0"]
+
+
+def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, start: Any, tmp_path: Path) -> None:
+    apps.disks(3)
+    apps.allow()
+    process = start("--no-leader-elect")
+    apps.apply()
+    apps.ready(2)
+    process.stop()
+    name, node = "db-1", places(apps)["db-1"]
+    apps.apply(leaveNodes=[node], leaveData=[name])
+    wire = dying_after_each("berth_controller", tmp_path / "last", COUNTED)
+    deaths = 0
+    while not moved(apps, name, node):
+        process = start("--no-leader-elect", wait=False, **wire)
+        until(lambda process=process: process.process.poll() is not None or moved(apps, name, node), process.text)
+        if process.process.poll() is None:
+            process.stop()
+            break
+        assert process.ended() == -signal.SIGKILL, process.text()
+        deaths += 1
+        assert deaths < DEATHS, (tmp_path / "last").read_text()
+        apps.check()
+    assert deaths >= 6, "cordon, claim, pod, volume, lock, Berth"
+    kept(apps, name, node)
+    assert apps.api.get(kinds.POD, name, apps.name)["spec"]["nodeName"] != node
