@@ -126,7 +126,7 @@ DISK = {**local_disk("h1-a"), "status": {"phase": "Available", "observed": {"hea
 #: What else is there.
 THERE = (("Namespace", "default"), ("PriorityClass", "system-cluster-critical"), ("ServiceAccount", "berth-agent"))
 #: In check mode alone: what these write they read again, which this cluster does not keep; a page may be any file.
-CHECKED = ("disk_replace", "host_maintenance", "report", "stateful_app")
+CHECKED = ("disk_replace", "host_maintenance", "report", "stateful_app", "task")
 
 
 class Small:

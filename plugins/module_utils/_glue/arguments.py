@@ -33,6 +33,10 @@ def _check(spec: Mapping[str, Any], value: Any, path: str) -> None:
         raise InputError(f"{path} is {value}: expected a whole number")
     if kind == "int" and isinstance(value, (list, tuple)):  # a decimal in three parts, to Ansible's check
         raise InputError(f"{path} is {shown(value)}: expected a whole number")
+    if kind == "list" and spec.get("elements") == "int":
+        # Ansible takes one number for a list of one.
+        for index, item in enumerate(value if isinstance(value, (list, tuple)) else [value]):
+            _check({"type": "int"}, item, f"{path}[{index}]")
     if not spec.get("options"):
         return
     if kind == "list":
