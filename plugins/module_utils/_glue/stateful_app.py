@@ -15,6 +15,7 @@ from typing import Any
 from ..berth_core.app import berth_history, report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
+from ..berth_core.app.hook_rules import SECONDS
 from ..berth_core.app.leaving import leave_rules
 from ..berth_core.app.node_loss import POLICIES, loss_rules
 from ..berth_core.app.not_ours import refuse_foreign
@@ -67,7 +68,7 @@ _HOOKS = {
     "before": {"type": "list", "elements": "str"},
     "after": {"type": "list", "elements": "str"},
     "container": {"type": "str"},
-    "timeout": {"type": "int", "default": 60},
+    "timeout": {"type": "int", "default": SECONDS},
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
