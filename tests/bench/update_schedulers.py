@@ -113,7 +113,8 @@ def _extended(ground: Ground) -> Iterator[list[Read]]:
             "profiles": [{"schedulerName": EXTENDED}],
         }
         file = ground.folder / "with-extender.yaml"
-        file.write_text(yaml.safe_dump(with_extender(cluster.status()["version"], source, ExtenderAddress(beside.url))))
+        at = ExtenderAddress(beside.url, managed="")  # it is asked about every pod
+        file.write_text(yaml.safe_dump(with_extender(cluster.status()["version"], source, at)))
         argv = [str(cluster.bin_dir / "kube-scheduler"), "--config", str(file), "--secure-port", str(port)]
         allowed = ["--bind-address", "127.0.0.1", "--authorization-always-allow-paths", "/metrics,/readyz"]
         with program([*argv, *allowed, "--cert-dir", str(ground.folder)], ground.folder / "with-extender.log"):
