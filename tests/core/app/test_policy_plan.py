@@ -26,7 +26,8 @@ def installed(body: dict[str, Any]) -> dict[str, Any]:
     live["metadata"]["labels"]["theirs"] = "x"
     match = live.get("spec", {}).get("matchConstraints")
     if match:
-        match.update({"namespaceSelector": {}, "objectSelector": {}, "matchPolicy": "Equivalent"})
+        for key, value in {"namespaceSelector": {}, "objectSelector": {}, "matchPolicy": "Equivalent"}.items():
+            match.setdefault(key, value)
         for rule in match["resourceRules"]:
             rule["scope"] = "*"
         live["status"] = {"observedGeneration": 1}
@@ -103,4 +104,12 @@ def test_every_policy_denies_and_fails_closed() -> None:
     assert all(spec["validationActions"] == ["Deny"] and len(spec) == 2 for spec in bindings)
     for body in SHIPPED:
         assert body["metadata"]["labels"] == {"app.kubernetes.io/part-of": "berth"}
-        assert body.get("spec", {}).get("failurePolicy", "Fail") == "Fail"
+        if body["kind"] == "ValidatingAdmissionPolicy":
+            assert body["spec"]["failurePolicy"] == "Fail"
+
+
+def test_what_only_saves_work_never_refuses_a_pod() -> None:
+    (policy,) = [body["spec"] for body in SHIPPED if body["kind"] == "MutatingAdmissionPolicy"]
+    (binding,) = [body["spec"] for body in SHIPPED if body["kind"] == "MutatingAdmissionPolicyBinding"]
+    assert policy["failurePolicy"] == "Ignore"
+    assert binding["paramRef"]["parameterNotFoundAction"] == "Allow"

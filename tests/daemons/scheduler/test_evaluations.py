@@ -12,9 +12,18 @@ from berth_core.model.placement import PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.plugins.table import make_profile
 from berth_scheduler.metrics import Metrics
-from tests.core.cluster.objects import container, node, pod
 
 PROFILE = make_profile()
+
+
+def node(name: str):
+    return {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"}}}
+
+
+def pod(name: str, nominated: str = ""):
+    containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]
+    body = {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {"containers": containers}}
+    return {**body, "status": {"nominatedNodeName": nominated} if nominated else {}}
 
 
 class Counted:
@@ -23,11 +32,11 @@ class Counted:
     def __init__(self, nodes: int) -> None:
         self.registry = CollectorRegistry()
         self.metrics = Metrics(self.registry)
-        self.snapshot = Snapshot.from_objects(nodes=[node(f"n{number}", cpu="64") for number in range(nodes)])
+        self.snapshot = Snapshot.from_objects(nodes=[node(f"n{number}") for number in range(nodes)])
         self.filters, self.scores = Counter(), Counter()
 
     def ask(self, name: str, **wanted) -> None:
-        request = PlacementRequest(PodInfo.from_manifest(pod(name, [container("1")])))
+        request = PlacementRequest(PodInfo.from_manifest(pod(name)))
         counts = place(PROFILE, self.snapshot, request, hints=False, **wanted).counts
         self.filters.update(counts.filter)
         self.scores.update(counts.score)
@@ -63,11 +72,8 @@ def test_a_pod_with_a_place_costs_each_filter_one_node_and_no_score():
 
 def test_a_nominated_pod_asks_each_filter_of_its_node():
     counted = Counted(nodes=20)
-    waiting = pod("waiting", [container("1")])
-    waiting["status"] = {"nominatedNodeName": "n3"}
-    counts = place(
-        PROFILE, counted.snapshot, PlacementRequest(PodInfo.from_manifest(waiting)), hints=False, nominated={}
-    ).counts
+    request = PlacementRequest(PodInfo.from_manifest(pod("waiting", "n3")))
+    counts = place(PROFILE, counted.snapshot, request, hints=False, nominated={}).counts
     counted.metrics.evaluated("mine", counts)
     assert set(counted.shown("Filter").values()) == {1}
     assert counted.shown("Score") == {}
