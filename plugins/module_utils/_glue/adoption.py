@@ -85,7 +85,7 @@ def _carry_out(context: Context, seen: Observed, plan: WayOut, kept: Mapping[str
         client.patch(change.resource, meta["name"], meta["namespace"], change.patch or {})
     if kept is not None:
         client.delete(STATEFUL_APP, kept["metadata"]["name"], seen.namespace, uid=kept["metadata"]["uid"])
-    driver = Driver(client, context.progress, context.params["wait_timeout"])
+    driver = Driver(context, context.progress, context.params["wait_timeout"])
     for ordinal in plan.berths:
         title = f"{seen.namespace}/{seen.name}-{ordinal}"
         context.progress(f"releasing {title} from berth")
