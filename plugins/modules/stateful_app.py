@@ -65,8 +65,8 @@ options:
         C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
       - A List may hold one StatefulSet together with Services and ConfigMaps. These are applied too, and carry the
         application's labels. The Service that C(serviceName) names takes the place of O(service). One that leaves
-        the List stays until O(state=absent). A ConfigMap that changed makes no pod anew without O(update_on). An object
-        of another kind is refused.
+        the List stays until O(state=absent). A ConfigMap that changed makes no pod anew without O(update_on). An
+        object of another kind is refused.
     type: dict
   src:
     description: YAML file with what O(template) takes; several documents are a List. Looked for in C(files/),

@@ -24,12 +24,9 @@ from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
 from ...berth_core.lifecycle.driving import refuse
 from ...berth_core.lifecycle.forward import differs, waits
-from ...berth_core.lifecycle.history import noted
-from ...berth_core.lifecycle.step import REPLACE, Write
 from ...berth_core.lifecycle.view import View, disks_of, going
 from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
-from ..acting import now
-from . import wait
+from . import overtaking, wait
 from .hand import Hand
 from .selecting import Selector
 
@@ -91,17 +88,15 @@ class Builder:
             self._drive(ordinal, self._hand.views[ordinal], told=True)
 
     def _apply_stateful_set(self, desired: Mapping[str, Any]) -> None:
-        app, patch = self._hand.app, strategy_patch(desired, self._hand.seen.stateful_set)
+        app, live = self._hand.app, self._hand.seen.stateful_set
+        patch = strategy_patch(desired, live)
         if patch:
-            self._hand.client.patch(STATEFUL_SET, app.name, app.namespace, patch)
-        self._hand.client.apply(STATEFUL_SET, desired)
+            live = self._hand.client.patch(STATEFUL_SET, app.name, app.namespace, patch)
+        overtaking.apply_set(self._hand, desired, live)
 
     def _refresh(self, ordinal: int) -> None:
         """Write the template's new facts (requests, labels, ports, revision) into the berth."""
-        record = self._hand.record(ordinal)
-        body = manifests.refreshed(self._hand.app, ordinal, record)
-        step = noted(Write(REPLACE, BERTH, body, manifests.REFRESHED), record, self._hand.context.actor, now())
-        written = self._hand.client.replace(BERTH, step.body)
+        written = overtaking.refresh(self._hand, ordinal)
         self._hand.views[ordinal] = self._hand.views[ordinal].having(BERTH, written)
 
     def _stop(self) -> None:

@@ -28,7 +28,7 @@ from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, No
 from ...berth_core.model.resources import POD, STATEFUL_SET
 from ..base import Context
 from ..objects import poll
-from . import wait
+from . import overtaking, wait
 from .hand import Hand
 from .hooks import HookRunner
 from .revisions import listed
@@ -103,8 +103,24 @@ class Updater:
         if self._tried is not None:  # written meanwhile: its controller is asked what its revision is called
             self._known = self._tried = None
         target = self._target()
+        overtaking.check(self._hand, target.template)
         while True:
-            pods = wait.until(
+            pods = self._next_due(target)
+            overtaking.check(self._hand, target.template)
+            acts = self._roll(pods, target).acts
+            if not acts:
+                return {ordinal: round(self._down.get(ordinal, 0.0), 1) for ordinal in self._hand.plan.update}
+            for act in acts:
+                pod = pods.get(self._hand.app.berth_name(act.ordinal))
+                if act.do in (BEFORE, AFTER) and self.hooks is not None and pod is not None:
+                    self.hooks.run(act.do, act.ordinal, pod)
+                    break  # it took its time: what was seen may be over
+                self._do(act, pod, target)
+
+    def _next_due(self, target: Target) -> wait.Objects:
+        """The pods, once something is to be done, or all is done. What fails meanwhile may be another run's doing."""
+        try:
+            return wait.until(
                 self._hand.client,
                 POD,
                 self._hand.app.namespace,
@@ -115,15 +131,9 @@ class Updater:
                 self._hand.context.progress,
                 lambda: self._again,
             )
-            acts = self._roll(pods, target).acts
-            if not acts:
-                return {ordinal: round(self._down.get(ordinal, 0.0), 1) for ordinal in self._hand.plan.update}
-            for act in acts:
-                pod = pods.get(self._hand.app.berth_name(act.ordinal))
-                if act.do in (BEFORE, AFTER) and self.hooks is not None and pod is not None:
-                    self.hooks.run(act.do, act.ordinal, pod)
-                    break  # it took its time: what was seen may be over
-                self._do(act, pod, target)
+        except (StateError, TimeoutExpired):
+            overtaking.check(self._hand, target.template)
+            raise
 
     def _missing(self, seen: Mapping[str, Object], target: Target) -> tuple[str, ...]:
         """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""

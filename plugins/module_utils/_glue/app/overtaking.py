@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asks whether another run, or the controller, has taken the application over, and writes what must not undo theirs.
+
+Called by building and updating; what counts as overtaken is said in berth_core.app.overtaken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...berth_core.app import manifests, overtaken
+from ...berth_core.app.wanted import APP_LABEL
+from ...berth_core.app.wanted import POD as POD_WORKLOAD
+from ...berth_core.errors import ConflictError
+from ...berth_core.lifecycle.history import noted
+from ...berth_core.lifecycle.step import REPLACE, Write
+from ...berth_core.model.resources import BERTH, STATEFUL_SET
+from ..acting import now
+from .by_controller import found
+from .hand import Hand
+
+Object = dict[str, Any]
+#: How often an object is written that somebody writes without changing what matters here, such as its status.
+_TRIES = 8
+
+
+def check(hand: Hand, template: Mapping[str, Any]) -> None:
+    """Raises StateError where the app is to become something else by now, or somebody else's to carry out.
+
+    ``template``: which this run brings to the pods.
+    """
+    app, client = hand.app, hand.client
+    if app.workload == POD_WORKLOAD:
+        berths = client.list(BERTH, app.namespace, labels=f"{APP_LABEL}={app.name}")
+        why = overtaken.berths_taken(app, berths, hand.plan.replacing)
+    else:
+        why = overtaken.set_taken(app, template, client.find(STATEFUL_SET, app.name, app.namespace))
+    why = why or overtaken.handed_over(app, found(hand.context))
+    if why:
+        raise overtaken.error(app, why)
+
+
+def apply_set(hand: Hand, desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> None:
+    """Apply the StatefulSet that was planned for ``live``, by compare-and-swap. Raises StateError, ConflictError."""
+    app = hand.app
+    for left in reversed(range(_TRIES)):
+        version = {"resourceVersion": live["metadata"]["resourceVersion"]} if live is not None else {}
+        try:
+            hand.client.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
+            return
+        except ConflictError as exc:
+            there = hand.client.find(STATEFUL_SET, app.name, app.namespace)
+            why = overtaken.set_moved(app, live, there) if live is not None and there is not None else ""
+            if why:
+                raise overtaken.error(app, why) from exc
+            if not left:
+                raise
+            live = there
+
+
+def refresh(hand: Hand, ordinal: int) -> Object:
+    """Write the template's new facts into the berth.
+
+    Raises StateError where another run has written others, ConflictError.
+    """
+    record, written = hand.record(ordinal), False
+    for _number in range(_TRIES):
+        record, written = _refreshed(hand, ordinal, record)
+        if written:
+            return record
+    raise ConflictError(f"berth {hand.title(ordinal)} changed under our hands {_TRIES} times in a row", 409, "Conflict")
+
+
+def _refreshed(hand: Hand, ordinal: int, record: Object) -> tuple[Object, bool]:
+    """(the berth as it is now, whether it was written)."""
+    body = manifests.refreshed(hand.app, ordinal, record)
+    step = noted(Write(REPLACE, BERTH, body, manifests.REFRESHED), record, hand.context.actor, now())
+    try:
+        return hand.client.replace(BERTH, step.body), True
+    except ConflictError as exc:
+        live = hand.client.find(BERTH, record["metadata"]["name"], hand.app.namespace)
+        if live is None or live["metadata"]["uid"] != record["metadata"]["uid"]:
+            raise
+        if live["spec"].get("revision") not in (record["spec"].get("revision"), hand.app.revision):
+            raise overtaken.error(hand.app, overtaken.berths_taken(hand.app, [live])) from exc
+        return live, False
