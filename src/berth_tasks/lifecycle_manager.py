@@ -69,7 +69,11 @@ class TaskPodsLifecycleManager:
         def wake(obj: Obj) -> None:
             self._queue.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
 
-        self._tasks.on(wake, lambda _old, new: wake(new), wake)
+        def gone(obj: Obj) -> None:
+            self._backend.forget(obj["metadata"]["uid"])
+            wake(obj)
+
+        self._tasks.on(wake, lambda _old, new: wake(new), gone)
 
     async def on_snapshot(self, changes: Sequence[Difference], _snapshot: PodsSnapshot) -> None:
         """For the store: tasks whose pods have changed are looked at."""
@@ -100,6 +104,7 @@ class TaskPodsLifecycleManager:
         if task is None:
             self._backend.unwant(key)
             self._refusals.pop(key, None)
+            self._not_before.pop(key, None)
             await self._delete(pod for pod in pods if not pod.going)
             return None
         await self._delete(pod for pod in pods if pod.task_uid != task.uid and not pod.going)
@@ -143,6 +148,7 @@ class TaskPodsLifecycleManager:
     async def _record(self, task: Task, step: steps.Record) -> None:
         told: Obj = {}
         if step.pod is not None:
+            self._since.pop(step.pod.uid, None)
             log = await self._pods.log_tail(step.pod)
             told = {
                 "pod": step.pod.name,
@@ -212,8 +218,6 @@ class TaskPodsLifecycleManager:
         own = self._written.get(key)
         if seen is None or own is None or own.uid != seen.uid or int(own.version) <= int(seen.version):
             self._written.pop(key, None)
-            if seen is None and own is not None:
-                self._backend.forget(own.uid)
             return seen
         return own
 
