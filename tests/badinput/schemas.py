@@ -30,7 +30,7 @@ LOCK: dict[str, Any] = {
     "namespaceUID": "n-1",
     "podUID": "p-1",
 }
-KEPT = {key: value for key, value in LOCK.items() if key not in ("name", "uid")}
+KEPT = {**{key: value for key, value in LOCK.items() if key not in ("name", "uid")}, "volume": "pv-1"}
 IDENTITY = {"wwn": "0x1", "serial": "S1", "model": "M", "byPath": "pci-1", "size": 1024}
 SEEN = "2026-01-01T00:00:00Z"
 CONDITION = {
