@@ -62,8 +62,11 @@ async def _serve(settings: Settings) -> None:
         if election is not None:
             client.guard_writes(election.check)
         tls = settings.tls_certificate, settings.tls_key
-        # Who waits for the lease is ready, too: it has nothing to fill before.
-        ready = lambda: daemon.synced or (election is not None and not election.leading)  # noqa: E731
+
+        def ready() -> bool:
+            """Who waits for the lease is ready, too: it has nothing to fill before."""
+            return daemon.synced or (election is not None and not election.leading)
+
         server = caches_server(settings.port, settings.address, ready, *tls, requests.refused("metrics"))
         await together(server, election.run(work) if election is not None else work())
 

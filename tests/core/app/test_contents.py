@@ -15,7 +15,7 @@ from berth_core.app.wanted import parse_app
 from berth_core.errors import StateError
 from tests.core.app.samples import GOOD, changed
 
-BOTH = ["config_maps", "secrets"]
+BOTH = ("config_maps", "secrets")
 PLACES = {
     "env": [
         {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c-env", "key": "a"}}},

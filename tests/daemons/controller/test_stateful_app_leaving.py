@@ -38,7 +38,7 @@ def moved(apps: AppWorld, name: str, node: str) -> bool:
 
 def kept(apps: AppWorld, name: str, node: str) -> None:
     """The disk that was left keeps the data, and is given to nobody."""
-    (old,) = [one["spec"] for one in apps.world.disks().values() if (one["spec"].get("retainedFor") or {})]
+    (old,) = [one["spec"] for one in apps.world.disks().values() if one["spec"].get("retainedFor")]
     assert (old["nodeName"], old["unschedulable"]) == (node, True)
     assert f"db-{old['retainedFor']['ordinal']}" == name
     apps.check()
