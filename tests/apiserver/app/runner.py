@@ -33,6 +33,7 @@ class Faults:
     before: bool = False
     conflict: bool = False
     conflict_once: str = ""  # the first write of this name ("create Berth") is refused
+    conflict_on: str = ""  # every write of this name is
     check: bool = False
     hold: Path | None = None
 
@@ -96,7 +97,8 @@ def _break_the_wire(faults: Faults) -> list[str]:
             return real(self, method, url, *arguments)
         request = arguments[-1]
         trace.append(f"{request.verb} {request.resource.kind}" + (" status" if request.subresource else ""))
-        if faults.conflict or (trace[-1] == faults.conflict_once and trace.count(trace[-1]) == 1):
+        first_of_it = trace[-1] == faults.conflict_once and trace.count(trace[-1]) == 1
+        if faults.conflict or first_of_it or trace[-1] == faults.conflict_on:
             raise ConflictError("somebody else wrote first", 409, "Conflict")
         number = trace.count(faults.of) if trace[-1] == faults.of else 0 if faults.of else len(trace)
         last = number == faults.kill_at > 0

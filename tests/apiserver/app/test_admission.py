@@ -211,8 +211,8 @@ def test_what_admission_adds_is_what_is_recorded_and_changes_no_revision(world, 
     options = params("db", kubeconfig, namespace=spaces(("LIMIT_RANGE", DEFAULTS)), workload=workload, wait=True)
     first = run(options)
     assert not first.get("failed"), first
-    trials = {"StatefulSet": 5, "Pod": 3}[workload]
-    assert first["requests"]["dry_run"] == trials, "one for all replicas"
+    trials = {"StatefulSet": 6, "Pod": 4}[workload]
+    assert first["requests"]["dry_run"] == trials, "one for all replicas, and the question who runs this"
     for record in world.berths().values():
         assert record["spec"]["requests"] == {"cpu": "300m"}
         assert record["spec"]["revision"] == revision
@@ -348,7 +348,7 @@ def test_a_quota_without_room_for_all_replicas_is_told_before_anything_is_writte
 def test_what_is_left_when_the_workload_is_refused_after_all(world, kubeconfig):
     """Reserved berths are kept, as an agent may have begun on their disks, and the message says so."""
     options = params("db", kubeconfig, wait=True)
-    failed = run(options, conflict_once="apply StatefulSet")
+    failed = run(options, conflict_on="apply StatefulSet")
     assert failed["failed"] is True
     disks = {record["spec"]["disks"][0]["name"] for record in world.berths().values()}
     assert [(row["phase"], row["disks"][0]["name"] in disks) for row in failed["berths"]] == [("Bound", True)] * 2

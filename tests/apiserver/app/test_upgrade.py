@@ -60,7 +60,8 @@ def test_an_application_outlives_the_upgrade_and_the_way_back(before, now, app_w
     assert len(held) == len(berths) == 2
     assert not now(app(kubeconfig)).ok().last["changed"], "this collection on the earlier custom resources"
     upgraded, rerun = now(CRDS).ok().last, now(CRDS).ok().last
-    assert sorted(crd["action"] for crd in upgraded["crds"]) == ["create", *["update"] * 3], "it had no StatefulApps"
+    actions = sorted(crd["action"] for crd in upgraded["crds"])
+    assert actions == [*["create"] * 3, *["update"] * 3], "it had no StatefulApps, Tasks and TaskQueues"
     assert not rerun["changed"]
     for run in (now, before):
         assert not run(app(kubeconfig)).ok().last["changed"]

@@ -50,8 +50,10 @@ def test_the_pod_that_is_tried_is_whole_and_has_a_name_that_is_free():
     running = observed(wanted, states.RUNNING)
     assert trial.trial_pod(wanted, running)["metadata"]["name"] == "db-0-trial"
     one_gone = replace(running, pods={name: each for name, each in running.pods.items() if name != "db-1"})
-    assert trial.trial_pod(wanted, one_gone)["metadata"]["name"] == "db-1"
-    assert trial.trial_pod(wanted, one_gone, aside=True)["metadata"]["name"] == "db-1-trial"
+    assert trial.trial_pod(wanted, one_gone)["metadata"]["name"] == "db-0-trial", "its Berth would tie it to a node"
+    free = replace(one_gone, berths={ordinal: each for ordinal, each in running.berths.items() if ordinal != 1})
+    assert trial.trial_pod(wanted, free)["metadata"]["name"] == "db-1"
+    assert trial.trial_pod(wanted, free, aside=True)["metadata"]["name"] == "db-1-trial"
 
 
 def test_a_finished_app_and_one_that_is_made_smaller_need_no_pod():

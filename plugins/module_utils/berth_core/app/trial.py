@@ -50,8 +50,13 @@ def needs_pod(plan: Plan) -> bool:
 
 
 def trial_pod(app: AppWanted, observed: Observed, aside: bool = False) -> Manifest:
-    """A pod as it will be created, under the name of one that is not there; ``aside``: under a name that none has."""
-    missing = (ordinal for ordinal in range(app.replicas) if observed.pod(ordinal) is None)
+    """A pod as it will be created, under the name of one that is not there; ``aside``: under a name that none has.
+
+    The name of a Berth is not tried: the policy berth-node-affinity would give the pod that Berth's node, and what is
+    tried here stands for all replicas.
+    """
+    ordinals = range(app.replicas)
+    missing = (ordinal for ordinal in ordinals if observed.pod(ordinal) is None and ordinal not in observed.berths)
     ordinal = next(missing, None)
     body = manifests.untied_pod(app, ordinal or 0)
     if ordinal is None or aside:
