@@ -128,7 +128,7 @@ def test_nothing_is_left_of_a_history_that_has_gone_back() -> None:
     written.bury(PV, volume(8, "u2"), "8")
     written.put(PV, volume(9))
     assert written.rewound(BERTH) == []
-    assert written.rewound(PV) == [volume(9)]
+    assert written.rewound(PV) == [KEY]
     assert written.newest(PV, KEY, volume(4)) == volume(4)
     assert written.put(PV, volume(5, "u2")), "it is there again, and its end is of the other history"
     written.gone(PV, KEY, "u1")
