@@ -187,6 +187,10 @@ options:
         resize it.
       - V(in_place_only) fails before anything is written where a pod would have to be made anew.
       - V(same_node) makes every pod anew on its node.
+      - V(reschedule) gives each replica another berth, as with O(leave_nodes), chosen among all nodes, its own among
+        them. Data does not come along; a replica that has some is refused before anything is written, unless
+        O(leave_data) names it together with its node. Bare pods without disks move freely. C(moved) in the result says
+        where from, where to, and which fields of the template are the reason. O(update_hooks) cannot go with it.
       - The StatefulSet gets C(updateStrategy) V(OnDelete), so that its controller does not do the same. A run waits for
         each replica, O(wait_timeout) seconds for each step, and fails where one does not become Ready, so that the
         others keep what they have. One that was cut off is continued by the next, and the former template given again
@@ -194,7 +198,7 @@ options:
       - Where the StatefulSet in O(template) or O(src) has a C(updateStrategy), its controller brings the template to
         the pods, as that says. Together with one of the options for updates, RollingUpdate is refused.
     type: str
-    choices: [in_place_if_possible, in_place_only, same_node]
+    choices: [in_place_if_possible, in_place_only, same_node, reschedule]
     version_added: 0.2.0
   partition:
     description:
@@ -245,6 +249,18 @@ options:
   paused:
     description: Replicas that are in the middle of an update get to its end, and no other is
       begun. RV(outdated) says which are left.
+    type: bool
+    default: false
+    version_added: 0.2.0
+  pre_pull:
+    description:
+      - Before an update touches the pod of a replica, the images that are new to it are pulled on its node, by a
+        short-lived pod there (label C(berth.dev/pulls-for)) whose containers name them and start nothing. So a
+        container is not ended before its next image is there, and an image that cannot be pulled stops the update
+        while its replica runs as before.
+      - The pod has the pull secrets, the service account, the tolerations and the security contexts of O(template),
+        and asks for 1m of cpu and 1Mi of memory for each image. An image with C(imagePullPolicy) V(Never) is left out,
+        and so is a replica that is not Ready, or that gets another berth.
     type: bool
     default: false
     version_added: 0.2.0
@@ -366,8 +382,11 @@ options:
     elements: str
     version_added: 0.2.0
   leave_data:
-    description: The replicas whose data on O(leave_nodes) may be given up, by name (C(db-2)) or ordinal. Nothing else
-      is given up.
+    description:
+      - The replicas whose data on O(leave_nodes) may be given up, by name (C(db-2)) or ordinal. Nothing else is given
+        up.
+      - With O(update_strategy=reschedule) a replica is named together with its node (C(db-2@worker-2)). Where it has
+        come to another one, the same words give up nothing any more.
     type: list
     elements: str
     version_added: 0.2.0
@@ -531,6 +550,20 @@ EXAMPLES = r"""
     leave_nodes: [worker-2]
     leave_data: [postgres-2]
 
+- name: A template for which replica 2 is to run elsewhere; it gets its data from the other replicas
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    update_strategy: reschedule
+    partition: 2
+    leave_data: [postgres-2@worker-2]
+
+- name: A large image, pulled on each node before that replica's container ends
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    pre_pull: true
+
 - name: Carried out by berth-controller, as a StatefulApp
   berth.stateful.stateful_app:
     name: db
@@ -607,7 +640,7 @@ berths:
       devices: []
       phase: Running
 moved:
-  description: Replicas that leave their nodes, in that order.
+  description: Replicas that leave their nodes, or get another berth because of a changed template, in that order.
   returned: when there are some
   type: list
   elements: dict
@@ -631,6 +664,11 @@ moved:
     data:
       description: V(given up) where those may carry its data, V(none) otherwise.
       type: str
+    fields:
+      description: With O(update_strategy=reschedule), the fields of the template because of which it gets another
+        berth; empty where a run before has begun with it.
+      type: list
+      elements: str
 lost:
   description: Replicas that are not Ready and whose node is lost, and what is done about each.
   returned: when there are some

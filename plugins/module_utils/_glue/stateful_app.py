@@ -31,7 +31,7 @@ from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
 from ..berth_core.model.resources import LOCAL_DISK
-from .app import by_controller, counting, handing, leaving, losing, revisions
+from .app import by_controller, counting, handing, leaving, losing, rescheduling, revisions
 from .app.building import Builder
 from .app.hand import Hand, Rules
 from .app.observe import observe, with_beside
@@ -99,6 +99,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_primary_label": {"type": "str"},
     "update_on": {"type": "list", "elements": "str", "choices": list(COUNTED)},
     "paused": {"type": "bool", "default": False},
+    "pre_pull": {"type": "bool", "default": False},
     "update_hooks": {"type": "dict", "options": _HOOKS},
     "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},
@@ -152,8 +153,10 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
     until, explain = context.params["until"], context.params["explain"]
     app, observed = _looked(context, asked)
     losses = losing.look(context, app, observed, rules.loss)
-    moves = leaving.look(context, app, observed, rules.leave, turn, tuple(losses.by_ordinal))
-    plan = moves.into(losses.into(make_plan(app, observed, until)))
+    plan = losses.into(make_plan(app, observed, until))
+    due = rescheduling.look(context, app, observed, plan, rules, turn)
+    moves = leaving.look(context, app, observed, rules.leave, turn, tuple(losses.by_ordinal), due)
+    plan = moves.into(plan)
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
     hand = Hand.of(context, app, observed, plan, rules, {**losses.by_ordinal, **moves.by_ordinal})

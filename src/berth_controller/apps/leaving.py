@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from berth_core.app import node_loss
-from berth_core.app.leaving import LeaveRules, check_moves, find_moves, hindrances, leave_rules, losses
+from berth_core.app import node_loss, rescheduling
+from berth_core.app.leaving import Due, LeaveRules, check_moves, find_moves, hindrances, leave_rules, losses
 from berth_core.app.observed import Observed
 from berth_core.app.plan import Plan
+from berth_core.app.pod_revision import change_of
 from berth_core.app.stateful_app_object import in_fields, options_of
 from berth_core.app.wanted import AppWanted
 from berth_core.errors import BerthError
@@ -22,22 +23,25 @@ from berth_core.model.resources import NODE, POD_DISRUPTION_BUDGET
 from berth_kube.clocks import utc_now
 
 from .requests import Requests
+from .target import foreseen_target
 
 
 @dataclass(frozen=True)
 class Leaving:
     """``losses``: of who leaves in this look, by ordinal. ``later``: who else is to have a place before the first goes.
 
-    ``waits``: what comes before the next one leaves.
+    ``waits``: what comes before the next one leaves. ``anew``: who is placed anew because of the template, in its turn.
     """
 
     rules: LeaveRules = field(default_factory=LeaveRules)
     losses: Mapping[int, Loss] = field(default_factory=dict)
     later: tuple[int, ...] = ()
     waits: tuple[str, ...] = ()
+    anew: tuple[int, ...] = ()
 
     def into(self, plan: Plan) -> Plan:
         """The plan in which their berths go first and are chosen anew."""
+        plan = rescheduling.without_updates(plan, self.anew) if self.anew else plan
         return node_loss.with_losses(plan, self.losses) if self.losses else plan
 
 
@@ -48,21 +52,40 @@ async def look(api: Requests, body: Mapping[str, Any], app: AppWanted, seen: Obs
     """
     try:
         rules = leave_rules(options_of(body), app.name, app.replicas)
-        if not rules.nodes:
+        if not rules.nodes and not rescheduling.wanted(app):
             return Leaving()
-        moves = find_moves(app, seen, rules)
+        due = await _due(api, app, seen, plan)
+        moves = find_moves(app, seen, rules, due)
+        if not rules.nodes and not moves:
+            return Leaving(rules)
         there = {item["metadata"]["name"]: item for item in await api.list(NODE)}
-        check_moves(app, seen, rules, moves, {name: there.get(name) for name in rules.nodes})
+        names = (*rules.nodes, *(move.node for move in moves))
+        check_moves(app, seen, rules, moves, {name: there.get(name) for name in names})
     except BerthError as exc:
         exc.message = in_fields(exc.message)
         raise
     begun = [move for move in moves if move.begun]
-    if begun or not moves or not plan.empty:
-        return Leaving(rules, losses(seen, begun))
+    anew = tuple(move.ordinal for move in moves if move.why is not None)
+    if begun or not moves or not rescheduling.without_updates(plan, anew).empty:
+        return Leaving(rules, losses(seen, begun), anew=anew)
     first, *others = moves
     if not app.suspended:
         budgets = await api.list(POD_DISRUPTION_BUDGET, app.namespace)
         waits = hindrances(app, seen, first, budgets, utc_now())
         if waits:
-            return Leaving(rules, waits=waits)
-    return Leaving(rules, losses(seen, [first]), tuple(move.ordinal for move in others))
+            return Leaving(rules, waits=waits, anew=anew)
+    later = tuple(move.ordinal for move in others if move.why is None)
+    return Leaving(rules, losses(seen, [first]), later, anew=anew)
+
+
+async def _due(api: Requests, app: AppWanted, seen: Observed, plan: Plan) -> Due | None:
+    """Whose place a changed template costs, and because of which fields; None where no template does."""
+    if not rescheduling.wanted(app):
+        return None
+    if not plan.update:
+        return {}
+    target = await foreseen_target(api, app, seen)
+    if target is None:
+        return {}  # it is looked at again when the StatefulSet's controller has seen it; no pod is touched before
+    pods = {ordinal: seen.pod(ordinal) for ordinal in plan.update}
+    return rescheduling.due({ordinal: change_of(pod, target) for ordinal, pod in pods.items() if pod is not None})

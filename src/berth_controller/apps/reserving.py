@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from berth_core.app import choose, leaving
+from berth_core.app import choose, leaving, rescheduling
 from berth_core.app.choice_check import check_grown, check_world, without_discards
 from berth_core.app.choose import Choice, World
 from berth_core.app.observing import view_of
@@ -43,6 +43,9 @@ def _choose(run: Run, world: World) -> list[Choice]:
     fresh = [ordinal for ordinal in wanted if ordinal not in run.leaving.losses]
     try:
         run.behind = leaving.left_data(run.app, world.disks, rules, run.seen, fresh)
+        world = rescheduling.without_left(world, run.seen, run.leaving.losses)
+        behind = [disk for _loss, disks in run.behind.values() for disk in disks]  # else data is where its replica goes
+        world = replace(world, disks=[disk for disk in world.disks if disk not in behind])
         found = choose.choose(run.app, choose.without_nodes(world, rules.nodes), [*wanted, *run.leaving.later])
     except UnschedulableError as exc:
         raise leaving.nowhere(rules, exc) if rules.nodes else exc from None
@@ -63,7 +66,7 @@ async def discard(run: Run, ordinals: Sequence[int]) -> None:
         run.stopped(ordinal, driven.step)
     if run.leaving.losses:
         names = ", ".join(run.title(ordinal) for ordinal in sorted(run.leaving.losses))
-        raise Later("Moving", f"{names} has left its node: another one is next", SOON / 4)
+        raise Later("Moving", f"{names} has left its place: another one is next", SOON / 4)
 
 
 class Reservation:

@@ -5,23 +5,18 @@ Every write is bound to the pod that was seen. What is refused because somebody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from berth_core.app import manifests, update
-from berth_core.app.plan import OWN
-from berth_core.app.pod_change import with_running_fields
+from berth_core.app import update
 from berth_core.app.pod_revision import Target
 from berth_core.app.update_rules import IN_PLACE_ONLY, UpdateRules
-from berth_core.app.wanted import APP_LABEL
-from berth_core.app.wanted import POD as POD_WORKLOAD
 from berth_core.errors import ConflictError, InvalidError, NotFoundError
-from berth_core.model.resources import CONTROLLER_REVISION, POD, STATEFUL_SET
+from berth_core.model.resources import POD
 from berth_kube.clocks import utc_now
 
 from .building import Builder
-from .requests import Obj
 from .run import SOON, Later, Run
+from .target import read_target
 
 
 class Roller:
@@ -62,25 +57,8 @@ class Roller:
             self._warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
             await run.api.delete(POD, name, namespace, uid=uid)
 
-    # -- where the update goes
-
     async def _target(self) -> Target:
-        app = self._run.app
-        if app.workload == POD_WORKLOAD:
-            return Target(app.revision, app.template, self._bare_templates(), OWN, comes_back=False)
-        live = await self._run.api.get(STATEFUL_SET, app.name, app.namespace)
-        status: Mapping[str, Any] = live.get("status") or {}
-        current = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
-        if not current or not status.get("updateRevision"):
-            raise Later("Updating", f"waits for StatefulSet {app.name} to be seen by its controller", SOON)
-        kept = await self._run.api.list(CONTROLLER_REVISION, app.namespace, labels=f"{APP_LABEL}={app.name}")
-        templates = {one["metadata"]["name"]: one["data"]["spec"]["template"] for one in kept}
-        return Target(str(status["updateRevision"]), live["spec"]["template"], templates)
-
-    def _bare_templates(self) -> dict[str, Obj]:
-        """The templates of bare pods that differ from the new one in nothing but what a running pod takes."""
-        app, found = self._run.app, {}
-        for pod in self._run.seen.pods.values():
-            if (pod["metadata"].get("annotations") or {}).get(manifests.BASE_ANNOTATION) == app.base:
-                found[OWN.of(pod) or ""] = with_running_fields(app.template, pod)
+        found = await read_target(self._run.api, self._run.app, self._run.seen)
+        if found is None:
+            raise Later("Updating", f"waits for StatefulSet {self._run.app.name} to be seen by its controller", SOON)
         return found

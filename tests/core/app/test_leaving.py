@@ -65,6 +65,9 @@ def ordinals(moves):
         ({"leave_nodes": ["n1"], "leave_data": ["web-1"]}, ("leave_data[0]", "'web-1'", "db-0 to db-2")),
         ({"leave_nodes": ["n1"], "leave_data": ["1", "3"]}, ("leave_data[1]", "'3'")),
         ({"leave_nodes": ["n1"], "leave_data": ["01"]}, ("leave_data[0]", "'01'")),
+        ({"leave_nodes": ["n1"], "leave_data": ["db-1@N 1"]}, ("leave_data[0]", "after @", "'N 1'")),
+        ({"update_strategy": "same_node", "leave_data": ["db-1@n1"]}, ("leave_data", "without leave_nodes")),
+        ({"update_strategy": "reschedule", "leave_data": ["db-1"]}, ("leave_data[0]", "db-1@NODE")),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, words_):
@@ -78,6 +81,8 @@ def test_a_replica_is_named_by_its_pod_or_its_ordinal():
     asked = {"leave_nodes": ["n2", "n1", "n2"], "leave_data": ["db-2", "0", "2"]}
     assert leave_rules(asked, "db", 3) == LeaveRules(("n2", "n1"), (0, 2))
     assert leave_rules({}, "db", 3) == LeaveRules()
+    anew = {"update_strategy": "reschedule", "leave_data": ["db-2@n2", "0@n1"]}
+    assert leave_rules(anew, "db", 3) == LeaveRules(places=((0, "n1"), (2, "n2")))
 
 
 def test_the_highest_ordinal_leaves_first_and_a_primary_last():

@@ -15,9 +15,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable, NamedTuple
 
-from ...berth_core.app import leaving, node_loss
+from ...berth_core.app import leaving, node_loss, rescheduling
 from ...berth_core.app.choose import Choice
-from ...berth_core.app.leaving import LeaveRules, Move
+from ...berth_core.app.leaving import Due, LeaveRules, Move
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.update import rest
@@ -34,7 +34,7 @@ NOBODY = -1
 
 
 class Moves(NamedTuple):
-    """``all``: who is on a node that is to be left, in order. ``now``: those of them that this turn is about."""
+    """``all``: who leaves its node or is placed anew, in order. ``now``: those of them that this turn is about."""
 
     all: list[Move]
     now: list[Move]
@@ -42,6 +42,8 @@ class Moves(NamedTuple):
 
     def into(self, plan: Plan) -> Plan:
         """The plan in which their berths go first and are chosen anew."""
+        moving = [move.ordinal for move in self.all if move.why is not None]
+        plan = rescheduling.without_updates(plan, moving) if moving else plan
         return node_loss.with_losses(plan, self.by_ordinal) if self.by_ordinal else plan
 
     def told(self, choices: Sequence[Choice], diff: dict[str, Any], app: AppWanted) -> dict[str, Any]:
@@ -53,16 +55,23 @@ class Moves(NamedTuple):
 
 
 def look(
-    context: Context, app: AppWanted, observed: Observed, rules: LeaveRules, turn: int | None, lost: Sequence[int]
+    context: Context,
+    app: AppWanted,
+    observed: Observed,
+    rules: LeaveRules,
+    turn: int | None,
+    lost: Sequence[int],
+    due: Due | None = None,
 ) -> Moves:
     """Who leaves, of all (``turn`` None) or in one turn. ``lost``: ordinals that go because their nodes are lost.
 
-    Raises BerthError where it may not be done. Costs a GET for each node of the rules.
+    ``due``: who is placed anew. Raises BerthError where it may not be done. Costs a GET for each node that is left.
     """
-    if not rules.nodes:
+    if not rules.nodes and due is None:
         return Moves([], [], {})
-    found = [move for move in leaving.find_moves(app, observed, rules) if move.ordinal not in lost]
-    nodes = {name: context.client.find(NODE, name) for name in rules.nodes}
+    found = [move for move in leaving.find_moves(app, observed, rules, due) if move.ordinal not in lost]
+    names = dict.fromkeys([*rules.nodes, *(move.node for move in found)])
+    nodes = {name: context.client.find(NODE, name) for name in names}
     leaving.check_moves(app, observed, rules, found, nodes)
     now = [move for move in found if turn is None or move.ordinal == turn or move.begun]
     return Moves(found, now, leaving.losses(observed, now))
@@ -126,7 +135,7 @@ class Turn:
             f"{APP_LABEL}={self._app.name}",
             self._seconds,
             wait.pods_ready(names),
-            f"{', '.join(names)} to be Ready on another node",
+            f"{', '.join(names)} to be Ready in another berth",
             self._context.progress,
         )
         seconds = self._app.update.min_ready if self._app.update is not None else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...berth_core.app import choose, leaving
+from ...berth_core.app import choose, leaving, rescheduling
 from ...berth_core.app.choice_check import check_grown, check_world, without_discards
 from ...berth_core.app.choose import Choice, World
 from ...berth_core.app.node_loss import left_behind
@@ -57,7 +57,8 @@ class Selector:
 
     def _look(self) -> World:
         world = without_discards(load_world(self._hand.client, self._hand.app), self._hand.seen, self._hand.plan)
-        self.world = self._without_lost_data(world)
+        world = self._without_lost_data(world)
+        self.world = rescheduling.without_left(world, self._hand.seen, self._hand.losses)
         return self.world
 
     def _unsettled(self) -> list[int]:
@@ -68,7 +69,7 @@ class Selector:
     def _without_lost_data(self, world: World) -> World:
         """The world without the disks on lost nodes whose data was given up: else a replica's data is where it goes."""
         hand = self._hand
-        fresh = [ordinal for ordinal in hand.plan.select if ordinal not in hand.losses]
+        fresh = [ordinal for ordinal in (*hand.plan.select, *self._unsettled()) if ordinal not in hand.losses]
         behind = left_behind(world.disks, world.nodes, hand.loss_rules, hand.seen, fresh)
         behind.update(leaving.left_data(hand.app, world.disks, hand.leave_rules, hand.seen, fresh))
         for ordinal, (loss, disks) in behind.items():

@@ -21,7 +21,7 @@ from ...berth_core.app.observed import Observed, ready
 from ...berth_core.app.plan import OWN, lags
 from ...berth_core.app.pod_change import PodChange, with_running_fields
 from ...berth_core.app.pod_revision import Target, change_of, updating
-from ...berth_core.app.update_rules import IN_PLACE_ONLY, SAME_NODE, UpdateRules
+from ...berth_core.app.update_rules import IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 from ...berth_core.app.wanted import APP_LABEL, AppWanted
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError, TimeoutExpired
@@ -90,8 +90,9 @@ class Updater:
             change = change_of(pod, self._target())
             if change.same and updating(pod) is None:
                 continue  # the same template under another revision of the StatefulSet's own fields
-            if self._rules.strategy == SAME_NODE and change.in_place:
-                change = PodChange(forced=(*change.fields, f"update_strategy: {SAME_NODE}"))
+            strategy = self._rules.strategy
+            if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
+                change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
             found[ordinal] = change
         return found
 

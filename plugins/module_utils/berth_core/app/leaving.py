@@ -1,7 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Replicas that leave a node which is well: which they are, in which order, and whose data may be given up for it.
+"""Replicas that leave a place which is well: which they are, in which order, and whose data may be given up for it.
+
+They leave the nodes that a task names, or their own berths because of a changed template (app.rescheduling).
 
 Nothing is given up that is not named, and one replica leaves at a time: when the others are Ready. Pure; a berth is
 given up by lifecycle/lost.py, and chosen anew as every other one.
@@ -19,27 +21,41 @@ from ..lifecycle import evidence, states
 from ..lifecycle.lost import Loss, keeps
 from ..lifecycle.view import disks_of, recorded
 from ..model.names import check_subdomain, shown
+from . import rescheduling
 from .choose import Choice
 from .disruption import Budget, budgets_of
 from .node_loss import loss_of
 from .observed import Object, Observed, ready
 from .observing import view_of
 from .update import rest
+from .update_rules import RESCHEDULE
 from .wanted import AppWanted
+
+#: ordinal -> the fields of the template because of which its replica is placed anew.
+Due = Mapping[int, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class LeaveRules:
-    """``nodes``: on which no replica is to be. ``ordinals``: whose data there may be given up."""
+    """``nodes``: on which no replica is to be. ``ordinals``: whose data there may be given up.
+
+    ``places``: (ordinal, node) whose data may be given up wherever else a replica leaves its berth.
+    """
 
     nodes: tuple[str, ...] = ()
     ordinals: tuple[int, ...] = ()
+    places: tuple[tuple[int, str], ...] = ()
+
+    def give_up(self, ordinal: int, node: str) -> bool:
+        """Whether that replica's data on that node may be given up."""
+        return (ordinal, node) in self.places or (node in self.nodes and ordinal in self.ordinals)
 
 
 class Move(NamedTuple):
     """A replica that leaves ``node``. ``disks``: its LocalDisks there; ``data``: they may carry its data.
 
-    ``begun``: a run before has begun to give its berth up.
+    ``begun``: a run before has begun to give its berth up. ``why``: the fields of the template because of which it is
+    placed anew; None: it leaves a node that a task names.
     """
 
     ordinal: int
@@ -48,12 +64,15 @@ class Move(NamedTuple):
     disks: tuple[str, ...]
     data: bool
     begun: bool
+    why: tuple[str, ...] | None = None
+    uid: str = ""
 
 
 def leave_rules(options: Mapping[str, Any], name: str, replicas: int) -> LeaveRules:
     """The options of stateful_app, checked. Raises InputError."""
     nodes, given = options.get("leave_nodes") or (), options.get("leave_data") or ()
-    if given and not nodes:
+    anew = options.get("update_strategy") == RESCHEDULE
+    if given and not (nodes or anew):
         raise InputError("leave_data is given without leave_nodes: name the nodes that the replicas leave, too")
     until = options.get("until") or states.CREATED
     if nodes and until != states.CREATED:
@@ -65,26 +84,52 @@ def leave_rules(options: Mapping[str, Any], name: str, replicas: int) -> LeaveRu
         check_subdomain(node, f"leave_nodes[{index}]")
     names = {f"{name}-{ordinal}": ordinal for ordinal in range(replicas)}
     names.update({str(ordinal): ordinal for ordinal in range(replicas)})
+    whole, places = set(), set()
     for index, one in enumerate(given):
-        if one not in names:
+        replica, at, node = one.partition("@")
+        if replica not in names:
             raise InputError(
                 f"leave_data[{index}] is {shown(one)}: expected a replica of this app, {name}-0 to "
                 f"{name}-{replicas - 1}, or its ordinal"
             )
-    return LeaveRules(tuple(dict.fromkeys(nodes)), tuple(sorted({names[one] for one in given})))
+        if at:
+            check_subdomain(node, f"leave_data[{index}], the node after @,")
+            places.add((names[replica], node))
+        elif nodes:
+            whole.add(names[replica])
+        else:
+            raise InputError(
+                f"leave_data[{index}] is {shown(one)}: with update_strategy {RESCHEDULE} name the node, too, on whose "
+                f"disks the data is that is given up: {name}-{names[replica]}@NODE"
+            )
+    return LeaveRules(tuple(dict.fromkeys(nodes)), tuple(sorted(whole)), tuple(sorted(places)))
 
 
-def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules) -> list[Move]:
-    """The replicas on those nodes, in the order in which they leave: highest ordinal first, a primary last."""
+def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due | None = None) -> list[Move]:
+    """The replicas on those nodes, in the order in which they leave: highest ordinal first, a primary last.
+
+    ``due``: who is placed anew, beside; None: nobody ever is.
+    """
     found = []
     for ordinal, record in sorted(observed.berths.items(), reverse=True):
-        if ordinal >= app.replicas or record["spec"]["nodeName"] not in rules.nodes:
+        node, begun = str(record["spec"]["nodeName"]), recorded(record) == states.RELEASING
+        why = None
+        if due is not None and node not in rules.nodes:
+            mine = _was_run_in(record) if begun else ordinal in due
+            why = tuple(due.get(ordinal, ())) if mine else None
+        if ordinal >= app.replicas or (node not in rules.nodes and why is None):
             continue
         disks = tuple(str(each["name"]) for each in disks_of(record))
         data = bool(disks) and bool(evidence.of_berth(view_of(observed, ordinal), record))
-        begun = recorded(record) == states.RELEASING
-        found.append(Move(ordinal, app.berth_name(ordinal), str(record["spec"]["nodeName"]), disks, data, begun))
+        uid = str(record["metadata"]["uid"])
+        found.append(Move(ordinal, app.berth_name(ordinal), node, disks, data, begun, why, uid))
     return sorted(found, key=lambda move: _is_primary(app, observed.pod(move.ordinal)))
+
+
+def _was_run_in(record: Object) -> bool:
+    """Whether a berth that is being given up was more than a choice, and is not on its way out of berth's hands."""
+    outcome = (record.get("status") or {}).get("release")
+    return recorded(record) == states.RELEASING and outcome not in (states.NOTHING, states.LEAVE)
 
 
 def _is_primary(app: AppWanted, pod: Object | None) -> bool:
@@ -113,9 +158,13 @@ def check_moves(
                 f"{(told or {}).get('from')} is being exchanged for {(told or {}).get('to')}; run disk_replace again "
                 "to finish that; nothing was changed"
             )
-    held = [move for move in moves if move.data and move.ordinal not in rules.ordinals]
-    if held:
-        raise _with_data(app, [(move.pod, move.node, move.disks) for move in held])
+    held = [move for move in moves if move.data and not rules.give_up(move.ordinal, move.node)]
+    left = [(move.pod, move.node, move.disks) for move in held if move.why is None]
+    anew = [(move.pod, move.node, move.disks) for move in held if move.why is not None and not move.begun]
+    if left:
+        raise _with_data(app, left)
+    if anew:
+        raise rescheduling.with_data(app, anew)
 
 
 def _with_data(app: AppWanted, held: Sequence[tuple[str, str, Sequence[str]]]) -> StateError:
@@ -130,12 +179,15 @@ def _with_data(app: AppWanted, held: Sequence[tuple[str, str, Sequence[str]]]) -
 
 
 def losses(observed: Observed, moves: Iterable[Move]) -> dict[int, Loss]:
-    """For next_step, by ordinal."""
-    return {move.ordinal: _left(observed, move.node, move.ordinal) for move in moves}
+    """For next_step, by ordinal. Who is placed anew may come to the same node: its old berth alone goes."""
+    return {
+        move.ordinal: _left(observed, move.node, move.ordinal, move.uid if move.why is not None else "")
+        for move in moves
+    }
 
 
-def _left(observed: Observed, node: str, ordinal: int) -> Loss:
-    return Loss(node, "", observed.namespace, observed.name, ordinal, left=True)
+def _left(observed: Observed, node: str, ordinal: int, berth: str = "") -> Loss:
+    return Loss(node, "", observed.namespace, observed.name, ordinal, left=True, berth=berth)
 
 
 def left_data(
@@ -148,10 +200,10 @@ def left_data(
     known = list(disks)
     found: dict[int, tuple[Loss, list[Object]]] = {}
     for ordinal in ordinals:
-        for node in rules.nodes:
+        for node in (*rules.nodes, *(node for whose, node in rules.places if whose == ordinal)):
             loss = _left(observed, node, ordinal)
             kept = [disk for disk in known if keeps(disk, loss)]
-            if kept and ordinal not in rules.ordinals:
+            if kept and not rules.give_up(ordinal, node):
                 names = [str(disk["metadata"]["name"]) for disk in kept]
                 raise _with_data(app, [(app.berth_name(ordinal), node, names)])
             if kept:
@@ -195,6 +247,7 @@ def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any
             "to": nodes.get(move.ordinal),
             "disks": list(move.disks),
             "data": "given up" if move.data else "none",
+            **({"fields": list(move.why)} if move.why is not None else {}),
         }
         for move in moves
     ]
@@ -203,6 +256,9 @@ def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any
 def words(row: Mapping[str, Any]) -> str:
     """A row, in the diff."""
     data = f"; its data on LocalDisk {', '.join(row['disks'])} is given up, and kept there" * (row["data"] != "none")
+    if "fields" in row:
+        why = ", ".join(row["fields"]) or "begun by a run before"
+        return f"rescheduled ({why}): from node {row['from']} to node {row['to']}{data}"
     return f"moves from node {row['from']} to node {row['to']}{data}"
 
 

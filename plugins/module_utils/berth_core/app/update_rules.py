@@ -19,9 +19,10 @@ from .hook_rules import Hooks, hook_rules
 IN_PLACE_IF_POSSIBLE = "in_place_if_possible"
 IN_PLACE_ONLY = "in_place_only"
 SAME_NODE = "same_node"
+RESCHEDULE = "reschedule"
 #: The updateStrategy of a StatefulSet whose pods are brought to a new template by somebody else than its controller.
 ON_DELETE = "OnDelete"
-STRATEGIES = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE)
+STRATEGIES = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE, RESCHEDULE)
 REVERSE, PRIMARY_LAST = "reverse", "primary_last"
 ORDERS = (REVERSE, PRIMARY_LAST)
 #: What of a template's surroundings may count as a revision (update_on; app.contents).
@@ -33,7 +34,7 @@ _MOST_READY = 86_400
 _OURS = (
     "update_strategy",
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
-    "update_hooks",
+    *("update_hooks", "pre_pull"),
 )
 
 
@@ -44,6 +45,7 @@ class UpdateRules:
     ``min_ready``: for how many seconds a replica has to be Ready before it counts. ``primary``: whose pods are begun
     when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
     ``asked``: an option says so, and not the default. ``hooks``: commands in the pods; None: none.
+    ``pull``: new images are pulled on a replica's node before its pod is touched.
     """
 
     strategy: str
@@ -54,6 +56,7 @@ class UpdateRules:
     paused: bool = False
     asked: bool = True
     hooks: Hooks | None = None
+    pull: bool = False
 
 
 def update_rules(
@@ -76,6 +79,11 @@ def update_rules(
     partition, unavailable = options.get("partition"), options.get("max_unavailable")
     if partition is not None and not 0 <= partition <= replicas:
         raise InputError(f"partition is {partition}: expected 0 to {replicas} (replicas)")
+    if strategy == RESCHEDULE and options.get("update_hooks"):
+        raise InputError(
+            f"update_hooks is given with update_strategy {RESCHEDULE}: hooks belong to a pod that is updated in its "
+            "berth; give a replica's tasks around partition instead, or leave update_hooks out"
+        )
     return UpdateRules(
         strategy,
         partition or 0,
@@ -85,6 +93,7 @@ def update_rules(
         bool(options.get("paused")),
         bool(given),
         hook_rules(options.get("update_hooks"), template),
+        bool(options.get("pre_pull")),
     )
 
 

@@ -30,6 +30,7 @@ class Loss:
     """``node``: the one that is lost. ``proof``: by what it is known that nothing of it runs any more.
 
     ``app`` and ``ordinal``: whose data its disks may keep. ``left``: the node is well, and the replica leaves it.
+    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it.
     """
 
     node: str
@@ -38,6 +39,7 @@ class Loss:
     app: str
     ordinal: int
     left: bool = False
+    berth: str = ""
 
     @property
     def where(self) -> str:
@@ -46,8 +48,11 @@ class Loss:
 
 
 def concerns(view: View, record: Object) -> bool:
-    """Whether this very berth is on the lost node: the one that comes after it is not."""
-    return view.loss is not None and record["spec"]["nodeName"] == view.loss.node
+    """Whether this very berth is on the lost node: the one that comes after it is not, or has another uid."""
+    loss = view.loss
+    if loss is None or record["spec"]["nodeName"] != loss.node:
+        return False
+    return loss.berth in ("", record["metadata"]["uid"])
 
 
 def give_up(view: View, record: Object, loss: Loss) -> Step:
