@@ -252,18 +252,6 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
-  pre_pull:
-    description:
-      - Before an update touches the pod of a replica, the images that are new to it are pulled on its node, by a
-        short-lived pod there (label C(berth.dev/pulls-for)) whose containers name them and start nothing. So a
-        container is not ended before its next image is there, and an image that cannot be pulled stops the update
-        while its replica runs as before.
-      - The pod has the pull secrets, the service account, the tolerations and the security contexts of O(template),
-        and asks for 1m of cpu and 1Mi of memory for each image. An image with C(imagePullPolicy) V(Never) is left out,
-        and so is a replica that is not Ready, or that gets another berth.
-    type: bool
-    default: false
-    version_added: 0.2.0
   update_hooks:
     description:
       - Commands that an update runs in the pod of each replica. Who runs the task needs the verbs C(get) and C(create)
@@ -557,12 +545,6 @@ EXAMPLES = r"""
     update_strategy: reschedule
     partition: 2
     leave_data: [postgres-2@worker-2]
-
-- name: A large image, pulled on each node before that replica's container ends
-  berth.stateful.stateful_app:
-    name: postgres
-    src: postgres.yml
-    pre_pull: true
 
 - name: Carried out by berth-controller, as a StatefulApp
   berth.stateful.stateful_app:

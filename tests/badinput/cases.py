@@ -63,6 +63,8 @@ CASES: tuple[Case, ...] = (
     app("on_node_loss: rebuild", "driver: controller", driver="controller", on_node_loss="rebuild"),
     app("leave_data", "without leave_nodes", leave_data=["db-0"]),
     app("leave_nodes[0]", "'N 1'", "DNS-1123", leave_nodes=["N 1"]),
+    app("leave_data[0]", "db-0@NODE", update_strategy="reschedule", leave_data=["db-0"]),
+    app("update_hooks", "update_strategy reschedule", update_strategy="reschedule", update_hooks={"before": ["true"]}),
     app("leave_data[0]", "'web-0'", "a replica of this app", leave_nodes=["n1"], leave_data=["web-0"]),
     app("leave_nodes", "until: Bound", until="Bound", leave_nodes=["n1"]),
     app("confirm_fenced[0]", "'N 1'", "DNS-1123", on_node_loss="rebuild", confirm_fenced=["N 1"]),

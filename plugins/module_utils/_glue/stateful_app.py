@@ -99,7 +99,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_primary_label": {"type": "str"},
     "update_on": {"type": "list", "elements": "str", "choices": list(COUNTED)},
     "paused": {"type": "bool", "default": False},
-    "pre_pull": {"type": "bool", "default": False},
     "update_hooks": {"type": "dict", "options": _HOOKS},
     "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},

@@ -64,6 +64,29 @@ def test_a_replica_leaves_by_name_and_the_other_stays(apps: AppWorld, start: Any
     assert places(apps)["db-0"] == before["db-0"]
 
 
+def test_a_changed_template_costs_a_replica_its_place_where_its_data_is_named(apps: AppWorld, start: Any) -> None:
+    apps.disks(3)
+    apps.allow()
+    start("--no-leader-elect")
+    apps.apply()
+    apps.ready(2)
+    before, uids = places(apps), apps.uids()
+    name, node = "db-1", before["db-1"]
+    template = apps.live()["spec"]["template"]
+    anew = {
+        "template": {**template, "spec": {**template["spec"], "shareProcessNamespace": True}},
+        "updateStrategy": {"type": "Reschedule", "partition": 1},
+    }
+    apps.apply(**anew)
+    apps.stalled("Blocked", f"leaveData: [{name}@{node}]")
+    assert (places(apps), apps.uids()) == (before, uids)
+    apps.apply(**anew, leaveData=[f"{name}@{node}"])
+    until(lambda: moved(apps, name, node), lambda: str(apps.live().get("status")))
+    kept(apps, name, node)
+    assert apps.api.get(kinds.POD, name, apps.name)["spec"]["shareProcessNamespace"] is True
+    assert (places(apps)["db-0"], apps.uids()["db-0"]) == (before["db-0"], uids["db-0"])
+
+
 def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, start: Any, tmp_path: Path) -> None:
     apps.disks(3)
     apps.allow()

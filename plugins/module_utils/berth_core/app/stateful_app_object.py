@@ -71,7 +71,6 @@ _UPDATE: _Table = {
     "update_order": "order",
     "update_primary_label": "primaryLabel",
     "paused": "paused",
-    "pre_pull": "prePull",
 }
 #: Options that are texts, and in the kind may be numbers.
 _TEXTS = ("size", "target_port", "max_unavailable")
@@ -173,8 +172,7 @@ def manifest_of(params: Mapping[str, Any], driver: str) -> dict[str, Any]:
     if not spec.get("updateOn"):
         spec.pop("updateOn", None)
     called = {option: names.get(str(params.get(option))) for option, names in _VALUES.items()}
-    flags = {option: params.get(option) or None for option in ("paused", "pre_pull")}
-    update = _to_fields({**params, **called, **flags}, _UPDATE)
+    update = _to_fields({**params, **called, "paused": params.get("paused") or None}, _UPDATE)
     if update:
         spec["updateStrategy"] = update
     return {"metadata": {"name": params["name"], "namespace": params["namespace"]}, "spec": spec}

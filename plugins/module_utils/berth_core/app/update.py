@@ -7,20 +7,18 @@ A replica goes through these steps, each found again from its pod alone, so that
 begin, before a resize alone -> resize -> patch (images, labels; the pod's annotation `UPDATING` says what is waited
 for) -> Ready -> mark (the pod bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest
 ordinal first, a primary last where one is named, and never more replicas not Ready than ``max_unavailable`` allows.
-With hooks a command in the pod (before) stands in front of its first step, and one (after) behind its last; with
-``pull`` the new images are pulled on its node before all that.
+With hooks a command in the pod (before) stands in front of its first step, and one (after) behind its last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
-from . import pre_pull
 from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
 from .observed import ended, ready
 from .pod_revision import (
@@ -37,14 +35,11 @@ from .pod_revision import (
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 
 BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
-#: No write of the pod: its new images are pulled on its node, by app.pre_pull.
-PULL = "pull"
 Object = Mapping[str, Any]
 
 
 class Act(NamedTuple):
-    """One write, or with ``BEFORE`` and ``AFTER`` of hook_rules a command in the pod, or a PULL. ``body``: of the
-    pod's patch."""
+    """One write, or with ``BEFORE`` and ``AFTER`` of hook_rules a command in the pod. ``body``: of the pod's patch."""
 
     do: str
     ordinal: int
@@ -102,19 +97,15 @@ def roll(
     rules: UpdateRules,
     now: datetime,
     hooks: HookState = NO_HOOKS,
-    pulled: Collection[str] = (),
 ) -> Roll:
     """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready``; ``hooks``: as far as they are known.
-
-    ``pulled``: the uids of pods on whose nodes the new images are. A replica that is not Ready waits for none of them.
     Raises StateError where the rules forbid what would be next.
     """
     steps = []
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
         step = _judged(_next(app, ordinal, pod, target, rules), pod, rules, now)
-        step = _hooked(step, pod, target, hooks)
-        steps.append(_pulled(step, pod, target, pulled) if rules.pull else step)
+        steps.append(_hooked(step, pod, target, hooks))
     steps.sort(key=lambda step: step.primary)
     busy = {step.ordinal for step in steps if step.busy}
     acts, held = [], False
@@ -156,15 +147,6 @@ def _hooked(step: _Next, pod: Object | None, target: Target, known: HookState) -
     if act is None or not (known.hooks.before and step.ready) or not first_touch(act, pod, target):
         return step
     return step if pod["metadata"]["uid"] in known.ran else replace(step, act=Act(BEFORE, step.ordinal))
-
-
-def _pulled(step: _Next, pod: Object | None, target: Target, pulled: Collection[str]) -> _Next:
-    """The step with the pull that comes first."""
-    act = step.act
-    if act is None or pod is None or not step.ready or pod["metadata"]["uid"] in pulled:
-        return step
-    touches = act.do == BEFORE or first_touch(act, pod, target)
-    return replace(step, act=Act(PULL, step.ordinal)) if touches and pre_pull.images(pod, target.template) else step
 
 
 def first_touch(act: Act, pod: Object, target: Target) -> bool:

@@ -34,7 +34,7 @@ _MOST_READY = 86_400
 _OURS = (
     "update_strategy",
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
-    *("update_hooks", "pre_pull"),
+    "update_hooks",
 )
 
 
@@ -45,7 +45,6 @@ class UpdateRules:
     ``min_ready``: for how many seconds a replica has to be Ready before it counts. ``primary``: whose pods are begun
     when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
     ``asked``: an option says so, and not the default. ``hooks``: commands in the pods; None: none.
-    ``pull``: new images are pulled on a replica's node before its pod is touched.
     """
 
     strategy: str
@@ -56,7 +55,6 @@ class UpdateRules:
     paused: bool = False
     asked: bool = True
     hooks: Hooks | None = None
-    pull: bool = False
 
 
 def update_rules(
@@ -93,7 +91,6 @@ def update_rules(
         bool(options.get("paused")),
         bool(given),
         hook_rules(options.get("update_hooks"), template),
-        bool(options.get("pre_pull")),
     )
 
 
