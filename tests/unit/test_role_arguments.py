@@ -38,3 +38,13 @@ def test_wrong_values_are_refused_by_name_and_at_once(role: str, tmp_path: Path)
 
 def test_every_role_says_what_it_takes() -> None:
     assert SPECS.keys() == {path.name for path in ROLES.iterdir()}
+
+
+def test_the_role_stateful_app_gives_the_module_each_of_its_options() -> None:
+    """In its last task; until is of the first one alone, state and wait are the role's own way."""
+    options = SPECS["stateful_app"]["main"]["options"]
+    last = yaml.safe_load((ROLES / "stateful_app" / "tasks" / "main.yml").read_text())[-1]
+    given = last["berth.stateful.stateful_app"]
+    told = {name: value for name, value in given.items() if name != "wait"}
+    assert {f"stateful_app_{name}" for name in told} == options.keys()
+    assert not [name for name, value in told.items() if f"stateful_app_{name}" not in value]
