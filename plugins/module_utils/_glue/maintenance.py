@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable
 
 from ..berth_core.app.disruption import Around, Budget, Refusal, budgets_of, gives_way, refusals
+from ..berth_core.app.emptying import App, held_now
 from ..berth_core.app.host_maintenance import (
     Home,
     Key,
@@ -57,6 +58,10 @@ class Seen:
     @property
     def name(self) -> str:
         return str(self.node["metadata"]["name"])
+
+    def without(self, moving: Iterable[App]) -> Seen:
+        """What is to be done with those that wait for the node."""
+        return replace(self, pods=replace(self.pods, held=held_now(self.pods.held, moving)))
 
     @property
     def going(self) -> list[Mapping[str, Any]]:
