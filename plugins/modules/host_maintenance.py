@@ -17,6 +17,10 @@ description:
     its pods are waited for until they are Ready on their disks.
   - Every berth is held meanwhile. It keeps its node, its disks and its devices; the StatefulSet's controller makes the
     pod anew at once, and it waits C(Pending) until the node is open. Nothing is moved, and no data is touched.
+  - Only the replicas of applications that O(apps) says so of move to other nodes, before the node is cordoned, as with
+    O(berth.stateful.stateful_app#module:leave_nodes). They stay there. All of them that cannot move are named before
+    anything is changed.
+  - The history of each berth tells that its pod was asked to go, and that it is home.
   - Pods go by the Eviction API, which keeps every PodDisruptionBudget. Before the first one goes, all of them are held
     against the budgets together. Where an application has no budget, no more than O(max_unavailable) of its replicas
     are away at once, those that are not Ready elsewhere among them. What may pass is waited for; what cannot pass
@@ -37,6 +41,39 @@ options:
     type: str
     choices: [begun, ended]
     default: begun
+  apps:
+    description:
+      - What becomes of the replicas on the node, by application. The first rule that matches decides; without one they
+        are held.
+      - With O(state=ended) nothing moves; what a run that died has asked a StatefulApp for is taken back.
+    type: list
+    elements: dict
+    version_added: 0.2.0
+    suboptions:
+      app:
+        description: The application, as C(NAMESPACE/NAME), or a pattern, as C(shop/*) or C(*/cache-*).
+        type: str
+        required: true
+      policy:
+        description:
+          - V(move) has the replicas leave the node, one after the other, by PodDisruptionBudgets and the application's
+            own C(max_unavailable). Each is Ready on another node before the next one goes.
+          - V(hold) has them wait for the node; to say so before a pattern that moves.
+        type: str
+        choices: [hold, move]
+        default: move
+      data:
+        description:
+          - Replicas whose data on the node may be given up, as C(db-2) or C(shop/db-2). The disks keep it, cordoned.
+          - A replica that has data and is not named is refused.
+        type: list
+        elements: str
+      options:
+        description:
+          - The options of M(berth.stateful.stateful_app) that the application's playbook has, for one that is named.
+            It is carried out with them. C(src) is a whole path.
+          - Needed where no StatefulApp with C(driver) C(controller) says what the application asks for.
+        type: dict
   max_unavailable:
     description:
       - How many replicas of one application without a PodDisruptionBudget may be away at once. With V(0) only what has
@@ -84,6 +121,18 @@ EXAMPLES = r"""
   ansible.builtin.reboot:
   delegate_to: n1
 
+- name: Empty another one; the caches move away, of the database replica 2 alone, and the rest waits
+  berth.stateful.host_maintenance:
+    node: n2
+    apps:
+      - app: "*/cache-*" # StatefulApps that berth-controller carries out
+        data: [cache-a-0, cache-b-1]
+      - app: shop/db
+        data: [db-2]
+        options:
+          src: "{{ playbook_dir }}/db.yml"
+          replicas: 3
+
 - name: Bring its pods home
   berth.stateful.host_maintenance:
     node: n1
@@ -98,8 +147,8 @@ node:
   sample: n1
 pods:
   description:
-    - With O(state=begun), the pods with a berth that were on the node when the task began, and the PodDisruptionBudgets
-      that have a say about each.
+    - With O(state=begun), the pods with a berth that were on the node when the task began and are held, and the
+      PodDisruptionBudgets that have a say about each.
     - With O(state=ended), those that are home. C(app) to C(budgets) are left out.
   returned: success
   type: list
@@ -113,6 +162,20 @@ pods:
       workload: StatefulSet db
       comes_back: true
       budgets: [db]
+moved:
+  description: The replicas that move, in their order; C(data) is V(given up) or V(none).
+  returned: with O(state=begun)
+  type: list
+  elements: dict
+  sample:
+    - namespace: shop
+      app: db
+      ordinal: 2
+      pod: db-2
+      from: n2
+      to: n3
+      disks: [n2-9f86d08188]
+      data: given up
 others:
   description: The pods without a berth, those of DaemonSets and static ones left out, and whether they go.
   returned: with O(state=begun)

@@ -52,3 +52,27 @@ def test_two_sources_of_a_template(playbook, options, world):
     message = playbook([{APP: {**options, "src": "/dev/null"}}]).failed()["msg"]
     assert "mutually exclusive" in message
     assert world() == before
+
+
+@pytest.mark.parametrize(
+    ("left", "message"),
+    [
+        ("fake-0", "whose filesystems agents make, and no agent is alive on node localhost"),
+        ("localhost", "leave_nodes names localhost, and the cluster has no Node of that name; nothing was changed"),
+    ],
+)
+def test_the_role_has_replicas_leave_where_agents_make_filesystems(
+    playbook, options, control_plane, world, left, message
+):
+    """The play's one host has no agent. Where it is the one that is left, the module is given the names."""
+    given = {f"stateful_app_{name}": value for name, value in options.items()}
+    asked = {
+        **given,
+        "stateful_app_kubeconfig": str(control_plane.kubeconfig),
+        "stateful_app_leave_nodes": [left],
+        "stateful_app_leave_data": [f"{options['name']}-0"],
+    }
+    before = world()
+    run = playbook([{"ansible.builtin.include_role": {"name": APP}, "vars": asked}])
+    assert message in run.failed()["msg"], run.output
+    assert world() == before

@@ -34,7 +34,11 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
     "controller": ({"image": "c:1", "flags": {"workers": 4}}, {"state": "absent"}),
     "crds": ({},),
     "disk_replace": ({"name": "h1-a", "new": {"identity": {"serial": "new", "size": "4Gi"}}},),
-    "host_maintenance": ({"node": "h1"}, {"node": "h1", "state": "ended"}),
+    "host_maintenance": (
+        {"node": "h1"},
+        {"node": "h1", "apps": [{"app": "default/db", "data": ["db-0"]}]},
+        {"node": "h1", "state": "ended"},
+    ),
     "installation_check": (
         {"parts": ["crds", "controller"], "node_names": ["h1"], "storage_classes": [{"name": "fast"}], "image": "c:1"},
         {"parts": ["agents_daemonset", "scheduler", "extender"], "state": "absent"},

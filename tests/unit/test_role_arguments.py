@@ -38,3 +38,22 @@ def test_wrong_values_are_refused_by_name_and_at_once(role: str, tmp_path: Path)
 
 def test_every_role_says_what_it_takes() -> None:
     assert SPECS.keys() == {path.name for path in ROLES.iterdir()}
+
+
+def test_the_role_host_maintenance_gives_the_module_each_of_its_options() -> None:
+    options = SPECS["host_maintenance"]["main"]["options"]
+    first = yaml.safe_load((ROLES / "host_maintenance" / "tasks" / "node.yml").read_text())[0]
+    given = first["berth.stateful.host_maintenance"]
+    own = {"host_maintenance_tasks", "host_maintenance_needed", "host_maintenance_until"}
+    assert {f"host_maintenance_{name}" for name in given if name != "state"} == options.keys() - own
+    assert not [name for name, value in given.items() if f"host_maintenance_{name}" not in value and name != "state"]
+
+
+def test_the_role_stateful_app_gives_the_module_each_of_its_options() -> None:
+    """In its last task; until is of the first one alone, state and wait are the role's own way."""
+    options = SPECS["stateful_app"]["main"]["options"]
+    last = yaml.safe_load((ROLES / "stateful_app" / "tasks" / "main.yml").read_text())[-1]
+    given = last["berth.stateful.stateful_app"]
+    told = {name: value for name, value in given.items() if name != "wait"}
+    assert {f"stateful_app_{name}" for name in told} == options.keys()
+    assert not [name for name, value in told.items() if f"stateful_app_{name}" not in value]

@@ -10,6 +10,7 @@ the other.
 
 from __future__ import annotations
 
+import copy
 import os
 import traceback
 from collections.abc import Mapping
@@ -54,6 +55,20 @@ class Context:
         if self._client is None:
             self._client = ApiClient(load_auth(self.params, self._environ), self.warn)
         return self._client
+
+    def having(
+        self,
+        params: Mapping[str, Any] | None = None,
+        check_mode: bool | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> Context:
+        """The same run with other arguments: for an operation that runs another one. One client, one actor."""
+        made = copy.copy(self)
+        made._client, made._actor = self.client, self._actor
+        made.params = self.params if params is None else params
+        made.check_mode = self.check_mode if check_mode is None else check_mode
+        made.warn = self.warn if warn is None else warn
+        return made
 
     @property
     def actor(self) -> Actor:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable
 
 from ..berth_core.app.disruption import Around, Budget, Refusal, budgets_of, gives_way, refusals
+from ..berth_core.app.emptying import App, held_now
 from ..berth_core.app.host_maintenance import (
     Home,
     Key,
     Sorted,
+    berths_home,
     check_disks,
     comes_back,
     home,
@@ -25,15 +27,17 @@ from ..berth_core.app.host_maintenance import (
     node_ready,
     sort_pods,
 )
-from ..berth_core.app.maintenance_mark import begin, cordoned, end, let_home, mark_of
+from ..berth_core.app.maintenance_mark import HELD, HOME, begin, cordoned, end, let_home, mark_of, occasion
 from ..berth_core.app.not_ready import why_not_ready
 from ..berth_core.app.wanted import APP_LABEL
 from ..berth_core.errors import ConflictError, NotFoundError, StateError, TimeoutExpired, UnavailableError
+from ..berth_core.lifecycle.history import tells
 from ..berth_core.lifecycle.view import going
 from ..berth_core.model.berth import CLAIM_APP
 from ..berth_core.model.resources import BERTH, LOCAL_DISK, NODE, POD, POD_DISRUPTION_BUDGET, STATEFUL_SET
 from .base import Context
 from .objects import poll
+from .telling import History
 
 Object = dict[str, Any]
 #: Seconds between two rounds.
@@ -54,6 +58,10 @@ class Seen:
     @property
     def name(self) -> str:
         return str(self.node["metadata"]["name"])
+
+    def without(self, moving: Iterable[App]) -> Seen:
+        """What is to be done with those that wait for the node."""
+        return replace(self, pods=replace(self.pods, held=held_now(self.pods.held, moving)))
 
     @property
     def going(self) -> list[Mapping[str, Any]]:
@@ -76,7 +84,7 @@ class Leaving:
         self._context, self._client = context, context.client
         self._name, self._by, self._now = context.params["node"], by, now
         self._deadline = time.monotonic() + context.params["wait_timeout"]
-        self._told, self._marked = "", False
+        self._told, self._marked, self._history = "", False, History(context)
         self._others: set[str] = set()
 
     def look(self) -> Seen:
@@ -133,6 +141,8 @@ class Leaving:
     def _evict_all(self, seen: Seen) -> list[str]:
         """Ask all to go that were not asked yet; what is waited for then."""
         waits = []
+        fresh = [record for one in seen.pods.held if not going(one.pod) for record in one.berths]
+        self._history.tell(fresh, HELD, occasion(seen.node))  # before: what is told afterwards may be lost with the run
         for pod in seen.going:
             why = "" if going(pod) else self._evict(pod)
             if not going(pod) and not why:
@@ -229,8 +239,15 @@ class Returning:
             found = self.look()
         else:
             found = self._wait_for_home()
+        self._tell_who_is_home(found, occasion(node))
         write_node(self._context, self._name, end)
         return found
+
+    def _tell_who_is_home(self, found: Home, why: str) -> None:
+        """The histories that tell of the maintenance, and of no other berth: its pod was not asked to go."""
+        berths = self._client.list(BERTH, fields=f"spec.nodeName={self._name}")
+        held = [one for one in berths_home(found.rows, berths) if tells(one, HELD, why)]
+        History(self._context).tell(held, HOME, why)
 
     def _node_ready(self) -> list[str]:
         why = node_ready(self._client.get(NODE, self._name))

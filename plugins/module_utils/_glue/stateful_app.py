@@ -126,10 +126,19 @@ def run(context: Context) -> dict[str, Any]:
     if params["wait"] and params["until"] != states.CREATED:
         raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
     check_rollback(params["rollback_to"], params["workload"])
-    app = parse_app({**params, "template": load_template(params["template"], params["src"])})
-    rules = Rules(loss_rules(params, app.replicas), leave_rules(params, app.name, app.replicas))
+    app, rules = _asked(params)
     by_controller.refuse(by_controller.found(context))
     return _present(context, app, rules)
+
+
+def foresee(context: Context) -> dict[str, Any]:
+    """What check mode says of these options, whoever carries the application out: for who asks its driver for that."""
+    return _present(context, *_asked(context.params))
+
+
+def _asked(params: Mapping[str, Any]) -> tuple[AppWanted, Rules]:
+    app = parse_app({**params, "template": load_template(params["template"], params["src"])})
+    return app, Rules(loss_rules(params, app.replicas), leave_rules(params, app.name, app.replicas))
 
 
 def _by_controller(context: Context) -> dict[str, Any]:

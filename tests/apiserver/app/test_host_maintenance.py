@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from uuid import uuid4
 
 import pytest
@@ -12,7 +13,12 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context
 from ansible_collections.berth.stateful.plugins.module_utils._glue.host_maintenance import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils._glue.maintenance import Leaving
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.maintenance_mark import ANNOTATION
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.maintenance_mark import (
+    ANNOTATION,
+    HELD,
+    HOME,
+)
+from berth_cli.__main__ import main
 from tests.apiserver.app.runner import run, start
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -76,6 +82,22 @@ def budget(world, **spec):
     eventually(counted, 30, "the budget's controller to count")
 
 
+def unremarked(world):
+    """The berths, without what their histories say."""
+    return {name: _spoken(record) for name, record in world.berths("db").items()}
+
+
+def _spoken(record):
+    return record["spec"], record["status"]
+
+
+def remarks(kubeconfig, name, capsys):
+    """What `kubectl berth history` says of the replica's maintenances: (change, why)."""
+    assert main(["history", name, "--output", "json", "--kubeconfig", str(kubeconfig)]) == 0
+    rows = json.loads(capsys.readouterr().out)["history"]
+    return [(row["to"], row["why"], row["by"]["component"]) for row in rows if "maintenance" in row["why"]]
+
+
 def replica_on(world, node):
     return next(name for name, record in world.berths("db").items() if record["spec"]["nodeName"] == node)
 
@@ -94,7 +116,7 @@ def test_a_pod_leaves_holds_its_berth_and_comes_home(world, kubeconfig):
     assert (closed, mark["cordoned"], mark["state"]) == (True, True, "begun")
     eventually(lambda: name in pods(world), 30, "the StatefulSet's controller to make it anew")
     assert pods(world)[name] is None, "it waits for its node"
-    assert (world.holders(), world.berths("db")) == (holders, berths)
+    assert (world.holders(), unremarked(world)) == (holders, {name: _spoken(one) for name, one in berths.items()})
     again = calm(act(kubeconfig, "fake-0"))
     assert (again["changed"], again["writes"]) == (False, 0)
 
@@ -145,9 +167,9 @@ def test_the_api_server_has_the_last_word(world, kubeconfig):
 
 
 def test_killed_before_and_after_every_write_and_continued(world, kubeconfig):
-    """Two writes each: cordon and eviction, opening and end."""
+    """Three writes each: cordon, history and eviction; opening, history and end."""
     holders = world.holders()
-    for state, write, before in itertools.product(("begun", "ended"), (1, 2), (True, False)):
+    for state, write, before in itertools.product(("begun", "ended"), (1, 2, 3), (True, False)):
         if state == "ended":
             calm(act(kubeconfig, "fake-0"))
         killed = run(maintenance(kubeconfig, "fake-0", state), OPERATION, kill_at=write, before=before)
@@ -160,6 +182,21 @@ def test_killed_before_and_after_every_write_and_continued(world, kubeconfig):
         assert set(pods(world).values()) == set(NODES)
     assert world.holders() == holders
     world.check()
+
+
+def test_the_history_tells_that_a_pod_was_held_and_came_home(world, kubeconfig, capsys):
+    name = replica_on(world, "fake-0")
+    for _number in range(2):
+        calm(act(kubeconfig, "fake-0"))
+        since = node_of(world, "fake-0")[1]["since"]
+        calm(act(kubeconfig, "fake-0"))
+        calm(act(kubeconfig, "fake-0", "ended"))
+        why = f"maintenance of Node fake-0 since {since}"
+        told = remarks(kubeconfig, name, capsys)
+        assert told[-2:] == [(HELD, why, "host_maintenance"), (HOME, why, "host_maintenance")]
+        time.sleep(1)  # a maintenance is named by the second in which it begins
+    assert len(told) == 4
+    assert remarks(kubeconfig, replica_on(world, "fake-1"), capsys) == []
 
 
 def test_a_cordon_of_somebody_else_stays(world, kubeconfig):

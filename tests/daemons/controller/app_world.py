@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+from ansible_collections.berth.stateful.plugins.module_utils._glue.host_maintenance import OPERATION as MAINTENANCE
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.world import ACCOUNT, NAMESPACE, World, until
@@ -77,6 +78,13 @@ class AppWorld:
         warnings: list[str] = []
         result = execute(OPERATION, Context(params, check, warnings.append, environ={}))
         return {**result, "warnings": warnings}
+
+    def maintenance(self, node: str, *rules: dict[str, Any], state: str = "begun", check: bool = False) -> Any:
+        """host_maintenance, in this process."""
+        defaults = {name: spec.get("default") for name, spec in MAINTENANCE.argument_spec().items()}
+        asked = {"node": node, "state": state, "apps": [{"policy": "move", **one} for one in rules], "wait_timeout": 60}
+        params = {**defaults, "kubeconfig": str(self.plane.kubeconfig), **asked}
+        return execute(MAINTENANCE, Context(params, check, lambda _text: None, environ={}))
 
     # -- looking
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.emptying import LEAVES
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.emptying import asking, manager_of
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.history import of_disk
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.app_world import AppWorld, app_world
 from tests.daemons.controller.world import until
@@ -111,3 +114,47 @@ def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, sta
     assert deaths >= 6, "cordon, claim, pod, volume, lock, Berth"
     kept(apps, name, node)
     assert apps.api.get(kinds.POD, name, apps.name)["spec"]["nodeName"] != node
+
+
+def test_the_maintenance_of_a_host_asks_for_it_and_no_longer_than_needed(apps: AppWorld, start: Any) -> None:
+    """Somebody else has replicas leave another node meanwhile: each asks for items of its own."""
+    apps.disks(3)
+    apps.allow()
+    start("--no-leader-elect")
+    apps.apply()
+    apps.ready(2)
+    name, node = "db-1", places(apps)["db-1"]
+    (spare,) = set(apps.nodes[:3]) - set(places(apps).values())
+    assert f"apps[0].data: [{name}]" in apps.maintenance(node, {"app": f"{apps.name}/*"})["msg"]
+    assert "leaveNodes" not in apps.live()["spec"]
+    asked = {"app": f"{apps.name}/*", "data": [name]}
+    (row,) = apps.maintenance(node, asked, check=True)["moved"]
+    assert (row["pod"], row["from"], row["to"]) == (name, node, spare)
+    try:
+        done = apps.maintenance(node, asked)
+        assert not done.get("failed"), done
+        assert (done["moved"], places(apps)[name]) == ([row], spare)
+        assert apps.api.get(kinds.NODE, node)["spec"]["unschedulable"] is True
+        left = {key: apps.live()["spec"].get(key) or [] for key in ("leaveNodes", "leaveData")}
+        assert left == {"leaveNodes": [], "leaveData": []}
+        kept(apps, name, node)
+        told = [entry.get("to") for disk in apps.world.disks().values() for entry in of_disk(disk)]
+        assert LEAVES in told
+        assert not apps.maintenance(node, asked)["changed"]
+    finally:
+        apps.maintenance(node, state="ended")
+
+
+def test_what_a_maintenance_that_died_has_asked_for_is_taken_back(apps: AppWorld, start: Any) -> None:
+    apps.disks(3)
+    apps.allow()
+    apps.apply(leaveNodes=["another"], leaveData=["db-0"])
+    node = apps.nodes[0]
+    live = apps.live()
+    apps.api.apply(kinds.STATEFUL_APP, asking(live, node, ["db-1"]), manager=manager_of(node))
+    assert sorted(apps.live()["spec"]["leaveNodes"]) == sorted(["another", node])
+    asked = {"app": f"{apps.name}/*", "data": ["db-1"]}
+    assert apps.maintenance(node, asked, state="ended")["changed"]
+    spec = apps.live()["spec"]
+    assert (spec["leaveNodes"], spec["leaveData"]) == (["another"], ["db-0"])
+    assert not apps.maintenance(node, asked, state="ended")["changed"]

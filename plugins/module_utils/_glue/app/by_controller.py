@@ -89,7 +89,7 @@ def present(context: Context, template: Any, replicas: int | None) -> dict[str, 
     diff = diff_entry(STATEFUL_APP, params["name"], before, after, params["namespace"])
     if changed and not context.check_mode:
         live = client.apply(STATEFUL_APP, body)
-    _warn_without_controller(context)
+    warn_without_controller(context)
     if params["wait"] and not context.check_mode:
         live = _wait_until_ready(context)
     return {"changed": changed, "diff": [diff] if changed else [], "stateful_app": brief(live or tried)}
@@ -100,7 +100,7 @@ def absent(context: Context, live: Object) -> dict[str, Any]:
     params, name = context.params, live["metadata"]["name"]
     diff = [diff_entry(STATEFUL_APP, name, live["spec"], "", params["namespace"], absent=True)]
     if not context.check_mode:
-        _warn_without_controller(context)
+        warn_without_controller(context)
         context.client.delete(STATEFUL_APP, name, params["namespace"], uid=live["metadata"]["uid"])
         _until(context, lambda seen: _still_there(seen.get(name), name), f"StatefulApp {name} to go")
     return {"changed": True, "diff": diff, "berths": []}
@@ -172,7 +172,7 @@ def _still_there(live: Mapping[str, Any] | None, name: str) -> Sequence[str]:
     return [f"StatefulApp {name} is still there ({told.get('reason')}: {told.get('message')})"]
 
 
-def _warn_without_controller(context: Context) -> None:
+def warn_without_controller(context: Context) -> None:
     why = _no_controller(context)
     if why:
         context.warn(why)

@@ -186,6 +186,14 @@ def _row(key: Key, berths: Sequence[Object]) -> dict[str, Any]:
     return {"namespace": key.namespace, "pod": key.name, "disks": disks}
 
 
+def berths_home(rows: Iterable[Mapping[str, Any]], berths: Iterable[Object]) -> list[Object]:
+    """The berths of the pods that are home. ``rows``: of `Home`."""
+    known = list(rows)
+    pods = {Key(row["namespace"], row["pod"]) for row in known}
+    disks = {name for row in known for name in row["disks"]}
+    return [one for one in berths if key_of(one) in pods or disks.intersection(each["name"] for each in disks_of(one))]
+
+
 def check_disks(node: str, berths: Iterable[Object], disks: Iterable[Object]) -> None:
     """Every disk of the node's berths is still locked for its berth. Raises StateError that names the others."""
     by_name = {str(disk["metadata"]["name"]): disk for disk in disks}

@@ -22,6 +22,8 @@ ANNOTATION = "berth.dev/maintenance"
 BEGUN = "begun"
 #: The node is open again; its pods are waited for.
 RETURNING = "returning"
+#: What the history of a berth is told, as its pod is asked to go and when it is back.
+HELD, HOME = "held for maintenance", "home"
 Object = Mapping[str, Any]
 
 
@@ -104,3 +106,9 @@ def shown(node: Object, patch: Mapping[str, Any] | None, pods: Sequence[str]) ->
     marks = {**mapping(before, "annotations"), **mapping(mapping(told, "metadata"), "annotations")}
     closed = {"unschedulable": cordoned(node), **mapping(told, "spec")}
     return {"unschedulable": bool(closed["unschedulable"]), "maintenance": marks.get(ANNOTATION), "pods": sorted(pods)}
+
+
+def occasion(node: Object) -> str:
+    """The maintenance that is under way, in words for the histories of berths; it names no other one."""
+    mark = mark_of(node)
+    return f"maintenance of Node {node['metadata']['name']} since {mark.since if mark is not None else 'now'}"

@@ -68,6 +68,19 @@ def noted(write: Write, before: Object | None, actor: Actor, time: str) -> Write
     return write._replace(body=body)
 
 
+def tells(record: Object, to: str, why: str) -> bool:
+    """Whether the Berth tells of that already; the two together name the occasion."""
+    sought = (cut(to, LENGTHS["to"]), cut(why, LENGTHS["why"]))
+    return any((one.get("to"), one.get("why")) == sought for one in _of_annotation(record))
+
+
+def remarked(record: Object, to: str, why: str, actor: Actor, time: str) -> dict[str, Any]:
+    """The Berth with an entry about what is done to its pod: no change of its own, so a write of its own."""
+    body = copy.deepcopy(dict(record))
+    _annotate(body, append(_of_annotation(record), _clean({"time": time, "by": actor._asdict(), "to": to, "why": why})))
+    return body
+
+
 def append(entries: Sequence[Entry], entry: Entry) -> list[Entry]:
     """The entries and one more, the latest last, at most MOST. The same change again by the same actor is counted."""
     last = entries[-1] if entries else {}
