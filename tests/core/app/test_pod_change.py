@@ -64,6 +64,7 @@ def test_a_running_pod_takes_it(path, to, field):
         (("spec", "containers", 1, "name"), "other", "spec.containers"),
         (("spec", "terminationGracePeriodSeconds"), 5, "spec.terminationGracePeriodSeconds"),
         (("spec", "securityContext"), {"fsGroup": 1}, "spec.securityContext"),
+        (("spec", "enableServiceLinks"), False, "spec.enableServiceLinks"),  # left out, it is true
         ((*DB, "resources", "requests", "cpu"), None, "spec.containers[db].resources.requests.cpu"),
         ((*DB, "resources", "limits", "hugepages-2Mi"), "4Mi", "spec.containers[db].resources.limits.hugepages-2Mi"),
         ((*DB, "resources", "claims"), [{"name": "gpu"}], "spec.containers[db].resources.claims"),
@@ -83,6 +84,7 @@ def test_resources_of_an_init_container_are_never_resized():
 def test_what_means_the_same_is_no_change():
     new = changed(*DB, "resources", "requests", "cpu", to="0.5")
     new["spec"]["volumes"] = []
+    new["spec"]["hostNetwork"] = False
     new["spec"]["containers"][1]["resources"] = {}
     assert pod_change(OLD, new) == pod_change(OLD, OLD)
     assert pod_change(OLD, new).in_place

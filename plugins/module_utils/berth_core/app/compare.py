@@ -84,10 +84,10 @@ def _difference_at(name: str, value: Any, live: Mapping[str, Any], path: str, am
     where = _join(path, name)
     have = live.get(name)
     if have is None:
-        if not _means_absent(name, value):
+        if not means_absent(name, value):
             yield where
     elif value is None:
-        if not _means_absent(name, have):
+        if not means_absent(name, have):
             yield where
     else:
         yield from _differences(value, have, where, _amounts(name, amounts))
@@ -99,7 +99,7 @@ def _prune(live: Any, desired: Any, amounts: bool | None) -> Any:
         for name, value in desired.items():
             have = live.get(name)
             if have is None or value is None:
-                if _means_absent(name, value if have is None else have):
+                if means_absent(name, value if have is None else have):
                     kept[name] = value
                 elif have is not None:
                     kept[name] = have
@@ -121,7 +121,7 @@ def _amounts(name: str, amounts: bool | None) -> bool | None:
     return True if name in QUANTITY_KEYS else None
 
 
-def _means_absent(name: str, value: Any) -> bool:
+def means_absent(name: str, value: Any) -> bool:
     """Whether the server leaves a field with this value out of what it stores."""
     if value is None or value == []:
         return True

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .compare import differences
+from .compare import differences, means_absent
 
 Template = Mapping[str, Any]
 #: What ``resize`` changes.
@@ -69,7 +69,7 @@ def _changes(old: Template, new: Template) -> Iterator[tuple[str, bool]]:
             yield f"metadata.{key}", True
     before, after = old["spec"], new["spec"]
     for key in sorted({*before, *after} - {"containers", "initContainers"}):
-        if not _same(before.get(key), after.get(key)):
+        if not _same(key, before.get(key), after.get(key)):
             yield f"spec.{key}", False
     for key in ("initContainers", "containers"):
         yield from _container_changes(key, before.get(key) or (), after.get(key) or ())
@@ -82,7 +82,7 @@ def _container_changes(key: str, old: Sequence[Template], new: Sequence[Template
     for before, after in zip(old, new):
         where = f"spec.{key}[{after['name']}]"
         for field in sorted({*before, *after}):
-            if _same(before.get(field), after.get(field)):
+            if _same(field, before.get(field), after.get(field)):
                 continue
             if field == "resources":
                 yield from _resource_changes(f"{where}.resources", key, before.get(field) or {}, after.get(field) or {})
@@ -95,7 +95,7 @@ def _resource_changes(where: str, key: str, old: Template, new: Template) -> Ite
     for kind in sorted({*old, *new}):
         before, after = old.get(kind) or {}, new.get(kind) or {}
         if kind not in ("requests", "limits"):
-            if not _same(before, after):
+            if not _same(kind, before, after):
                 yield f"{where}.{kind}", False
             continue
         for name in sorted({*before, *after}):
@@ -199,9 +199,12 @@ def _meta(template: Template, key: str) -> dict[str, str]:
     return dict((template.get("metadata") or {}).get(key) or {})
 
 
-def _same(before: Any, after: Any) -> bool:
-    """What is empty is left out of what the API server stores."""
-    return before == after or not (before or after)
+def _same(name: str, before: Any, after: Any) -> bool:
+    """What is empty is left out of what the API server stores; false and 0 are only where they are the field's default."""
+    if before is not None and after is not None:
+        return bool(before == after)
+    value = after if before is None else before
+    return value in ({}, [], "") or means_absent(name, value)
 
 
 def _same_amount(before: Any, after: Any) -> bool:
