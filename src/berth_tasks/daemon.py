@@ -77,7 +77,7 @@ class Daemon:
                 self.synced = True
                 works()
                 polling = PodsPollingSnapshotSource(client, store, settings.poll_interval)
-                for work in (store.run(), manager.rounds(), visits.run(), polling.run()):
+                for work in (store.run(), manager.rounds(), visits.run(), pods.run(), polling.run()):
                     group.create_task(work)
         finally:
             if kept is not None:

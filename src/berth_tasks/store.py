@@ -61,10 +61,11 @@ class PodSnapshotStore:
         if self._timer is None:
             self._timer = self._loop.call_later(BATCH, self.flush)
 
-    def wrote(self, pod: PodState) -> None:
-        """The answer to an own write counts at once."""
+    def wrote(self, pod: PodState) -> bool:
+        """The answer to an own write counts at once; False where the pod has gone before its answer came."""
         self._events.append(PodEvent(pod))
         self.flush()
+        return self.snapshot.knows(pod)
 
     def flush(self) -> None:
         """Make the snapshot of what was told."""
