@@ -254,6 +254,20 @@ class KubeClient(Reading):
             return False
         return True
 
+    async def delete_selected(
+        self,
+        resource: Resource,
+        namespace: str,
+        *,
+        labels: str,
+        fields: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete all that the selectors choose, by one request. The server deletes one after the other, by name."""
+        query = {"labelSelector": labels, **({"fieldSelector": fields} if fields else {})}
+        call = self._call(Request("deletecollection", resource, None, namespace), query=query, body=delete_options())
+        await self._send(call, timeout, False)
+
 
 def _creation(resource: Resource, body: Mapping[str, Any], subresource: str | None) -> Request:
     meta = body["metadata"]

@@ -1,6 +1,7 @@
 """What is kept on disk: the snapshot of tasks' pods and the version that the watch has come to. SQLite, in WAL mode.
 
-A store that is lost or damaged is begun anew and filled from the API server; one of a newer release is refused.
+A store that is lost or damaged is begun anew and filled from the API server; one of a newer release is refused. Where
+the disk is full, nothing is kept until it has room: what is kept saves a list at the start and nothing more.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from berth_core.errors import InputError
+from berth_core.errors import InputError, StateError
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.snapshot import Difference, PodsSnapshot
 
@@ -28,12 +29,17 @@ CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY CHECK (one = 1), ve
 
 
 class Checkpoint:
-    """One file. ``cluster`` tells one API server from another: of another one nothing is taken over."""
+    """One file. ``cluster`` tells one API server from another: of another one nothing is taken over.
+
+    Raises InputError for a store of a newer release, and StateError where the disk does not take it.
+    """
 
     def __init__(self, path: str, cluster: str) -> None:
         self._path, self._cluster = path, cluster
         try:
             self._db = self._open()
+        except sqlite3.OperationalError as exc:  # the disk's fault, or another process has locked it
+            raise self._error("opened", exc) from exc
         except sqlite3.DatabaseError as exc:
             aside = Path(f"{path}.damaged")
             Path(path).replace(aside)
@@ -74,13 +80,19 @@ class Checkpoint:
             pods = [_pod(state) for (state,) in self._db.execute("SELECT state FROM pods")]
         except (sqlite3.DatabaseError, TypeError, ValueError) as exc:
             _log.error("store %s cannot be read (%s): everything is listed", self._path, exc)
-            self._forget(self._db)
+            try:
+                self._forget(self._db)
+            except sqlite3.Error as worse:
+                raise self._error("emptied", worse) from worse
             return None
         return PodsSnapshot({(pod.namespace, pod.name): pod for pod in pods}, int(row[0])) if row else None
 
     async def save(self, changes: Sequence[Difference], snapshot: PodsSnapshot) -> None:
-        """For a store's subscriber. All or nothing."""
-        await asyncio.to_thread(self._save, changes, snapshot.version)
+        """For a store's subscriber. All or nothing. Raises StateError where the disk does not take it."""
+        try:
+            await asyncio.to_thread(self._save, changes, snapshot.version)
+        except sqlite3.Error as exc:
+            raise self._error("written", exc) from exc
 
     def _save(self, changes: Sequence[Difference], version: int) -> None:
         # In their order: a pod that went and one of its name that came.
@@ -98,6 +110,12 @@ class Checkpoint:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+
+    def _error(self, done: str, exc: sqlite3.Error) -> StateError:
+        return StateError(
+            f"store {self._path} cannot be {done} ({exc}): no task depends on it, a restart lists the pods;"
+            " see to the disk, or give another file"
+        )
 
     def close(self) -> None:
         """Close the file."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from berth_core.errors import InputError
+from berth_core.errors import InputError, StateError
 from berth_core.model.resources import TASK, TASK_QUEUE
 from berth_core.tasks.offers import POLICIES, Queue, read_queue
 from berth_core.tasks.task import read_task
@@ -41,7 +41,7 @@ class Daemon:
     async def run(self, works: Callable[[], None]) -> None:
         """Until cancelled. ``works`` is called once everything was listed."""
         settings, client = self._settings, self._client
-        kept = Checkpoint(settings.store, client.server) if settings.store else None
+        kept = _opened(settings.store, client.server)
         tasks, queues = Informer(client, TASK), Informer(client, TASK_QUEUE)
         room = asyncio.Event()
         nodes = Nodes(client, room.set)
@@ -77,11 +77,19 @@ class Daemon:
                 self.synced = True
                 works()
                 polling = PodsPollingSnapshotSource(client, store, settings.poll_interval)
-                for work in (store.run(), manager.rounds(), visits.run(), polling.run()):
+                for work in (store.run(), manager.rounds(), visits.run(), pods.run(), polling.run()):
                     group.create_task(work)
         finally:
             if kept is not None:
                 kept.close()
+
+
+def _opened(path: str, cluster: str) -> Checkpoint | None:
+    try:
+        return Checkpoint(path, cluster) if path else None
+    except StateError as exc:
+        _log.error("%s", exc.message)
+        return None
 
 
 def _know(backend: KubernetesTaskSchedulerBackend, obj: Mapping[str, Any]) -> None:

@@ -6,12 +6,15 @@ Nothing is lost where a process dies between two of these: a try's pod has one n
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from berth_core.errors import BerthError, ConflictError, StateError
 from berth_core.model.resources import POD
 from berth_core.tasks.pods import PodState, manifest, read_pod
 from berth_core.tasks.task import Task
 from berth_kube.client import KubeClient
+
+from .pod_cleanup import PodCleanup
 
 _log = logging.getLogger(__name__)
 
@@ -20,10 +23,15 @@ LOG_CHARACTERS = 4096
 
 
 class KubernetesClient:
-    """``log_lines`` 0: no log is read."""
+    """Made inside a running loop. ``log_lines`` 0: no log is read."""
 
     def __init__(self, client: KubeClient, log_lines: int) -> None:
         self._client, self._log_lines = client, log_lines
+        self._cleanup = PodCleanup(client, self.kill)
+
+    async def run(self) -> None:
+        """Delete what `clean_up` was told of. Until cancelled."""
+        await self._cleanup.run()
 
     async def submit(self, task: Task, number: int) -> PodState:
         """Make the pod of a try, or find the one that an earlier process made.
@@ -47,6 +55,11 @@ class KubernetesClient:
             await self._client.delete(POD, pod.name, pod.namespace, uid=pod.uid)
         except ConflictError:  # another one has its name by now
             _log.debug("pod %s/%s is another one by now", pod.namespace, pod.name)
+
+    def clean_up(self, pods: Iterable[PodState]) -> None:
+        """Delete these soon, with others by one request: ended pods of Tasks that are final."""
+        for pod in pods:
+            self._cleanup.add(pod)
 
     async def log_tail(self, pod: PodState) -> str:
         """The end of the pod's log; empty where nobody can tell (its node is gone, nothing was said)."""

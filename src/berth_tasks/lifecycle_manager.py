@@ -121,7 +121,9 @@ class TaskPodsLifecycleManager:
         if isinstance(step, steps.Record):
             await self._record(task, step)
         elif isinstance(step, steps.Delete):
-            await self._delete(step.pods)
+            together = [pod for pod in step.pods if steps.goes_with_others(task, pod)]
+            self._pods.clean_up(together)
+            await self._delete(pod for pod in step.pods if pod not in together)
         elif step.running is not None:
             return await self._rest(task, step.running)
         return None
@@ -228,7 +230,9 @@ class TaskPodsLifecycleManager:
 
     def _started(self, pod: PodState) -> None:
         self._metrics.started.inc()
-        self._store.wrote(pod)
+        if not self._store.wrote(pod):  # the watch has told of its coming and going in one moment: nothing differed
+            self._backend.account.give_back(pod.charge)
+            self._queue.add(pod.task_key)
 
     def _refused(self, key: TaskKey, start: steps.Start, refusal: Refusal) -> None:
         """Only what is news has the task looked at: it is refused again in each round."""

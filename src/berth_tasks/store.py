@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from berth_core.errors import BerthError
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.snapshot import Difference, PodEvent, PodsSnapshot, differences
 
@@ -61,10 +62,11 @@ class PodSnapshotStore:
         if self._timer is None:
             self._timer = self._loop.call_later(BATCH, self.flush)
 
-    def wrote(self, pod: PodState) -> None:
-        """The answer to an own write counts at once."""
+    def wrote(self, pod: PodState) -> bool:
+        """The answer to an own write counts at once; False where the pod has gone before its answer came."""
         self._events.append(PodEvent(pod))
         self.flush()
+        return self.snapshot.knows(pod)
 
     def flush(self) -> None:
         """Make the snapshot of what was told."""
@@ -124,11 +126,17 @@ class _Subscription:
                 continue
             try:
                 await self._call(changes, snapshot)
-            except Exception:  # noqa: BLE001 - a subscriber's fault is its own: it is told again
+            except Exception as exc:  # noqa: BLE001 - a subscriber's fault is its own: it is told again
                 failures += 1
                 if failures == 1:
-                    _log.exception("subscriber %s failed; it is told again", self._name)
+                    self._tell(exc)
                 self.due.set()
                 await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
             else:
                 failures, self._seen = 0, snapshot
+
+    def _tell(self, exc: Exception) -> None:
+        if isinstance(exc, BerthError):
+            _log.warning("subscriber %s: %s; it is told again", self._name, exc.message)
+        else:
+            _log.error("subscriber %s failed; it is told again", self._name, exc_info=exc)

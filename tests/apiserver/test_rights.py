@@ -112,7 +112,7 @@ BUT_NOT = {
     ),
     # It makes and deletes pods where somebody has bound berth-task-runner, and nowhere else.
     "tasks": (
-        ("", "pods", ("get", "delete")),
+        ("", "pods", ("get", "delete", "deletecollection")),
         ("", "pods/log", ("get",)),
         ("", "pods/binding", ("create",)),
         ("", "pods/status", WRITES),

@@ -28,6 +28,7 @@ EXPECTED = {
     ("patch", None, "json"): (ALWAYS, ""),
     ("patch", None, "strategic"): (ALWAYS, ""),
     ("delete", None, "merge"): (f"{ALWAYS} lost failed", ""),
+    ("deletecollection", None, "merge"): (f"{ALWAYS} lost failed", ""),
 }
 
 
@@ -100,6 +101,7 @@ def test_a_write_says_who_writes_and_refuses_what_a_schema_lacks():
         "apply": "apply-patch+yaml",
         "patch": "merge-patch+json",
         "delete": "json",
+        "deletecollection": "json",
     }
     assert requests.headers("patch", "strategic")["content-type"] == "application/strategic-merge-patch+json"
     assert requests.delete_options() == {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}

@@ -38,14 +38,27 @@ def world(plane: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
+def kubelets(world: Any) -> Iterator[Any]:
+    from tests.daemons.tasks.kubelets import Kubelets
+
+    acting = Kubelets(world, seed=46)
+    acting.start()
+    yield acting
+    acting.stop()
+
+
+@pytest.fixture
 def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """``start("--flag", ...)`` starts the backend with the rights of its service account and waits until it works."""
+    """``start("--flag", ...)`` starts the backend with the rights of its service account and waits until it works.
+
+    ``server``: another way to the API server.
+    """
     from tests.daemons.tasks.world import Process, kubeconfig
 
     running: list[Process] = []
-    config = kubeconfig(plane, world.api, tmp_path / "kubeconfig", account="berth-tasks")
 
-    def begin(*flags: str, elect: bool = False, wait: bool = True) -> Process:
+    def begin(*flags: str, elect: bool = False, wait: bool = True, server: str | None = None) -> Process:
+        config = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{len(running)}", server, account="berth-tasks")
         log = tmp_path / f"tasks-{len(running)}.log"
         elected = () if elect else ("--no-leader-elect",)
         running.append(Process(config, log, *elected, "--log-lines", "0", *flags, module="berth_tasks"))

@@ -4,54 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
-import socket
 import threading
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_kube import config
 from berth_kube.client import KubeClient
 from tests.daemons.kube.test_informer import forget_history
+from tests.daemons.tasks.kubelets import Kubelets
+from tests.daemons.tasks.metrics import charged
 from tests.daemons.tasks.world import FINAL, World, until
+from tests.support.tcp import free_port
 
 Start = Callable[..., Any]
-TASKS, KILLS = 200, 8
-
-
-class Kubelets(threading.Thread):
-    """Ends pods that run, one of ten with exit code 1, and deletes one of twenty by hand."""
-
-    def __init__(self, world: World, seed: int) -> None:
-        super().__init__(daemon=True)
-        self._world, self._chance, self._stop_it = world, random.Random(seed), threading.Event()
-        self.deleted = 0
-
-    def run(self) -> None:
-        while not self._stop_it.wait(0.05):
-            for pod in self._world.api.list(kinds.POD, self._world.name):
-                if (pod.get("status") or {}).get("phase") == "Running":
-                    self._end(pod)
-
-    def _end(self, pod: dict[str, Any]) -> None:
-        if self._chance.random() < 0.05:
-            with contextlib.suppress(NotFoundError):
-                self._world.api.delete(kinds.POD, pod["metadata"]["name"], self._world.name)
-            self.deleted += 1
-            return
-        self._world.end(pod, 1 if self._chance.random() < 0.1 else 0)
-
-    def stop(self) -> None:
-        self._stop_it.set()
-        self.join(60)
+#: Of a run that is asked for: 5000 and 50.
+TASKS, KILLS = int(os.environ.get("BERTH_TASKS_MANY", "150")), int(os.environ.get("BERTH_TASKS_KILLS", "5"))
 
 
 class Witness(threading.Thread):
@@ -96,28 +71,6 @@ class Witness(threading.Thread):
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._task.cancel)
         self.join(60)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def charged(port: int) -> float:
-    """How many tries have resources, as the backend says it."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
-    (line,) = [one for one in text.splitlines() if one.startswith("berth_tasks_charged ")]
-    return float(line.split()[1])
-
-
-@pytest.fixture
-def kubelets(world: World) -> Iterator[Kubelets]:
-    acting = Kubelets(world, seed=46)
-    acting.start()
-    yield acting
-    acting.stop()
 
 
 @pytest.mark.promise

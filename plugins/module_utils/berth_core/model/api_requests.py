@@ -22,8 +22,9 @@ METHODS = {
     "apply": "PATCH",
     "patch": "PATCH",
     "delete": "DELETE",
+    "deletecollection": "DELETE",
 }
-WRITES = ("create", "replace", "apply", "patch", "delete")
+WRITES = ("create", "replace", "apply", "patch", "delete", "deletecollection")
 JSON, APPLY_PATCH = "application/json", "application/apply-patch+yaml"
 #: kind of a patch -> its content type
 PATCHES = {
@@ -100,7 +101,7 @@ def kind_of(verb: str, subresource: str | None = None, patch: str = "merge") -> 
         return {None: CREATE, "": CREATE, "eviction": EVICT}.get(subresource, POST)
     if verb == "patch":
         return MERGE if patch == "merge" else OPERATIONS
-    return {"replace": REPLACE, "apply": APPLY, "delete": DELETE}[verb]
+    return {"replace": REPLACE, "apply": APPLY}.get(verb, DELETE)
 
 
 def outcome_of(status: int, message: str = "") -> str:

@@ -76,6 +76,11 @@ def live_state(task: Task, pods: Iterable[PodState]) -> str:
     return states.SUBMITTED if not found else states.UPDATED if len(found) > 1 else states.RUNNING
 
 
+def goes_with_others(task: Task, pod: PodState) -> bool:
+    """Whether its Task's uid says enough to delete the pod: it has ended, and none of the Task stays or is to come."""
+    return task.status.final and pod.over and not task.keep_failed_pod
+
+
 def ended(task: Task, pod: PodState, state: str = states.RUNNING) -> Status:
     """The status after a try's end. Disruptions do not count, and a failure is retried while retries are left."""
     old = task.status

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Snapshots of tasks' pods, never changed, and what differs between two of them.
 
-An event that is late or comes twice changes nothing: of one pod the newest version counts, and what was deleted does
-not come back. A whole list that is older than what is known is not taken.
+An event that is late or comes twice changes nothing: of one pod the newest version counts, what was deleted does not
+come back, and a pod that is not there had gone by the snapshot's version. A whole list that is older than what is known
+is not taken.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ class PodsSnapshot:
     version: int = 0
     tombs: Mapping[str, None] = field(default_factory=dict)
 
+    def knows(self, pod: PodState) -> bool:
+        """Whether this very pod is there."""
+        found = self.pods.get((pod.namespace, pod.name))
+        return found is not None and found.uid == pod.uid
+
     def applied(self, events: Iterable[PodEvent], version: int = 0) -> PodsSnapshot:
         """The snapshot after these events, of which the watch has come to `version`."""
         pods, tombs = dict(self.pods), dict(self.tombs)
@@ -60,7 +66,7 @@ class PodsSnapshot:
                 tombs[pod.uid] = None
                 if old is not None and old.uid == pod.uid:
                     del pods[key]
-            elif pod.uid not in tombs and (old is None or _newer(old, pod)):
+            elif pod.uid not in tombs and pod.version > (self.version if old is None else old.version):
                 if old is not None and old.uid != pod.uid:
                     tombs[old.uid] = None
                 pods[key] = pod
@@ -96,10 +102,6 @@ def differences(old: PodsSnapshot, new: PodsSnapshot) -> list[Difference]:
         elif before != now:
             found.append(Difference(before, now))
     return found
-
-
-def _newer(old: PodState, pod: PodState) -> bool:
-    return old.version < pod.version
 
 
 def _bounded(tombs: dict[str, None]) -> dict[str, None]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string
+from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string, string_map
 from ..model.names import check_label
 from ..model.pod import Amounts, PodInfo
 from ..model.requests import check_requirements
@@ -85,6 +85,7 @@ def read_task(obj: Object) -> Task:
     where = f"Task {namespace}/{name}" if namespace else f"Task {name}"
     meta, spec = mapping(obj, "metadata"), mapping(obj, "spec", f"{where}: spec")
     template = mapping(spec, "template", f"{where}: spec.template")
+    _check_metadata(template, f"{where}: spec.template.metadata")
     return Task(
         namespace=namespace,
         name=name,
@@ -122,7 +123,10 @@ def requests_of(template: Object, where: str) -> Amounts:
             " retries"
         )
     pod = {"metadata": {"name": "task", "namespace": "task"}, "spec": spec}
-    return PodInfo.from_manifest(pod).requests
+    try:
+        return PodInfo.from_manifest(pod).requests
+    except InputError as exc:
+        raise InputError(f"{where}: spec.template.spec cannot be read as a pod's: {exc.message}") from exc
 
 
 def check_new(name: str, spec: Mapping[str, Any]) -> None:
@@ -134,6 +138,13 @@ def check_new(name: str, spec: Mapping[str, Any]) -> None:
     if not 0 <= retries <= MOST_RETRIES:
         raise InputError(f"retries is {retries}: expected 0 to {MOST_RETRIES}")
     read_task({"metadata": {"name": name}, "spec": spec})
+
+
+def _check_metadata(template: Object, path: str) -> None:
+    """The pod has these labels and annotations beside its own: they are read long before the API server sees them."""
+    meta = mapping(template, "metadata", path)
+    for field in ("labels", "annotations"):
+        string_map(meta, field, f"{path}.{field}")
 
 
 def _codes(spec: Object, where: str) -> frozenset[int]:

@@ -1,0 +1,177 @@
+"""The store of snapshots and its subscribers; the checkpoint on a disk that is full. No cluster but for the last."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth_core.errors import InputError, StateError
+from berth_core.tasks.snapshot import Difference, PodsSnapshot
+from berth_tasks.checkpoint import Checkpoint
+from berth_tasks.store import PodSnapshotStore
+from tests.core.tasks.samples import pod, task
+from tests.daemons.tasks.world import World, until
+
+Start = Callable[..., Any]
+ONE = task()
+
+
+async def settled(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def run(story: Callable[[PodSnapshotStore], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await story(PodSnapshotStore(lambda _changes: None))
+
+    asyncio.run(whole())
+
+
+class Reader:
+    """What a subscriber knows from what it was told alone. ``broken``: it raises; ``open``: it may return."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, str] = {}
+        self.calls = self.failed = 0
+        self.broken = False
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def __call__(self, changes: Sequence[Difference], _snapshot: PodsSnapshot) -> None:
+        self.calls += 1
+        await self.open.wait()
+        if self.broken:
+            self.failed += 1
+            raise ValueError("a fault of its own")
+        for old, new in changes:
+            if new is not None:
+                self.phases[new.uid] = new.phase
+            elif old is not None:
+                del self.phases[old.uid]
+
+
+def test_who_is_slow_or_raises_is_told_what_it_missed_and_delays_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(store: PodSnapshotStore) -> None:
+        quick, slow, raising = Reader(), Reader(), Reader()
+        for name, reader in (("quick", quick), ("slow", slow), ("raising", raising)):
+            store.subscribe(name, reader)
+        working = asyncio.ensure_future(store.run())
+        slow.open.clear()
+        raising.broken = True
+        lives: list[tuple[str, bool, dict[str, str]]] = [
+            ("Pending", True, {"pod-1": "Pending"}),
+            ("Running", True, {"pod-1": "Running"}),
+            ("Failed", True, {"pod-1": "Failed"}),
+            ("Failed", False, {}),
+        ]
+        for version, (phase, there, known) in enumerate(lives, 1):
+            store.tell(pod(ONE, 1, phase, version=version), version, there=there)
+            await settled(lambda known=known: quick.phases == known)  # type: ignore[misc]
+        store.tell(pod(ONE, 2, "Running", version=9), 9)
+        await settled(lambda: quick.phases == {"pod-2": "Running"})
+        assert (slow.calls, slow.phases, raising.phases) == (1, {}, {})
+        raising.broken = False
+        slow.open.set()
+        await settled(lambda: slow.phases == raising.phases == quick.phases)
+        assert slow.calls == 2, "all that came meanwhile is told at once"
+        assert raising.failed
+        working.cancel()
+
+    run(story)
+    assert "subscriber raising failed; it is told again" in caplog.text
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Nothing more fits on that disk."""
+    filler = folder / "filler"
+    with filler.open("ab", buffering=0) as stream, suppress(OSError):
+        while True:
+            stream.write(os.urandom(4096))
+    return filler
+
+
+def test_a_checkpoint_on_a_full_disk_keeps_what_it_had(small_disk: Path) -> None:
+    path = small_disk / "tasks.db"
+
+    async def story() -> None:
+        kept = Checkpoint(str(path), "here")
+        first = PodsSnapshot().replaced([pod(ONE)], 7)
+        await kept.save([Difference(None, pod(ONE))], first)
+        filler = fill(small_disk)
+        many = [pod(task(f"t{number}"), uid=f"u{number}") for number in range(2000)]
+        changes = [Difference(None, one) for one in many]
+        with pytest.raises(StateError, match=r"store .*/tasks\.db cannot be written \(.*full\): no task depends on it"):
+            await kept.save(changes, PodsSnapshot().replaced(many, 9))
+        filler.unlink()
+        assert kept.load() == first
+        await kept.save([], PodsSnapshot().replaced([pod(ONE)], 8))
+        kept.close()
+        again = Checkpoint(str(path), "here")
+        assert again.load() == PodsSnapshot().replaced([pod(ONE)], 8)
+        again.close()
+        other = Checkpoint(str(path), "elsewhere")
+        assert other.load() is None, "of another cluster nothing is taken over"
+        other.close()
+
+    asyncio.run(story())
+
+
+def test_a_store_that_cannot_be_opened_is_no_damaged_one(small_disk: Path) -> None:
+    path = small_disk / "tasks.db"
+    fill(small_disk)
+    with pytest.raises(StateError, match="cannot be opened"):
+        Checkpoint(str(path), "here")
+    assert not list(small_disk.glob("*.damaged"))
+    (small_disk / "filler").unlink()
+    Checkpoint(str(path), "here").close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(InputError, match="has layout 99, of a newer release"):
+        Checkpoint(str(path), "here")
+
+
+def test_tasks_run_while_the_disk_is_full(world: World, start: Start, small_disk: Path) -> None:
+    world.node()
+    flags = ("--store", str(small_disk / "tasks.db"))
+    filler = fill(small_disk)
+    daemon = start(*flags)
+    assert "cannot be opened" in daemon.text()
+    world.submit("without")
+    world.end(world.running("without"))
+    world.ended("without", "Succeeded")
+    daemon.stop()
+    filler.unlink()
+    daemon = start(*flags)
+    fill(small_disk)
+    names = [f"t{number}" for number in range(15)]
+    big = {"spec": world.template()["spec"], "metadata": {"labels": {f"l{at}": "x" * 63 for at in range(9)}}}
+    for name in names:
+        world.submit(name, template=big)
+    for name in names:
+        world.end(world.running(name))
+    for name in names:
+        assert world.ended(name, "Succeeded")["tries"] == 1
+    until(lambda: "subscriber checkpoint: store" in daemon.text() and "cannot be written" in daemon.text(), daemon.text)
+    daemon.stop()
