@@ -1,6 +1,7 @@
 """kubectl-berth: the command line. `kubectl berth --help`, once it is on the PATH, or `kubectl-berth --help`.
 
-Exit status: 0 all is well; 1 there is drift, a replica has no place, or an app is stalled; 2 wrong usage or settings;
+Exit status: 0 all is well; 1 there is drift, a replica has no place, an app is stalled, or a task never
+starts; 2 wrong usage or settings;
 3 the API server refuses or cannot be reached.
 """
 
@@ -41,6 +42,7 @@ COMMANDS = {
     "explain": Command("why a pod, or the replicas of an app, wait", commands.explain, tables.explain),
     "drift": Command("what is not as it was declared, and what nobody holds any more", commands.drift, tables.drift),
     "history": Command("who changed the berths of an app or a pod, and when", commands.history, tables.history),
+    "tasks": Command("Tasks: how far each is, where it runs, how it ended", commands.tasks, tables.tasks),
     "top": Command("disk room by node and class: used and free", commands.top, tables.top),
 }
 
@@ -76,6 +78,8 @@ def _check(options: argparse.Namespace) -> None:
     options.timeout = number_within("--timeout", options.timeout, *SECONDS, whole=False)
     if getattr(options, "namespace", None) is not None:
         check_namespace("--namespace", options.namespace)
+    if getattr(options, "queue", None) is not None:
+        check_object_name("--queue", options.queue, "queue")
     if getattr(options, "app", None) is not None:
         check_object_name("--app", options.app, "app")
     if getattr(options, "name", None) is not None:
@@ -92,8 +96,8 @@ def _failed(exc: BerthError, status: int) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kubectl berth",
-        description="Who holds which local disk, how far an app is, why a pod waits, what has drifted, what is free.",
-        epilog="Exit status: 0 all is well; 1 drift, a replica without a place, a stalled app; 2 usage; 3 API server.",
+        description="Who holds which local disk, how far an app or a task is, why a pod waits, what has drifted.",
+        epilog="Exit status: 0 all is well; 1 drift, no place, an app or a task that is stuck; 2 usage; 3 API server.",
     )
     several = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
@@ -103,11 +107,14 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--context", help="its context")
         one.add_argument("--insecure", action="store_true", help="obey a kubeconfig that gives up verified TLS")
         one.add_argument("--timeout", default="30", help="seconds for one request (default: 30; 0.1 to 3600)")
-        if name in ("show", "apps", "explain", "history"):
+        if name in ("show", "apps", "tasks", "explain", "history"):
             one.add_argument("-n", "--namespace", help="the namespace (default: the context's)")
-        if name in ("show", "apps"):
+        if name in ("show", "apps", "tasks"):
             beside = ", and free disks" if name == "show" else ""
             one.add_argument("-A", "--all-namespaces", action="store_true", help=f"of all namespaces{beside}")
+        if name == "tasks":
+            one.add_argument("-q", "--queue", help="of this queue alone")
+        if name in ("show", "apps"):
             one.add_argument("--app", help="of this app alone")
         if name in ("explain", "history"):
             one.add_argument("name", metavar="POD|APP")

@@ -17,6 +17,7 @@ from berth_core.app.wanted import APP_LABEL
 from berth_core.errors import BerthError, InputError
 from berth_core.model import resources as kinds
 from berth_core.plugins.table import DEFAULT_PROFILE
+from berth_core.tasks.told import stuck, told
 from berth_kube.client import KubeClient
 
 from .reading import Lists, read
@@ -69,6 +70,16 @@ async def apps(client: KubeClient, options: argparse.Namespace) -> Answer:
             f"an app that a playbook carries out without one is shown by: kubectl berth show --app {options.app}"
         )
     return Answer({"apps": rows}, not any(row["stalled"] for row in rows))
+
+
+async def tasks(client: KubeClient, options: argparse.Namespace) -> Answer:
+    """Tasks: how far each is, in the order in which they were made. Good where none waits for what never comes."""
+    asked = {"metadata.namespace": _space(client, options), "spec.queue": options.queue}
+    chosen = ",".join(f"{field}={value}" for field, value in asked.items() if value)
+    listed = (await read(client, (kinds.TASK,), {kinds.TASK.kind: chosen}))[kinds.TASK.kind]
+    rows = [{**told(body), "created_at": body["metadata"].get("creationTimestamp")} for body in listed]
+    rows.sort(key=lambda row: (row["namespace"], str(row["created_at"]), row["name"]))
+    return Answer({"tasks": rows}, not any(stuck(row) for row in rows))
 
 
 async def top(client: KubeClient, _options: argparse.Namespace) -> Answer:

@@ -6,10 +6,12 @@ Text that comes from the cluster goes to a terminal here: control characters bec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from berth_core.app import berth_history, kept_data
 from berth_core.app.overview import pod_text, spoken
+from berth_core.model import times
 from berth_core.model.quantity import format_bytes, format_cpu
 
 Answer = Mapping[str, Any]
@@ -86,6 +88,20 @@ def apps(answer: Answer) -> str:
         for one in answer["apps"]
     ]
     return table(("NAMESPACE", "APP", "DRIVER", "READY", "UPDATED", "STATE", "REVISION", "MESSAGE"), rows)
+
+
+def tasks(answer: Answer) -> str:
+    """A line for each Task."""
+    now = datetime.now(UTC)
+    rows = [
+        (
+            *(one[key] for key in ("namespace", "name", "queue", "state", "tries", "node", "exit_code")),
+            times.spoken(times.age(str(one["created_at"]), now)),
+            one["reason"],
+        )
+        for one in answer["tasks"]
+    ]
+    return table(("NAMESPACE", "TASK", "QUEUE", "STATE", "TRIES", "NODE", "EXIT", "AGE", "REASON"), rows)
 
 
 def kept(answer: Answer) -> str:

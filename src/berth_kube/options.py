@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from berth_core.app.controller_settings import LOG_FORMATS, LOG_LEVELS
+from berth_core.app.daemon_flags import LOG_FORMATS, LOG_LEVELS
 from berth_core.app.fsid import mount_point
 from berth_core.errors import InputError
 

@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from berth_core.app.task_backend_settings import Settings
 from berth_core.errors import InputError
 from berth_kube import config, logs
 from berth_kube.client import KubeClient
@@ -21,7 +22,7 @@ from berth_kube.serve import caches_server
 from berth_kube.stopping import together, until_stopped
 
 from .daemon import Daemon
-from .settings import Settings, parse
+from .settings import parse
 
 _log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from berth_core.app.task_backend_settings import Settings
 from berth_core.errors import InputError, StateError
 from berth_core.model.resources import TASK, TASK_QUEUE
 from berth_core.tasks.offers import POLICIES, Queue, read_queue
@@ -23,7 +24,6 @@ from .lifecycle_manager import TaskPodsLifecycleManager
 from .metrics import Metrics
 from .nodes import Nodes
 from .polling_source import PodsPollingSnapshotSource
-from .settings import Settings
 from .store import PodSnapshotStore
 from .watch_source import PodsWatchSnapshotSource
 

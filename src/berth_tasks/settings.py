@@ -5,46 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from berth_core.errors import InputError
-from berth_core.tasks.offers import POLICIES
+from berth_core.app.task_backend_settings import BOUNDS, Settings, check_policy
 from berth_kube import option_values, options
 
 #: Each flag has an environment variable: BERTH_TASKS_ and the flag's name in capitals.
 PREFIX = "BERTH_TASKS_"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Durations are seconds. ``kubeconfig`` empty: the pod's service account, else the user's own file."""
-
-    kubeconfig: str = ""
-    namespace: str = "berth-system"
-    identity: str = ""
-    leader_elect: bool = True
-    workers: int = 16
-    policy: str = "fair"
-    store: str = ""
-    poll_interval: float = 300.0
-    running_after: float = 5.0
-    log_lines: int = 20
-    address: str = "127.0.0.1"
-    port: int = 9813
-    tls_certificate: str = ""
-    tls_key: str = ""
-    log_format: str = "logfmt"
-    log_level: str = "info"
-
-
-#: Least and most; durations in seconds.
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    "workers": (1, 64),
-    "poll_interval": (1, 86400),
-    "running_after": (0, 3600),
-    "log_lines": (0, 200),
-}
 
 _HELP = {
     "kubeconfig": "kubeconfig file (default: the pod's service account, else KUBECONFIG or ~/.kube/config)",
@@ -80,8 +47,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
     settings = Settings(**given)
     options.check_served(settings)
     options.check_bounds(settings, BOUNDS)
-    if settings.policy not in POLICIES:
-        raise InputError(f"--policy is {settings.policy!r}: expected one of {', '.join(POLICIES)}")
+    check_policy("--policy", settings.policy)
     if settings.store:
         option_values.check_file_to_make("--store", settings.store)
     return settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     LOCAL_DISK,
     POD,
     STATEFUL_APP,
+    TASK,
 )
 from berth_cli.__main__ import main
 from tests.support.small_cluster import Gi, small_cluster
@@ -114,6 +116,27 @@ def test_apps(berth: Berth, api: ApiClient, namespace: str) -> None:
     assert ESCAPE not in berth("apps", "-A", status=1)
     unknown = berth("apps", "-n", namespace, "--app", "dc", status=2)
     assert f"namespace {namespace} has no StatefulApp dc" in unknown
+
+
+def test_tasks(berth: Berth, api: ApiClient, namespace: str) -> None:
+    assert berth.json("tasks", "-n", namespace) == {"tasks": []}
+    named = {"apiVersion": TASK.api_version, "kind": TASK.kind}
+    template = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
+    for name, queue in (("hash", "default"), ("sum", "nightly")):
+        meta = {"name": name, "namespace": namespace}
+        api.create(TASK, {**named, "metadata": meta, "spec": {"queue": queue, "template": template}})
+    ended = {"state": "Failed", "tries": 2, "node": "n1", "exitCode": 75, "reason": "Error", "message": ESCAPE}
+    api.patch(TASK, "hash", namespace, {"status": ended}, "status")
+    lines = [one.split() for one in berth("tasks", "-A").splitlines()]
+    assert lines[0] == ["NAMESPACE", "TASK", "QUEUE", "STATE", "TRIES", "NODE", "EXIT", "AGE", "REASON"]
+    (line,) = (one for one in lines if one[:2] == [namespace, "hash"])
+    assert (line[2:7], line[8:]) == (["default", "Failed", "2", "n1", "75"], ["Error"])
+    assert re.fullmatch(r"\d+s", line[7])
+    (row,) = berth.json("tasks", "-n", namespace, "-q", "nightly")["tasks"]
+    assert (row["name"], row["state"], row["exit_code"]) == ("sum", "Submitted", None)
+    api.patch(TASK, "sum", namespace, {"status": {"reason": "UnknownQueue"}}, "status")
+    assert "UnknownQueue" in berth("tasks", "-n", namespace, status=1)
+    assert "--queue is 'No'" in berth("tasks", "-q", "No", status=2)
 
 
 def test_kept_data_goes_by_the_commands_that_are_shown(

@@ -69,6 +69,7 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
         {"name": "job", "state": "killed"},
         {"name": "job", "state": "absent"},
     ),
+    "task_backend": ({"image": "c:1", "namespaces": ["a"], "flags": {"workers": 4}}, {"state": "absent"}),
     "task_info": ({}, {"name": "job", "states": ["Failed"]}),
 }
 STRANGE: tuple[Any, ...] = (

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..berth_core.app import capacity, crd_schemas
+from ..berth_core.app import capacity
 from ..berth_core.app import controller_install as install
-from ..berth_core.app.controller_settings import LOG_LEVELS
-from ..berth_core.app.shipped import SHIPPED_NAMESPACE, Owner
-from ..berth_core.errors import InputError, NotFoundError, StateError
+from ..berth_core.app.shipped import Owner
+from ..berth_core.errors import NotFoundError, StateError
 from ..berth_core.model import resources as kinds
 from ..berth_core.model.names import first
-from . import installing
+from . import daemon, installing
 from .base import Context, Operation
 from .crds import bring
 from .installing import Object
@@ -30,41 +29,15 @@ def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(context: Context) -> dict[str, Any]:
-    params = context.params
-    if not params["manifests"]:
-        raise InputError("controller: there are no manifests; run it as a task (its action plugin brings them)")
-    shipped = installing.in_order("controller", params["manifests"])
-    installing.check_pods(params)
-    owner = Owner("controller", install.SHIPPED, install.SHIPPED, params["namespace"], several=False)
-    return _absent(context, owner, shipped) if params["state"] == "absent" else _present(context, owner, shipped)
+    owner, shipped = daemon.asked(context, "controller", install.SHIPPED)
+    return (
+        _absent(context, owner, shipped) if context.params["state"] == "absent" else _present(context, owner, shipped)
+    )
 
 
 def _present(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
-    params = context.params
-    if not params["image"]:
-        raise InputError("controller: image is missing, which state: present runs")
-    taken = ("namespace", "image", "replicas", "priority_class", "resources", "node_selector", "tolerations")
-    more = {"log_level": params["log_level"], "flags": params["flags"] or {}}
-    asked = install.Wanted(name=owner.name, **{key: params[key] for key in taken}, **more)
-    found = installing.changes(context, owner, install.objects(shipped, asked))
-    installing.refuse_what_cannot_run(context, owner)
-    _refuse_other_schemas(context)
-    diff = installing.write(context, owner, found)
-    result: dict[str, Any] = {"changed": bool(diff), "diff": diff}
-    if params["wait"] and not context.check_mode:
-        result["leader"] = installing.wait_until_it_leads(context, owner)
-    return result
-
-
-def _refuse_other_schemas(context: Context) -> None:
-    """What another release wrote would be read wrongly, or what it writes would be dropped."""
-    for name in crd_schemas.SCHEMAS:
-        live = context.client.find(kinds.CRD, name)
-        problem = (
-            crd_schemas.other_schema(name, live) if live else f"{name} is missing: install it with the module crds"
-        )
-        if problem:
-            installing.refuse(context, f"controller: {problem}")
+    found = daemon.changes(context, owner, install.objects(shipped, daemon.wanted(context, owner)))
+    return daemon.leading(context, owner, installing.write(context, owner, found))
 
 
 def _absent(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
@@ -117,19 +90,7 @@ def _remove_capacities(context: Context) -> list[Object]:
 
 OPERATION = Operation(
     name="controller",
-    options={
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "namespace": {"type": "str", "default": SHIPPED_NAMESPACE},
-        "image": {"type": "str"},
-        "replicas": {"type": "int", "default": 2},
-        "log_level": {"type": "str", "choices": list(LOG_LEVELS), "default": "info"},
-        "flags": {"type": "dict"},
-        **installing.POD_OPTIONS,
-        "wait": {"type": "bool", "default": True},
-        "wait_timeout": {"type": "int", "default": 300},
-        "force": {"type": "bool", "default": False},
-        "manifests": {"type": "list", "elements": "dict"},
-    },
+    options=daemon.OPTIONS,
     run=run,
     prepare=prepare,
 )

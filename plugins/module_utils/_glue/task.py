@@ -17,6 +17,7 @@ from ..berth_core.model.names import check_label
 from ..berth_core.model.resources import TASK
 from ..berth_core.tasks import states
 from ..berth_core.tasks.task import check_new
+from ..berth_core.tasks.told import told
 from .app import wait
 from .base import Context, Operation
 from .objects import diff_entry
@@ -30,19 +31,6 @@ _FIELDS = {
     "retry_exit_codes": "retryExitCodes",
     "keep_failed_pod": "keepFailedPod",
     "template": "template",
-}
-_TOLD = {
-    "state": "state",
-    "tries": "tries",
-    "failures": "failures",
-    "reason": "reason",
-    "message": "message",
-    "pod": "pod",
-    "node": "node",
-    "exit_code": "exitCode",
-    "log": "log",
-    "started_at": "startedAt",
-    "finished_at": "finishedAt",
 }
 
 
@@ -145,13 +133,6 @@ def _raise_unless_succeeded(live: Object, changed: bool) -> None:
             task=told(live),
             changed=changed,
         )
-
-
-def told(live: Object) -> dict[str, Any]:
-    """What a result says of a Task."""
-    status, meta = live.get("status") or {}, live["metadata"]
-    names = {"name": meta["name"], "namespace": meta["namespace"], "queue": live["spec"].get("queue")}
-    return {**names, **{key: status.get(field) for key, field in _TOLD.items()}}
 
 
 def _ended(live: Object) -> bool:

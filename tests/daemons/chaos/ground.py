@@ -186,6 +186,10 @@ class ChaosGround:
             one for one in self.api.list(kinds.POD, self.world.name) if not one["metadata"].get("deletionTimestamp")
         ]
 
+    def start_kube_scheduler(self) -> None:
+        """It ends itself when it loses the API server or hears that a pod has lost its node; a kubelet starts it anew."""
+        self.cluster.start_component("kube-scheduler")
+
     def agent_pod(self, host: str) -> dict[str, Any] | None:
         """The agent's pod on that host, unless it is on its way out."""
         found = self.api.list(kinds.POD, NAMESPACE, labels=SELECTOR)

@@ -204,6 +204,7 @@ def _is_well(disk: dict[str, Any], role: str) -> bool:
 
 
 def _pods(ground: ChaosGround) -> bool:
+    ground.start_kube_scheduler()
     pods = ground.pods()
     return len(pods) == 6 and all(("Ready", "True") in _conditions(one) for one in pods)
 

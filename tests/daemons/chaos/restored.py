@@ -140,8 +140,7 @@ def _homes(ground: ChaosGround) -> dict[str, str]:
 
 
 def _are_home(ground: ChaosGround, homes: dict[str, str]) -> bool:
-    """kube-scheduler ends itself when it is told that a pod has lost its node, and is started anew, as by a kubelet."""
-    ground.cluster.start_component("kube-scheduler")
+    ground.start_kube_scheduler()
     return _homes(ground) == homes
 
 

@@ -9,16 +9,14 @@ one controller in a cluster: its name is fixed. Nothing is read or written here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InputError
-from . import claims
-from .controller_settings import LOG_LEVELS, checked_flags
+from . import claims, daemon_install
+from .controller_settings import checked_flags
 from .crd_schemas import as_text
-from .shipped import Object, Pods, check_replicas, digest, fill_in, renamed
+from .daemon_install import Wanted
+from .shipped import Object
 from .stateful_app_object import CONTROLLER
 
 #: The name of the shipped objects and of the Lease.
@@ -27,31 +25,10 @@ SHIPPED = "berth-controller"
 _PREFIX = "BERTH_CONTROLLER_"
 
 
-@dataclass(frozen=True)
-class Wanted(Pods):
-    """The controller. ``flags``: more of its flags, without the dashes."""
-
-    log_level: str = "info"
-    flags: Mapping[str, Any] = field(default_factory=dict)
-
-
 def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[Object]:
     """The objects of the controller, in the order of ``shipped``. Raises InputError for what cannot be."""
-    check_replicas(wanted.replicas)
-    if wanted.log_level not in LOG_LEVELS:
-        raise InputError(f"log_level is {wanted.log_level!r}: expected {', '.join(LOG_LEVELS)}")
-    settings = {**checked_flags(wanted.flags), "log_level": wanted.log_level, "schemas": as_text()}
-    made = [renamed(body, SHIPPED, wanted.name, wanted.namespace) for body in shipped]
-    for body in made:
-        if body["kind"] == "Deployment":
-            for container in body["spec"]["template"]["spec"]["containers"]:
-                container.setdefault("env", []).extend(_variables(settings))
-            fill_in(body, wanted, digest(json.dumps(settings, sort_keys=True)))
-    return made
-
-
-def _variables(settings: Mapping[str, str]) -> list[Object]:
-    return [{"name": _PREFIX + name.upper(), "value": value} for name, value in sorted(settings.items())]
+    settings = {**checked_flags(wanted.flags), "schemas": as_text()}
+    return daemon_install.objects(shipped, wanted, SHIPPED, _PREFIX, settings)
 
 
 def schemas_of(deployment: Mapping[str, Any]) -> str:

@@ -8,18 +8,13 @@ Called by the controller's own command line, and by controller_install.py for th
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError
-from ..model.names import shown
+from . import daemon_flags
 from .fsid import DEFAULT_MOUNT_ROOT, mount_point
-
-LOG_FORMATS = ("logfmt", "json")
-LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,6 @@ FLAGS = (
     "orphan-repair-after",
     "log-format",
 )
-_DIGITS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def check_orphan_periods(settings: Settings) -> None:
@@ -78,41 +72,12 @@ def check_orphan_periods(settings: Settings) -> None:
 
 def checked_flags(flags: Mapping[str, Any]) -> dict[str, str]:
     """The fields of Settings that flags set, as texts. Raises InputError that names the flag."""
-    unknown = sorted(str(name) for name in flags if name not in FLAGS)
-    if unknown:
-        raise InputError(f"flags.{unknown[0]}: unknown here; expected one of {', '.join(FLAGS)}")
-    fields = {name.replace("-", "_"): _value(name, value) for name, value in flags.items()}
+    fields = daemon_flags.fields_of(flags, FLAGS, Settings, BOUNDS)
     settings = replace(Settings(), **fields)
-    if settings.log_format not in LOG_FORMATS:
-        raise InputError(f"flags.log-format is {shown(settings.log_format)}: expected logfmt or json")
+    daemon_flags.check_log_format(settings.log_format)
     try:
         mount_point("disk", settings.mount_root)
         check_orphan_periods(settings)
     except InputError as exc:
         raise InputError(f"flags: {exc.message}") from exc
-    return {name: f"{value:.10g}" if isinstance(value, (int, float)) else value for name, value in fields.items()}
-
-
-def _value(flag: str, value: Any) -> Any:
-    name = flag.replace("-", "_")
-    if name not in BOUNDS:
-        if not isinstance(value, str):
-            raise InputError(f"flags.{flag} is {shown(value)}: expected text")
-        return value
-    least, most = BOUNDS[name]
-    whole = isinstance(getattr(Settings, name), int)
-    number = _number(value)
-    if not least <= number <= most or (whole and not number.is_integer()):
-        raise InputError(
-            f"flags.{flag} is {shown(value)}: expected a {'whole ' * whole}number, {least:g} to {most:.10g}"
-        )
-    return number
-
-
-def _number(value: Any) -> float:
-    """Not a number (nan) where it is none, or one that no bound allows."""
-    if isinstance(value, str):
-        return float(value) if _DIGITS.fullmatch(value) else math.nan
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e18:
-        return math.nan
-    return float(value)
+    return daemon_flags.as_texts(fields)

@@ -15,3 +15,13 @@ def age(told: str, now: datetime) -> float | None:
     if not match:
         return None
     return (now.replace(tzinfo=None) - datetime.fromisoformat(match[1])).total_seconds()
+
+
+def spoken(seconds: float | None) -> str:
+    """An age as kubectl writes it: 45s, 12m, 30h, 9d; empty where it is not known."""
+    if seconds is None:
+        return ""
+    for unit, size, most in (("s", 1, 120), ("m", 60, 120), ("h", 3600, 48)):
+        if seconds < size * most:
+            return f"{max(0, int(seconds / size))}{unit}"
+    return f"{int(seconds / 86400)}d"

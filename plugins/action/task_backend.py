@@ -1,0 +1,13 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the module task_backend inside Ansible's controller; elsewhere the module of the same name runs."""
+
+from __future__ import annotations
+
+from ..module_utils._glue.task_backend import OPERATION
+from ..plugin_utils.in_process import InProcessAction
+
+
+class ActionModule(InProcessAction):
+    operation = OPERATION

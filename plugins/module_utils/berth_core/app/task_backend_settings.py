@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may be set of berth-tasks: as one value, with its bounds, and the part of it that an installation may set.
+
+Called by the daemon's own command line, and by task_backend_install.py for the option flags of the module task_backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import InputError
+from ..model.names import shown
+from ..tasks.offers import POLICIES
+from . import daemon_flags
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Durations are seconds. ``kubeconfig`` empty: the pod's service account, else the user's own file."""
+
+    kubeconfig: str = ""
+    namespace: str = "berth-system"
+    identity: str = ""
+    leader_elect: bool = True
+    workers: int = 16
+    policy: str = "fair"
+    store: str = ""
+    poll_interval: float = 300.0
+    running_after: float = 5.0
+    log_lines: int = 20
+    address: str = "127.0.0.1"
+    port: int = 9813
+    tls_certificate: str = ""
+    tls_key: str = ""
+    log_format: str = "logfmt"
+    log_level: str = "info"
+
+
+#: Least and most; durations in seconds.
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "workers": (1, 64),
+    "poll_interval": (1, 86400),
+    "running_after": (0, 3600),
+    "log_lines": (0, 200),
+}
+
+#: What an installation may set besides its own options, as flags without the dashes.
+FLAGS = ("workers", "policy", "poll-interval", "running-after", "log-lines", "log-format")
+
+
+def check_policy(where: str, policy: str) -> None:
+    """Raises InputError."""
+    if policy not in POLICIES:
+        raise InputError(f"{where} is {shown(policy)}: expected one of {', '.join(POLICIES)}")
+
+
+def checked_flags(flags: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of Settings that flags set, as texts. Raises InputError that names the flag."""
+    fields = daemon_flags.fields_of(flags, FLAGS, Settings, BOUNDS)
+    settings = replace(Settings(), **fields)
+    daemon_flags.check_log_format(settings.log_format)
+    check_policy("flags.policy", settings.policy)
+    return daemon_flags.as_texts(fields)

@@ -1,0 +1,90 @@
+"""The objects of the task backend, made of the shipped ones; what is refused; which Tasks need it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth_core.app import task_backend_install as install
+from berth_core.app.shipped import Owner, is_ours
+from berth_core.errors import InputError
+from berth_tasks.settings import parse
+from tests.core.app.test_controller_install import documents
+
+
+def made(**more: Any) -> dict[str, list[dict[str, Any]]]:
+    given = {"name": install.SHIPPED, "namespace": "tasking", "image": "example.com/berth:1", **more}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for body in install.objects(documents("tasks"), install.Wanted(**given)):
+        found.setdefault(body["kind"], []).append(body)
+    return found
+
+
+def test_every_object_is_the_backends_and_in_its_namespace():
+    them = made()
+    owner = Owner("task_backend", install.SHIPPED, install.SHIPPED, "tasking", several=False)
+    for kind, bodies in them.items():
+        for body in bodies:
+            assert body["metadata"].get("namespace") in (None, "tasking"), kind
+            assert kind == "Namespace" or is_ours(body, owner), kind
+    assert {body["metadata"]["name"] for body in them["ClusterRole"]} == {install.SHIPPED, install.RUNNER}
+    assert is_ours(install.binding("default", "tasking"), owner)
+
+
+def test_the_daemon_takes_what_it_is_given():
+    flags = {"workers": 3, "policy": "priority", "poll-interval": 30.5, "log-lines": "100", "log-format": "json"}
+    (container,) = made(log_level="debug", flags=flags)["Deployment"][0]["spec"]["template"]["spec"]["containers"]
+    taken = parse([], {one["name"]: one["value"] for one in container["env"] if "value" in one})
+    assert (taken.workers, taken.policy, taken.poll_interval, taken.log_lines) == (3, "priority", 30.5, 100)
+    assert (taken.log_format, taken.log_level) == ("json", "debug")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"store": "/a"}, ("flags.store", "log-lines")),
+        ({"workers": 65}, ("flags.workers", "'65'", "1 to 64")),
+        ({"policy": "lottery"}, ("flags.policy", "'lottery'", "fair, priority")),
+        ({"log-format": "xml"}, ("flags.log-format", "'xml'")),
+    ],
+)
+def test_flags_that_the_daemon_would_refuse_are_refused_before(flags: dict[str, Any], words: tuple[str, ...]):
+    with pytest.raises(InputError) as refused:
+        made(flags=flags)
+    assert [word for word in words if word not in refused.value.message] == []
+
+
+def test_bindings_are_the_modules_or_were_made_by_hand():
+    owner = Owner("task_backend", install.SHIPPED, install.SHIPPED, "tasking", several=False)
+    by_hand, others = install.binding("b", "tasking"), install.binding("c", "elsewhere")
+    for one in (by_hand, others):
+        del one["metadata"]["labels"]
+    found = [install.binding("a", "tasking"), by_hand, others]
+    assert [*install.bindings(found, owner)] == ["a"]
+    assert install.bound_by_hand(found, "tasking") == {"b"}
+
+
+def task(namespace: str, name: str, state: str = "") -> dict[str, Any]:
+    return {"metadata": {"namespace": namespace, "name": name}, "status": {"state": state} if state else None}
+
+
+def test_tasks_need_it_that_have_not_ended():
+    states = ("Submitted", "Running", "Updated", "Succeeded", "Failed", "Killed")
+    found = [task("b", "new"), *(task("a", state.lower(), state) for state in states)]
+    assert install.needed_by(found) == ["a/running", "a/submitted", "a/updated", "b/new"]
+    assert install.needed_by(found, ["b"]) == ["b/new"]
+
+
+def test_the_binding_is_what_the_guide_says():
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "tasks.md"
+    (line,) = (line for line in guide.read_text().splitlines() if "create rolebinding" in line)
+    body = install.binding("default", "berth-system")
+    (subject,) = body["subjects"]
+    for word in (
+        f"rolebinding {body['metadata']['name']} ",
+        f"--clusterrole={body['roleRef']['name']} ",
+        f"--serviceaccount={subject['namespace']}:{subject['name']}",
+    ):
+        assert word in f"{line} ", word
