@@ -187,7 +187,7 @@ class ChaosGround:
         ]
 
     def start_kube_scheduler(self) -> None:
-        """It ends itself when it loses the API server or hears that a pod has lost its node; a kubelet starts it anew."""
+        """It ends itself when it hears that a pod has lost its node, for one; a kubelet would start it anew."""
         self.cluster.start_component("kube-scheduler")
 
     def agent_pod(self, host: str) -> dict[str, Any] | None:

@@ -200,7 +200,7 @@ def _meta(template: Template, key: str) -> dict[str, str]:
 
 
 def _same(name: str, before: Any, after: Any) -> bool:
-    """What is empty is left out of what the API server stores; false and 0 are only where they are the field's default."""
+    """What is empty is left out of what the API server stores; false and 0 only where they are the default."""
     if before is not None and after is not None:
         return bool(before == after)
     value = after if before is None else before
