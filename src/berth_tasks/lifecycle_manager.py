@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +60,8 @@ class TaskPodsLifecycleManager:
         self._refusals: dict[TaskKey, tuple[steps.Start, Refusal]] = {}
         self._not_before: dict[TaskKey, float] = {}
         self._since: dict[str, float] = {}
+        #: Pods that were asked to go, by uid, until a snapshot shows it: a request is not made twice meanwhile.
+        self._asked: set[str] = set()
         self._room = room
 
     def listen(self, queue: Reconciler[TaskKey]) -> None:
@@ -78,6 +80,8 @@ class TaskPodsLifecycleManager:
     async def on_snapshot(self, changes: Sequence[Difference], _snapshot: PodsSnapshot) -> None:
         """For the store: tasks whose pods have changed are looked at."""
         for change in changes:
+            if change.new is None or change.new.going:
+                self._asked.discard(change.either.uid)
             self._queue.add(change.either.task_key)
         self._room.set()
 
@@ -223,8 +227,13 @@ class TaskPodsLifecycleManager:
             return seen
         return own
 
-    async def _delete(self, pods: Any) -> None:
-        await asyncio.gather(*(self._pods.kill(pod) for pod in pods))
+    async def _delete(self, pods: Iterable[PodState]) -> None:
+        await asyncio.gather(*(self._kill(pod) for pod in pods if pod.uid not in self._asked))
+
+    async def _kill(self, pod: PodState) -> None:
+        await self._pods.kill(pod)
+        if self._store.snapshot.knows(pod):
+            self._asked.add(pod.uid)
 
     # -- what the backend says -------------------------------------------------------------------------------------
 

@@ -233,7 +233,8 @@ def test_the_model_tells_a_pod_that_goes_too_early() -> None:
     backend = Backend(server)
     backend.step()
     backend.answer()
-    (one,) = server.pods.values()
+    assert len(server.pods) == 1
+    one = next(iter(server.pods.values()))
     assert one.requests == task(template=TEMPLATE).requests
     assert not server.may_go(one)
     server.put(replace(one, phase="Succeeded", exit_code=0))
