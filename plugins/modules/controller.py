@@ -31,22 +31,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  namespace:
-    description: Where it runs. Made if it is not there.
-    type: str
-    default: berth-system
-  image:
-    description: Its image, as C(deploy/Containerfile) makes it. Needed with O(state=present).
-    type: str
-  replicas:
-    description: How many pods; one leads, the others are ready to.
-    type: int
-    default: 2
-  log_level:
-    description: What it logs.
-    type: str
-    choices: [debug, info, warning, error]
-    default: info
   flags:
     description:
       - More flags of C(berth-controller), without the dashes - C(workers), C(resync), C(mount-root),
@@ -54,30 +38,6 @@ options:
         C(berth-controller --help) says what they are.
       - They are checked before anything is written. Others replace the pods one after the other.
     type: dict
-  priority_class:
-    description: PriorityClass of the pods. It has to exist.
-    type: str
-    default: system-cluster-critical
-  resources:
-    description: Requests and limits of the container; by default as the manifest says.
-    type: dict
-  node_selector:
-    description: Labels of the nodes on which it runs.
-    type: dict
-  tolerations:
-    description: Tolerations of the pods; by default as the manifest says.
-    type: list
-    elements: dict
-  wait:
-    description:
-      - Wait until every pod is new and Ready and one of them holds the Lease.
-      - With O(state=absent) until the pods are gone.
-    type: bool
-    default: true
-  wait_timeout:
-    description: Seconds.
-    type: int
-    default: 300
   force:
     description: Remove it although claims need it.
     type: bool
@@ -98,6 +58,8 @@ attributes:
     support: full
 extends_documentation_fragment:
   - berth.stateful.auth
+  - berth.stateful.daemon
+  - berth.stateful.daemon.pods
 seealso:
   - module: berth.stateful.crds
   - module: berth.stateful.storage_class

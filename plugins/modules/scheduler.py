@@ -126,20 +126,6 @@ options:
     type: list
     elements: str
     version_added: 0.2.0
-  priority_class:
-    description: PriorityClass of the pods. It has to exist.
-    type: str
-    default: system-cluster-critical
-  resources:
-    description: Requests and limits of the container; by default as the manifest says.
-    type: dict
-  node_selector:
-    description: Labels of the nodes on which it runs.
-    type: dict
-  tolerations:
-    description: Tolerations of the pods; by default as the manifest says.
-    type: list
-    elements: dict
   wait:
     description:
       - Wait until every pod is new and Ready and one of them holds the Lease; an extender's are Ready when they answer.
@@ -171,6 +157,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - berth.stateful.auth
+  - berth.stateful.daemon.pods
 seealso:
   - module: berth.stateful.crds
   - module: berth.stateful.kube_scheduler_info

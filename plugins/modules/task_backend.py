@@ -32,22 +32,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  namespace:
-    description: Where it runs. Made if it is not there.
-    type: str
-    default: berth-system
-  image:
-    description: Its image, as C(deploy/Containerfile) makes it. Needed with O(state=present).
-    type: str
-  replicas:
-    description: How many pods; one leads, the others are ready to.
-    type: int
-    default: 2
-  log_level:
-    description: What it logs.
-    type: str
-    choices: [debug, info, warning, error]
-    default: info
   flags:
     description:
       - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(poll-interval), C(running-after),
@@ -63,30 +47,6 @@ options:
       - Left out, the RoleBindings stay as they are. Those that somebody else made always do.
     type: list
     elements: str
-  priority_class:
-    description: PriorityClass of the pods. It has to exist.
-    type: str
-    default: system-cluster-critical
-  resources:
-    description: Requests and limits of the container; by default as the manifest says.
-    type: dict
-  node_selector:
-    description: Labels of the nodes on which it runs.
-    type: dict
-  tolerations:
-    description: Tolerations of the pods; by default as the manifest says.
-    type: list
-    elements: dict
-  wait:
-    description:
-      - Wait until every pod is new and Ready and one of them holds the Lease.
-      - With O(state=absent) until the pods are gone.
-    type: bool
-    default: true
-  wait_timeout:
-    description: Seconds.
-    type: int
-    default: 300
   force:
     description: Remove it, or take a namespace from it, although Tasks there have not ended.
     type: bool
@@ -107,6 +67,8 @@ attributes:
     support: full
 extends_documentation_fragment:
   - berth.stateful.auth
+  - berth.stateful.daemon
+  - berth.stateful.daemon.pods
 seealso:
   - module: berth.stateful.crds
   - module: berth.stateful.task

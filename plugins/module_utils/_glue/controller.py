@@ -30,9 +30,8 @@ def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def run(context: Context) -> dict[str, Any]:
     owner, shipped = daemon.asked(context, "controller", install.SHIPPED)
-    return (
-        _absent(context, owner, shipped) if context.params["state"] == "absent" else _present(context, owner, shipped)
-    )
+    act = _absent if context.params["state"] == "absent" else _present
+    return act(context, owner, shipped)
 
 
 def _present(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ..berth_core.app.emptying import (
     asked_by,
     asking,
     asking_no_more,
+    berths_of,
     by_controller,
     manager_of,
     rules_of,
@@ -135,8 +136,7 @@ class Emptying:
 
     def _ask(self, one: Leaver, body: Object) -> None:
         """Have berth-controller do it. One that a run before has asked is waited for, too."""
-        mine = [each for each in self._berths() if each["spec"]["app"] == one.app.name]
-        mine = [each for each in mine if each["metadata"]["namespace"] == one.app.namespace]
+        mine = berths_of(one.app, self._berths())
         if not mine and not asked_by(body, self._manager):
             return
         History(self._context).tell(mine, LEAVES, f"Node {self._node} is emptied for maintenance")

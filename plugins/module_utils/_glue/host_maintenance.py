@@ -61,7 +61,8 @@ def _begun(context: Context) -> dict[str, Any]:
     by, now = f"{getpass.getuser()}@{socket.gethostname()}", datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     moves = Emptying(context)
     moves.look()
-    seen = Leaving(context, by, now).look().without(moves.apps)
+    work = Leaving(context, by, now)
+    seen = work.look().without(moves.apps)
     mark, patch = mark_of(seen.node), begin(seen.node, by, now)
     if mark is not None and mark.by != by:
         context.warn(
@@ -82,7 +83,7 @@ def _begun(context: Context) -> dict[str, Any]:
         _empty(context, moves, seen, (by, now))
         return {**result, "refused": []}
     refused = [*moves.refused, *(one.text for one in seen.refusals(context.params["max_unavailable"]))]
-    refused = refused or Leaving(context, by, now).refused_by_the_api_server(seen)
+    refused = refused or work.refused_by_the_api_server(seen)
     for text in refused:
         context.warn(f"Node {seen.name} could not be emptied now: {text}")
     return {**result, "refused": refused}

@@ -35,9 +35,8 @@ def run(context: Context) -> dict[str, Any]:
     owner, shipped = daemon.asked(context, "task_backend", install.SHIPPED)
     for index, name in enumerate(context.params["namespaces"] or ()):
         check_label(name, f"namespaces[{index}]")
-    return (
-        _absent(context, owner, shipped) if context.params["state"] == "absent" else _present(context, owner, shipped)
-    )
+    act = _absent if context.params["state"] == "absent" else _present
+    return act(context, owner, shipped)
 
 
 def _present(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def _choose(run: Run, world: World) -> list[Choice]:
     try:
         run.behind = leaving.left_data(run.app, world.disks, rules, run.seen, fresh)
         world = rescheduling.without_left(world, run.seen, run.leaving.losses)
-        behind = [disk for _loss, disks in run.behind.values() for disk in disks]  # else data is where its replica goes
-        world = replace(world, disks=[disk for disk in world.disks if disk not in behind])
+        behind = {disk["metadata"]["name"] for _loss, disks in run.behind.values() for disk in disks}
+        world = choose.without_disks(world, behind)  # else data is where its replica goes
         found = choose.choose(run.app, choose.without_nodes(world, rules.nodes), [*wanted, *run.leaving.later])
     except UnschedulableError as exc:
         raise leaving.nowhere(rules, exc) if rules.nodes else exc from None

@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.host_maintenance import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.maintenance_mark import ANNOTATION
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import dying, run
 from tests.apiserver.app.test_leaving import Ground
 from tests.apiserver.app.test_node_loss import NODES, calm
 from tests.apiserver.app.test_stateful_app import writes
@@ -117,11 +117,7 @@ def test_a_budget_of_one_that_waits_forbids_that_the_other_moves(host):
 
 def test_each_write_may_be_the_last(host):
     """Killed at one write after the other: each run goes on where the last one died."""
-    for _run in range(40):
-        done = host.act(host.rule(), kill_at=2)
-        if done is not None:
-            break
-    calm(done)
+    calm(dying(lambda **faults: host.act(host.rule(), **faults)))
     host.moved(host.node)
     assert (host.closed(), host.node in host.cache()) == ((True, True), False)
     again = calm(host.act(host.rule()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import dying, run
 from tests.apiserver.app.test_node_loss import NODES, calm
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import local_disk, params
@@ -105,11 +105,7 @@ def test_a_budget_that_allows_none_is_waited_for_before_anything_is_touched(grou
 def test_each_write_may_be_the_last(ground):
     """Killed at one write after the other: each run goes on where the last one died."""
     node = next(iter(ground.places))
-    for _run in range(40):
-        done = run(ground.asked(node), kill_at=2)
-        if done is not None:
-            break
-    calm(done)
+    calm(dying(lambda **faults: run(ground.asked(node), **faults)))
     ground.moved(node)
 
 

@@ -7,7 +7,7 @@ import copy
 
 import pytest
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import dying, run
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -140,11 +140,7 @@ def test_the_taint_proves_it_and_each_write_may_be_the_last(ground):
     ground.lose(node)
     ground.taint(node)
     asked = {**ground.options, "on_node_loss": "rebuild"}
-    for _run in range(40):
-        done = run(asked, kill_at=2)
-        if done is not None:
-            break
-    calm(done)
+    calm(dying(lambda **faults: run(asked, **faults)))
     ground.moved(node)
 
 

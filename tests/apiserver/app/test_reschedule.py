@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import dying, run
 from tests.apiserver.app.test_leaving import Ground
 from tests.apiserver.app.test_node_loss import NODES, calm
 from tests.apiserver.app.test_stateful_app import writes
@@ -76,11 +76,7 @@ def test_each_write_may_be_the_last(ground):
     """Killed at one write after the other: each run goes on where the last one died."""
     (node,) = (node for node, name in ground.places.items() if name == "db-2")
     asked = {**changed(ground.options), "partition": 2, "leave_data": [f"db-2@{node}"]}
-    for _run in range(40):
-        done = run(asked, kill_at=2)
-        if done is not None:
-            break
-    calm(done)
+    calm(dying(lambda **faults: run(asked, **faults)))
     ground.moved(node)
 
 

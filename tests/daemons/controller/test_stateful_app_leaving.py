@@ -29,6 +29,16 @@ def apps(plane: Any, world: Any, nodes: list[str]) -> Iterator[AppWorld]:
         yield made
 
 
+def two_replicas(apps: AppWorld, start: Any) -> Any:
+    """The app is Ready, and a third node has a free disk. Returns the controller's process."""
+    apps.disks(3)
+    apps.allow()
+    process = start("--no-leader-elect")
+    apps.apply()
+    apps.ready(2)
+    return process
+
+
 def places(apps: AppWorld) -> dict[str, str]:
     return {name: one["spec"]["nodeName"] for name, one in apps.world.berths().items()}
 
@@ -48,11 +58,7 @@ def kept(apps: AppWorld, name: str, node: str) -> None:
 
 
 def test_a_replica_leaves_by_name_and_the_other_stays(apps: AppWorld, start: Any) -> None:
-    apps.disks(3)
-    apps.allow()
-    start("--no-leader-elect")
-    apps.apply()
-    apps.ready(2)
+    two_replicas(apps, start)
     before, uids = places(apps), apps.uids()
     name, node = "db-1", before["db-1"]
     apps.apply(leaveNodes=[node])
@@ -68,11 +74,7 @@ def test_a_replica_leaves_by_name_and_the_other_stays(apps: AppWorld, start: Any
 
 
 def test_a_changed_template_costs_a_replica_its_place_where_its_data_is_named(apps: AppWorld, start: Any) -> None:
-    apps.disks(3)
-    apps.allow()
-    start("--no-leader-elect")
-    apps.apply()
-    apps.ready(2)
+    two_replicas(apps, start)
     before, uids = places(apps), apps.uids()
     name, node = "db-1", before["db-1"]
     template = apps.live()["spec"]["template"]
@@ -91,11 +93,7 @@ def test_a_changed_template_costs_a_replica_its_place_where_its_data_is_named(ap
 
 
 def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, start: Any, tmp_path: Path) -> None:
-    apps.disks(3)
-    apps.allow()
-    process = start("--no-leader-elect")
-    apps.apply()
-    apps.ready(2)
+    process = two_replicas(apps, start)
     process.stop()
     name, node = "db-1", places(apps)["db-1"]
     apps.apply(leaveNodes=[node], leaveData=[name])
@@ -118,11 +116,7 @@ def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, sta
 
 def test_the_maintenance_of_a_host_asks_for_it_and_no_longer_than_needed(apps: AppWorld, start: Any) -> None:
     """Somebody else has replicas leave another node meanwhile: each asks for items of its own."""
-    apps.disks(3)
-    apps.allow()
-    start("--no-leader-elect")
-    apps.apply()
-    apps.ready(2)
+    two_replicas(apps, start)
     name, node = "db-1", places(apps)["db-1"]
     (spare,) = set(apps.nodes[:3]) - set(places(apps).values())
     assert f"apps[0].data: [{name}]" in apps.maintenance(node, {"app": f"{apps.name}/*"})["msg"]

@@ -11,7 +11,7 @@ later one sees both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,7 +109,12 @@ def polite(world: World) -> World | None:
     }
     if not spoken_for:
         return None
-    return replace(world, disks=[disk for disk in world.disks if disk["metadata"]["name"] not in spoken_for])
+    return without_disks(world, spoken_for)
+
+
+def without_disks(world: World, names: Collection[str]) -> World:
+    """The world in which nothing can go to these disks, nor has data there to go to."""
+    return replace(world, disks=[disk for disk in world.disks if disk["metadata"]["name"] not in names])
 
 
 def _choose(app: AppWanted, world: World, ordinals: Sequence[int], explain: bool) -> list[Choice]:

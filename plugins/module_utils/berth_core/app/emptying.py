@@ -103,7 +103,7 @@ def apps_that_move(
     Of an application that is named, and of one that ``ours`` (a field manager) has asked to leave, a run that died may
     have given up the last berth here already: they are always looked at.
     """
-    found = {App(one["metadata"]["namespace"], str(one["spec"]["app"])) for one in berths}
+    found = {_holder_of(one) for one in berths}
     found |= {one.app for one in rules if one.app is not None and one.options is not None}
     found |= {_app_of(one) for one in known if asked_by(one, ours)}
     named = sorted(app for app in found if not app.name.startswith(CLAIM_APP))
@@ -113,6 +113,15 @@ def apps_that_move(
 
 def _app_of(body: Object) -> App:
     return App(str(body["metadata"]["namespace"]), str(body["metadata"]["name"]))
+
+
+def _holder_of(berth: Object) -> App:
+    return App(str(berth["metadata"]["namespace"]), str(berth["spec"]["app"]))
+
+
+def berths_of(app: App, berths: Iterable[Object]) -> list[Object]:
+    """Those that are the app's."""
+    return [one for one in berths if _holder_of(one) == app]
 
 
 def held_now(held: Iterable[Held], moving: Iterable[App]) -> tuple[Held, ...]:
@@ -183,8 +192,7 @@ def still_here(body: Object | None, node: str, berths: Iterable[Object]) -> list
         raise StateError(f"StatefulApp {name}: {told['Stalled'].get('message')}; Node {node} was not cordoned")
     left = [
         f"replica {one['metadata']['namespace']}/{one['metadata']['name']} to leave"
-        for one in berths
-        if App(one["metadata"]["namespace"], str(one["spec"]["app"])) == _app_of(body)
+        for one in berths_of(_app_of(body), berths)
     ]
     ready = told.get("Ready", {})
     if not left and ready.get("status") != "True":

@@ -126,10 +126,9 @@ def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due |
     return sorted(found, key=lambda move: _is_primary(app, observed.pod(move.ordinal)))
 
 
-def _was_run_in(record: Object) -> bool:
+def _was_run_in(releasing: Object) -> bool:
     """Whether a berth that is being given up was more than a choice, and is not on its way out of berth's hands."""
-    outcome = (record.get("status") or {}).get("release")
-    return recorded(record) == states.RELEASING and outcome not in (states.NOTHING, states.LEAVE)
+    return (releasing.get("status") or {}).get("release") not in (states.NOTHING, states.LEAVE)
 
 
 def _is_primary(app: AppWanted, pod: Object | None) -> bool:

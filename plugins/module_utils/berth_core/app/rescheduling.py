@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..errors import StateError
 from ..lifecycle.lost import Loss
 from ..lifecycle.view import disks_of
-from .choose import World
+from .choose import World, without_disks
 from .observed import Observed
 from .plan import Plan
 from .pod_change import PodChange
@@ -48,11 +48,8 @@ def without_left(world: World, observed: Observed, losses: Mapping[int, Loss]) -
         return world
     disks = {each["name"] for record in records for each in disks_of(record)}
     pods = {(record["metadata"]["namespace"], record["metadata"]["name"]) for record in records}
-    return replace(
-        world,
-        disks=[disk for disk in world.disks if disk["metadata"]["name"] not in disks],
-        pods=[pod for pod in world.pods if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in pods],
-    )
+    left = [pod for pod in world.pods if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in pods]
+    return replace(without_disks(world, disks), pods=left)
 
 
 def with_data(app: AppWanted, held: Sequence[tuple[str, str, Sequence[str]]]) -> StateError:

@@ -99,6 +99,7 @@ def roll(
     hooks: HookState = NO_HOOKS,
 ) -> Roll:
     """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready``; ``hooks``: as far as they are known.
+
     Raises StateError where the rules forbid what would be next.
     """
     steps = []
