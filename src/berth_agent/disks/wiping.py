@@ -53,6 +53,10 @@ class _Paused(Exception):
     """This is not the one agent of the node any more: no error, the wipe goes on when it is again."""
 
 
+class _NotBegun(BerthError):
+    """The request was taken back before anything was written: it has not been carried out."""
+
+
 class _Died(BerthError):
     """The process that wiped was killed, maybe for want of memory: what it had done is done."""
 
@@ -148,6 +152,9 @@ class Wiping:
             return _RETRY_SECONDS
         except _Paused:
             return _RETRY_SECONDS
+        except _NotBegun as exc:  # a word that it begins may have been recorded
+            await self.record.write(disk, (CONDITION, "False", "Refused", exc.message), wipe=None)
+            return None
         except _Died as exc:
             await self._interrupted(disk, plan, follower, exc.message)
             return _RETRY_SECONDS
@@ -193,6 +200,8 @@ class _Follower:
         self.tools = wiping.tools
         self.offset, self.method, self.step = plan.offset, plan.method, ""
         self._goes_on = False
+        #: A process before this one may have written, whatever its offset.
+        self._had_begun = ((disk.get("status") or {}).get("wipe") or {}).get("requestID") == plan.request
         self._told: tuple[float, int, str, str] = (0.0, plan.offset, "", "")
 
     async def run(self) -> None:
@@ -268,8 +277,11 @@ class _Follower:
             live = await self.tools.client.find(LOCAL_DISK, self.plan.name)
         except (StateError, UnavailableError) as exc:
             raise _Paused from exc
-        if not self._is_asked(live):
-            raise BerthError(f"LocalDisk {self.plan.name}: the request was taken back at byte {self.offset}")
+        if self._is_asked(live):
+            return
+        if not (self._goes_on or self._had_begun):
+            raise _NotBegun(f"LocalDisk {self.plan.name}: the request was taken back before anything was wiped")
+        raise BerthError(f"LocalDisk {self.plan.name}: the request was taken back at byte {self.offset}")
 
     def _is_asked(self, disk: Object | None) -> bool:
         return disk is not None and (disk["spec"].get("wipe") or {}).get("requestID") == self.plan.request
