@@ -10,6 +10,7 @@ command line than is asked for now (the API server, when a cluster gets its firs
 from __future__ import annotations
 
 import json
+import os
 import random
 import socket
 import ssl
@@ -19,7 +20,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from .components import COMPONENTS, KUBELET_API_GROUP, LOOPBACK, PORT_NAMES, Context, Settings
+from .components import COMPONENTS, KUBELET_API_GROUP, LOOPBACK, PORT_NAMES, Context, Settings, environment
 from .errors import ComponentError, StateError
 from .kubeapi import KubeApi
 from .pki import Pki
@@ -104,7 +105,8 @@ class ControlPlane:
             return False
         argv = COMPONENTS[name](self._context)
         write_atomically(self._remembered(name), json.dumps(argv))
-        self.folder.spawn(name, argv, cwd=self.folder.path / "data")
+        environ = {**environment(name), **os.environ}
+        self.folder.spawn(name, argv, env=environ, cwd=self.folder.path / "data")
         return True
 
     def _stale(self, name: str) -> bool:

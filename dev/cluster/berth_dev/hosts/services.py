@@ -96,6 +96,8 @@ def kubelet_config(host: Host) -> str:
         "imageGCLowThresholdPercent": 99,
         # A cut of power must show soon: the lease is renewed every quarter of its duration.
         "nodeStatusUpdateFrequency": "2s",
+        # What has not changed is not said again: each report wakes everybody who watches nodes.
+        "nodeStatusReportFrequency": "5m",
         "nodeLeaseDurationSeconds": 12,
         # A container that has ended is wanted back soon: not after ten seconds, then twenty, then forty.
         "crashLoopBackOff": {"maxContainerRestartPeriod": "5s"},

@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "PATH": "/opt/k:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
     "LANG": "C.UTF-8",
+    # As for the control plane (components.py): garbage is collected less often than by default.
+    "GOGC": "400",
 }
 
 
