@@ -71,7 +71,9 @@ class Existing:
 
 def kubectl_environment(kubeconfig: Path) -> dict[str, str]:
     """Our environment with that kubeconfig; kubectl's discovery cache stays beside it, and nothing in a home."""
-    return {**os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(kubeconfig.parent / ".kube-cache")}
+    cache = kubeconfig.parent / ".kube-cache"
+    # It is gone before its garbage matters.
+    return {"GOGC": "400", **os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache)}
 
 
 def run_kubectl(kubectl: Path, kubeconfig: Path, args: Sequence[str], stdin: str | None) -> str:

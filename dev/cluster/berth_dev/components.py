@@ -8,6 +8,7 @@ I only make certificates (through `Pki`) and configuration files on the way; I s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,9 @@ KUBELET_API_GROUP = "berth-dev:kubelet-api"
 LOOPBACK = "127.0.0.1"
 LOOPBACK_OF_VM = "10.0.2.2"
 """What a virtual machine (`qemu`) calls this machine's loopback."""
-# Go's default collects garbage whenever the heap has doubled. These are small heaps on a machine with few cores.
-GO_ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+# Go's defaults are those of a large machine for one program: here several clusters share few cores. Garbage is
+# collected less often than whenever the heap has doubled; a program gets half of the cores, which else wake each other.
+GO_ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "2GiB", "GOMAXPROCS": str(max(1, (os.cpu_count() or 1) // 2))}
 PORT_NAMES = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 

@@ -38,6 +38,11 @@ def written(steps):
     return set().union(*(ON_THE_WIRE[write.verb, write.what] for step in steps for write in step.writes))
 
 
+def deaths(total):
+    """Each state that a death can leave: before the first write, and after each one, which is before the next."""
+    return [(1, True), *((write, False) for write in range(1, total + 1))]
+
+
 def shape(world, app):
     """The end state, without what differs from run to run."""
     berths = world.berths(app)
@@ -72,15 +77,14 @@ def test_killed_at_every_write_of_the_way_forward(two_disks, kubeconfig):
     total = len(trace)
     assert set(trace) == written(states.FORWARD), "the run writes what the state table says, and nothing else"
     undisturbed = shape(two_disks, "db")
-    for write in range(1, total + 1):
-        for before in (True, False):
-            two_disks.lay_out()
-            assert run(options, kill_at=write, before=before) is None, "it was to be killed"
-            result = run(options)
-            assert not result.get("failed"), (write, before, result)
-            two_disks.check()
-            assert shape(two_disks, "db") == undisturbed, (write, before)
-            assert run(options)["writes"] == 0, (write, before)
+    for write, before in deaths(total):
+        two_disks.lay_out()
+        assert run(options, kill_at=write, before=before) is None, "it was to be killed"
+        result = run(options)
+        assert not result.get("failed"), (write, before, result)
+        two_disks.check()
+        assert shape(two_disks, "db") == undisturbed, (write, before)
+        assert run(options)["writes"] == 0, (write, before)
 
 
 def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
@@ -90,16 +94,15 @@ def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
     trace = run(gone)["trace"]
     total = len(trace)
     assert set(trace) == written(states.BACKWARD)
-    for write in range(1, total + 1):
-        for before in (True, False):
-            two_disks.lay_out()
-            run(options)
-            assert run(gone, kill_at=write, before=before) is None
-            result = run(gone)
-            assert not result.get("failed"), (write, before, result)
-            assert shape(two_disks, "db") == {"berths": {}, "volumes": {}, "claims": {}, "sets": []}
-            kept = [disk["spec"].get("retainedFor", {}).get("app") for disk in two_disks.disks().values()]
-            assert kept == ["db", "db"], (write, before, kept)
+    for write, before in deaths(total):
+        two_disks.lay_out()
+        run(options)
+        assert run(gone, kill_at=write, before=before) is None
+        result = run(gone)
+        assert not result.get("failed"), (write, before, result)
+        assert shape(two_disks, "db") == {"berths": {}, "volumes": {}, "claims": {}, "sets": []}
+        kept = [disk["spec"].get("retainedFor", {}).get("app") for disk in two_disks.disks().values()]
+        assert kept == ["db", "db"], (write, before, kept)
 
 
 def test_32_apps_at_once_over_20_disks(app_world, kubeconfig, tmp_path):
