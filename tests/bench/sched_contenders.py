@@ -73,10 +73,11 @@ def _ours(cluster: Cluster, folder: Path) -> Iterator[Running]:
     port, log = free_port(), folder / "berth-scheduler.log"
     argv = [sys.executable, "-m", "berth_scheduler", "run", "--kubeconfig", str(cluster.kubeconfig)]
     with program([*argv, "--port", str(port), "--log-level", "warning"], log) as process:
-        yield Running((process,), log, lambda: _ready(port))
+        yield Running((process,), log, lambda: ready(port))
 
 
-def _ready(port: int) -> bool:
+def ready(port: int) -> bool:
+    """Whether the daemon at that port of this machine says that it is."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
             return bool(answer.status == 200)

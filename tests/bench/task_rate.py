@@ -1,0 +1,205 @@
+"""tasks/rate: work that runs to completion on fake nodes, from the first object that is made to the last that is final.
+
+Beside ours, in the same cluster one after the other: a Job for each task and one Indexed Job, each with its
+controller's default limits and with raised ones, and bare pods, the floor that the API server and the scheduler give.
+kube-scheduler places the pods of all of them, kwok starts and ends them, and as many clients make the objects. kwok
+has no logs, so that ours reads none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+from typing import Any, NamedTuple
+
+import yaml
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from berth_core.model.resources import NAMESPACE, POD, TASK, Resource
+from berth_dev.cluster import Cluster
+from berth_dev.kwok import Shape
+from tests.support.kube import client_for
+from tests.support.tcp import free_port
+
+from .figures import Figure
+from .ground import Ground, say
+from .processes import cpu_of
+from .sched_contenders import program, ready
+
+TASKS, NODES, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 100, 4
+PATIENCE = 3600.0
+JOB = Resource("batch", "v1", "jobs", "Job", True)
+ENDS = "bench.berth.dev/ends"
+FINAL = ("Succeeded", "Failed", "Killed")
+MANAGER = "kube-controller-manager"
+#: What lets the Job controller do as much at one time as ours does.
+RAISED = ("--concurrent-job-syncs=64", "--kube-api-qps=5000", "--kube-api-burst=5000")
+DEFAULTS = ("--concurrent-job-syncs=5", "--kube-api-qps=20", "--kube-api-burst=30")
+
+
+class Contender(NamedTuple):
+    """``make(index)``: an object each, one for all where ``single``; ``left(api, space)``: how many are not final."""
+
+    name: str
+    resource: Resource
+    make: Callable[[int], dict[str, Any]]
+    left: Callable[[ApiClient, str], int]
+    single: bool = False
+
+
+class Result(NamedTuple):
+    """Seconds for all tasks, and the CPU seconds of whoever cares for them."""
+
+    seconds: float
+    cpu: float
+
+
+def rate(ground: Ground) -> list[Figure]:
+    """tasks/rate: see above; BERTH_BENCH_TASKS says how many, 2000 where nothing does."""
+    cluster = ground.cluster
+    folder = ground.folder / "tasks"
+    folder.mkdir()
+    _pods_end(cluster)
+    cluster.add_nodes(NODES, Shape(prefix="tasks-", pods=250, labels={"pool": "tasks"}))
+    bare = _measure(cluster, "bare", _BARE, [])
+    with _backend(cluster, folder) as backend:
+        ours = _measure(cluster, "ours", _OURS, [backend.pid])
+    figures = [_figure("bare pods", ours, bare)]
+    for told, flags in (("raised limits", RAISED), ("default limits", DEFAULTS)):
+        with _controllers(cluster, folder, flags) as manager:
+            for space, contender in ((f"jobs-{told[0]}", _JOBS), (f"indexed-{told[0]}", _INDEXED)):
+                found = _measure(cluster, space, contender, [manager.pid])
+                figures.append(_figure(f"{contender.name}, {told}", ours, found))
+    return figures
+
+
+def _figure(name: str, ours: Result, peer: Result) -> Figure:
+    speed = f"{TASKS / ours.seconds:.0f} tasks/s, the peer {TASKS / peer.seconds:.0f}"
+    cpu = f"CPU ms a task: {1000 * ours.cpu / TASKS:.1f}, the peer's controller manager {1000 * peer.cpu / TASKS:.1f}"
+    notes = (f"{TASKS} tasks on {NODES} fake nodes: {speed}; {cpu}",)
+    return Figure("tasks/rate", 1000 * ours.seconds / TASKS, 1000 * peer.seconds / TASKS, "ms/task", name, notes)
+
+
+def _measure(cluster: Cluster, space: str, contender: Contender, pids: list[int]) -> Result:
+    say(f"tasks/rate: {TASKS} as {contender.name}")
+    # A client belongs to one thread.
+    api, *makers = [client_for(cluster.kubeconfig) for _each in range(1 + CLIENTS)]
+    name = f"bench-tasks-{space}"
+    api.create(NAMESPACE, {"metadata": {"name": name}})
+    _wait(lambda: _has_account(cluster, name), 60, "no service account")
+    spent, began = cpu_of(*pids), time.monotonic()
+    indexes = [0] if contender.single else list(range(TASKS))
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        shares = [indexes[number::CLIENTS] for number in range(CLIENTS)]
+        list(pool.map(lambda maker, share: _create(maker, name, contender, share), makers, shares))
+    _wait(lambda: contender.left(api, name) == 0, PATIENCE, f"{contender.name}: not all have ended")
+    result = Result(time.monotonic() - began, cpu_of(*pids) - spent)
+    cluster.kubectl("delete", "namespace", name, "--timeout=600s")
+    return result
+
+
+def _create(api: ApiClient, space: str, contender: Contender, indexes: list[int]) -> None:
+    for index in indexes:
+        body = contender.make(index)
+        named = {**body.get("metadata", {}), "name": f"t{index}", "namespace": space}
+        api.create(contender.resource, {**body, "metadata": named})
+
+
+def _wait(done: Callable[[], bool], seconds: float, what: str) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            raise SystemExit(f"tasks/rate: {what} after {seconds:.0f} s")
+        time.sleep(0.5)
+
+
+def _has_account(cluster: Cluster, space: str) -> bool:
+    return "default" in cluster.kubectl("--namespace", space, "get", "serviceaccounts", "--output=name")
+
+
+def _template() -> dict[str, Any]:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    spec = {"containers": [container], "nodeSelector": {"pool": "tasks"}, "restartPolicy": "Never"}
+    return {"metadata": {"labels": {ENDS: "yes"}}, "spec": spec}
+
+
+def _task(_index: int) -> dict[str, Any]:
+    return {"apiVersion": TASK.api_version, "kind": TASK.kind, "spec": {"template": _template()}}
+
+
+def _job(count: int) -> dict[str, Any]:
+    spec: dict[str, Any] = {"template": _template(), "backoffLimit": 0, "parallelism": count, "completions": count}
+    if count > 1:
+        spec["completionMode"] = "Indexed"
+    return {"apiVersion": JOB.api_version, "kind": JOB.kind, "spec": spec}
+
+
+def _pod(_index: int) -> dict[str, Any]:
+    return {"apiVersion": POD.api_version, "kind": POD.kind, **_template()}
+
+
+def _left_tasks(api: ApiClient, space: str) -> int:
+    return sum((one.get("status") or {}).get("state") not in FINAL for one in api.list(TASK, space))
+
+
+def _left_jobs(api: ApiClient, space: str) -> int:
+    ends = ("Complete", "Failed")
+    return sum(not any(each["type"] in ends for each in _conditions(one)) for one in api.list(JOB, space))
+
+
+def _left_pods(api: ApiClient, space: str) -> int:
+    return sum((one.get("status") or {}).get("phase") not in FINAL for one in api.list(POD, space))
+
+
+def _conditions(job: dict[str, Any]) -> list[dict[str, Any]]:
+    return (job.get("status") or {}).get("conditions") or []
+
+
+_OURS = Contender("Tasks", TASK, _task, _left_tasks)
+_BARE = Contender("bare pods", POD, _pod, _left_pods)
+_JOBS = Contender("a Job each", JOB, lambda _index: _job(1), _left_jobs)
+_INDEXED = Contender("one Indexed Job", JOB, lambda _index: _job(TASKS), _left_jobs, single=True)
+
+
+def _pods_end(cluster: Cluster) -> None:
+    """kwok ends the pods of this bench when they run, whoever has made them."""
+    file = cluster.folder.path / "data" / "kwok.yaml"
+    stages = list(yaml.safe_load_all(file.read_text()))
+    complete = next(one for one in stages if one.get("metadata", {}).get("name") == "pod-complete")
+    asked = complete["spec"]["selector"]["matchExpressions"]
+    owner = next(one for one in asked if "ownerReferences" in one["key"])
+    asked[asked.index(owner)] = {"key": f'.metadata.labels["{ENDS}"]', "operator": "Exists"}
+    file.write_text(yaml.safe_dump_all(stages))
+    cluster.stop_component("kwok")
+    cluster.start_component("kwok")
+
+
+@contextmanager
+def _backend(cluster: Cluster, folder: Path) -> Iterator[Popen[bytes]]:
+    """Our daemon, as it is installed but for the election and the logs that kwok has not."""
+    argv = [sys.executable, "-m", "berth_tasks", "--kubeconfig", str(cluster.kubeconfig), "--no-leader-elect"]
+    port = free_port()
+    flags = ["--port", str(port), "--log-lines", "0", "--log-level", "warning"]
+    with program([*argv, *flags], folder / "berth-tasks.log") as process:
+        _wait(lambda: ready(port), 60, "berth-tasks is not ready")
+        yield process
+
+
+@contextmanager
+def _controllers(cluster: Cluster, folder: Path, flags: tuple[str, ...]) -> Iterator[Popen[bytes]]:
+    """The cluster's controller manager with other limits."""
+    argv = json.loads((cluster.folder.path / "data" / f"{MANAGER}.argv.json").read_text())
+    cluster.stop_component(MANAGER)
+    kept = [each for each in argv if each.split("=")[0] not in {flag.split("=")[0] for flag in flags}]
+    try:
+        with program([*kept, *flags], folder / f"{MANAGER}.log") as process:
+            yield process
+    finally:
+        cluster.start_component(MANAGER)
