@@ -25,6 +25,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.client import
 from berth_core.model.resources import NAMESPACE, POD, TASK, Resource
 from berth_dev.cluster import Cluster
 from berth_dev.kwok import Shape
+from tests.dev.hosts_help import eventually
 from tests.support.kube import client_for
 from tests.support.tcp import free_port
 
@@ -93,13 +94,13 @@ def _measure(cluster: Cluster, space: str, contender: Contender, pids: list[int]
     api, *makers = [client_for(cluster.kubeconfig) for _each in range(1 + CLIENTS)]
     name = f"bench-tasks-{space}"
     api.create(NAMESPACE, {"metadata": {"name": name}})
-    _wait(lambda: _has_account(cluster, name), 60, "no service account")
+    eventually(lambda: _has_account(cluster, name), 60, f"{name} has a service account")
     spent, began = cpu_of(*pids), time.monotonic()
     indexes = [0] if contender.single else list(range(TASKS))
     with ThreadPoolExecutor(CLIENTS) as pool:
         shares = [indexes[number::CLIENTS] for number in range(CLIENTS)]
         list(pool.map(lambda maker, share: _create(maker, name, contender, share), makers, shares))
-    _wait(lambda: contender.left(api, name) == 0, PATIENCE, f"{contender.name}: not all have ended")
+    eventually(lambda: contender.left(api, name) == 0, PATIENCE, f"{contender.name}: all have ended")
     result = Result(time.monotonic() - began, cpu_of(*pids) - spent)
     cluster.kubectl("delete", "namespace", name, "--timeout=600s")
     return result
@@ -110,14 +111,6 @@ def _create(api: ApiClient, space: str, contender: Contender, indexes: list[int]
         body = contender.make(index)
         named = {**body.get("metadata", {}), "name": f"t{index}", "namespace": space}
         api.create(contender.resource, {**body, "metadata": named})
-
-
-def _wait(done: Callable[[], bool], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > end:
-            raise SystemExit(f"tasks/rate: {what} after {seconds:.0f} s")
-        time.sleep(0.5)
 
 
 def _has_account(cluster: Cluster, space: str) -> bool:
@@ -188,7 +181,7 @@ def _backend(cluster: Cluster, folder: Path) -> Iterator[Popen[bytes]]:
     port = free_port()
     flags = ["--port", str(port), "--log-lines", "0", "--log-level", "warning"]
     with program([*argv, *flags], folder / "berth-tasks.log") as process:
-        _wait(lambda: ready(port), 60, "berth-tasks is not ready")
+        eventually(lambda: ready(port), 60, "berth-tasks is ready")
         yield process
 
 
