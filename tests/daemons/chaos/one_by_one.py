@@ -67,7 +67,7 @@ def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
         until(lambda: room.agent.here(f"cat {file}", check=False) == "precious", lambda: tenants.story("data"))
         lock = room.object(name)["spec"]["claimRef"]
         tenants.delete(kinds.NAMESPACE, tenants.name)
-        until(lambda: ground.api.find(kinds.NAMESPACE, tenants.name) is None, lambda: str(tenants.berths()))
+        until(lambda: ground.api.find(kinds.NAMESPACE, tenants.name) is None, lambda: _what_keeps(tenants), 300)
         room.wait(name, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
         kept, before = room.wait_phase(name, "Released")["spec"]["retainedFor"], room.checksum(name)
         assert (kept["namespaceUID"], kept["dataUID"]) == (lock["namespaceUID"], lock["uid"])
@@ -84,6 +84,13 @@ def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
         room.agent.configure(**settings)
         forget_disks(ground.cluster.kubectl, room.object_name(name))
         room.pull(name)
+
+
+def _what_keeps(tenants: World) -> str:
+    """Why a namespace that is deleted is still there."""
+    told = (tenants.api.get(kinds.NAMESPACE, tenants.name).get("status") or {}).get("conditions")
+    kept = {kind.kind: tenants.api.list(kind, tenants.name) for kind in (kinds.POD, kinds.PVC)}
+    return f"{told} {kept} {tenants.berths()}"
 
 
 def _move_in(tenants: World) -> None:

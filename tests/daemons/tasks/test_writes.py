@@ -20,7 +20,7 @@ def test_two_writes_a_task_and_one_deletion_for_many(world: World, start: Start)
     """There is one deletion a pause at most, whatever the machine's speed: that is counted, and no seconds."""
     world.node(cpu="64")
     port = free_port()
-    start("--port", str(port))
+    start("--port", str(port), "--running-after", "3600")
     before = requests(port)
     names = [f"t{number}" for number in range(MANY)]
     for name in names:
@@ -42,7 +42,7 @@ def test_two_writes_a_task_and_one_deletion_for_many(world: World, start: Start)
 def test_a_single_pod_and_one_that_runs_go_by_their_uid(world: World, start: Start) -> None:
     world.node()
     port = free_port()
-    start("--port", str(port))
+    start("--port", str(port), "--running-after", "3600")
     before = requests(port)
     world.submit("ends")
     world.end(world.running("ends"))
