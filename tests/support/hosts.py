@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.playbook import Run, _Dumper, _read, environment
+from tests.support.playbook import Run, _Dumper, _read, ansible_playbook, environment
 
 #: One ssh session for a module in place of five. The tests of the tarball, and molecule, run without, as Ansible comes.
 PIPELINED = {"ANSIBLE_PIPELINING": "1"}
@@ -34,18 +34,10 @@ def run_on(
 ) -> Run:
     """The same with an inventory, and with ``env`` added to the environment."""
     record = folder / "record.jsonl"
-    done = subprocess.run(
-        _command(inventory, plays, folder, *args),
-        env=environment(record, {**PIPELINED, **(env or {})}),
-        cwd=folder,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        timeout=timeout,
-        check=False,
-    )
-    return Run(done.returncode, done.stdout, _read(record))
+    _program, *arguments = _command(inventory, plays, folder, *args)
+    pipelined = environment(record, {**PIPELINED, **(env or {})})
+    status, output = ansible_playbook(arguments, pipelined, folder, timeout)
+    return Run(status, output, _read(record))
 
 
 def kill_plays(cluster: Any, plays: list[dict[str, Any]], folder: Path, ready: Callable[[], Any]) -> bool:
