@@ -26,7 +26,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_dev.errors import DevError
 from tests.dev.hosts_help import eventually, ssh
-from tests.support.kube import client_for, forget_disks, install_crds
+from tests.support.kube import client_for, forget, install_crds
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
@@ -184,8 +184,8 @@ class AgentOnHost:
         for disk in self.disks().values():
             name = disk["metadata"]["name"]
             self.here(f"umount /var/lib/berth/disks/{name} 2>/dev/null; sed -i '/{name}/d' /etc/fstab", check=False)
-            forget_disks(self.cluster.kubectl, name)
-        self.cluster.kubectl("delete", "lease", f"berth-agent-{self.node}", "-n", NAMESPACE, "--ignore-not-found")
+            forget(self.api, kinds.LOCAL_DISK, name)
+        self.api.delete(kinds.LEASE, f"berth-agent-{self.node}", NAMESPACE)
 
     def log(self, name: str = "log") -> str:
         return self.here(f"cat {self.folder}/{name} 2>/dev/null", check=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import uuid4
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.support.kube import client_for
 
 NAMESPACE = "default"
 
@@ -15,7 +17,7 @@ def lock_of_new(cluster: Any, node: str, disk: str, phase: str = "Reserved", dat
     spec = {"app": "db", "ordinal": 0, "nodeName": node, "disks": [{"claim": "data", "name": disk, "size": 1}]}
     meta = {"name": which, "namespace": NAMESPACE}
     body = {"apiVersion": "berth.dev/v1alpha1", "kind": "Berth", "metadata": meta, "spec": spec}
-    made = json.loads(cluster.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(body)))
+    made = client_for(cluster.kubeconfig).create(kinds.BERTH, body)
     record(cluster, which, phase)
     uid = made["metadata"]["uid"]
     replica = {"app": "db", "ordinal": 0, "claim": "data"}
@@ -24,5 +26,4 @@ def lock_of_new(cluster: Any, node: str, disk: str, phase: str = "Reserved", dat
 
 def record(cluster: Any, berth: str, phase: str) -> None:
     """Its phase, as who carries it on would record it."""
-    patch = json.dumps({"status": {"phase": phase}})
-    cluster.kubectl("patch", "berths.berth.dev", berth, "--subresource", "status", "--type", "merge", "-p", patch)
+    client_for(cluster.kubeconfig).patch(kinds.BERTH, berth, NAMESPACE, {"status": {"phase": phase}}, "status")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,8 +14,9 @@ from uuid import uuid4
 
 import yaml
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.support.agent import NAMESPACE, install_rights, kubeconfig, token, zipapp
-from tests.support.kube import forget_disks
+from tests.support.kube import client_for, forget
 from tests.unit.host import trees
 
 SELECTOR = [{"query": "[?model == 'made-up']", "storage_class": "made-up"}]
@@ -28,7 +28,8 @@ class MadeUp:
     def __init__(self, control_plane: Any, folder: Path) -> None:
         self.cluster, self.folder, self.node = control_plane, folder, f"made-up-{uuid4().hex[:6]}"
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node}}
-        control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(node))
+        self.api = client_for(control_plane.kubeconfig)
+        self.api.create(kinds.NODE, node)
         (folder / "cache").mkdir()
         (folder / "agent.pyz").write_bytes(zipapp())
         (folder / "token").write_text(token(control_plane, self.node))
@@ -56,8 +57,8 @@ class MadeUp:
 
     def disks(self) -> list[dict[str, Any]]:
         """Its LocalDisks, by name."""
-        found = self.cluster.kubectl("get", "ld", "--field-selector", f"spec.nodeName={self.node}", "-o", "json")
-        return sorted(json.loads(found)["items"], key=lambda disk: str(disk["metadata"]["name"]))
+        found = self.api.list(kinds.LOCAL_DISK, fields=f"spec.nodeName={self.node}")
+        return sorted(found, key=lambda disk: str(disk["metadata"]["name"]))
 
 
 @contextmanager
@@ -70,9 +71,9 @@ def made_up(control_plane: Any) -> Iterator[MadeUp]:
             yield made
         finally:
             for disk in made.disks():
-                forget_disks(control_plane.kubectl, disk["metadata"]["name"])
-            control_plane.kubectl("delete", "lease", f"berth-agent-{made.node}", "-n", NAMESPACE, "--ignore-not-found")
-            control_plane.kubectl("delete", "node", made.node)
+                forget(made.api, kinds.LOCAL_DISK, disk["metadata"]["name"])
+            made.api.delete(kinds.LEASE, f"berth-agent-{made.node}", NAMESPACE)
+            made.api.delete(kinds.NODE, made.node)
 
 
 def said(process: subprocess.Popen[str], words: str) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from . import build, kwok, kwok_ready, spec
+from .components import GO_ENVIRONMENT
 from .control_plane import ADMIN, CORE, GRACEFUL, ControlPlane, choose_ports
 from .errors import KubeError, StateError
 from .kwok import Shape
@@ -72,8 +73,7 @@ class Existing:
 def kubectl_environment(kubeconfig: Path) -> dict[str, str]:
     """Our environment with that kubeconfig; kubectl's discovery cache stays beside it, and nothing in a home."""
     cache = kubeconfig.parent / ".kube-cache"
-    # It is gone before its garbage matters.
-    return {"GOGC": "400", **os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache)}
+    return {**GO_ENVIRONMENT, **os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache)}
 
 
 def run_kubectl(kubectl: Path, kubeconfig: Path, args: Sequence[str], stdin: str | None) -> str:

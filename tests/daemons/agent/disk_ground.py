@@ -9,11 +9,12 @@ import json
 from typing import Any
 from uuid import uuid4
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.dev.hosts_help import eventually
 from tests.support import berths
 from tests.support.agent import AgentOnHost, conditions_of
-from tests.support.kube import forget_disks
+from tests.support.kube import forget
 
 NAMESPACE = "default"
 ROOT = "/var/lib/berth/disks"
@@ -91,7 +92,7 @@ class Ground:
         return str(self.object(name)["metadata"]["name"])
 
     def patch(self, name: str, **spec: Any) -> None:
-        self.cluster.kubectl("patch", "ld", self.object_name(name), "--type", "merge", "-p", json.dumps({"spec": spec}))
+        self.agent.api.patch(kinds.LOCAL_DISK, self.object_name(name), None, {"spec": spec})
 
     def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """A new Berth for the disk; the lock that names it."""
@@ -197,9 +198,9 @@ class Ground:
         names = [each["metadata"]["name"] for each in self.agent.disks().values()]
         for name in names:
             self.agent.here(f"umount {ROOT}/{name} 2>/dev/null; rmdir {ROOT}/{name} 2>/dev/null", check=False)
-            forget_disks(self.cluster.kubectl, name)
+            forget(self.agent.api, kinds.LOCAL_DISK, name)
         for which in self.berths:
-            self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found")
+            self.agent.api.delete(kinds.BERTH, which, berths.NAMESPACE)
         present = {each["name"]: each for each in self.cluster.hosts.disks(self.host)}
         for name in self.plugged:
             if present[name]["broken"]:

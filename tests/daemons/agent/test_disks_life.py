@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import PV
-from berth_dev.errors import KubeError
 from tests.daemons.agent.disk_ground import NAMESPACE, ROOT, Ground
 from tests.dev.hosts_help import eventually
 from tests.support.agent import conditions_of, install_rights
@@ -243,7 +243,7 @@ def test_two_wipes_at_a_time_and_one_whose_process_is_killed(ground: Ground) -> 
     last = ground.object(first)["status"]["lastWipe"]
     assert last["lockUID"] == lock["uid"]
     ground.release(first, lock)
-    with pytest.raises(KubeError, match="has been held since"):
+    with pytest.raises(BerthError, match="has been held since"):
         ground.ask_wipe(first, "zero", request=last["requestID"])
 
     # An etcd that is restored from a backup has forgotten that wipe; the host has not.

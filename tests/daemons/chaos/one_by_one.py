@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from berth_dev.errors import KubeError
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos import faults
 from tests.daemons.chaos.apps import shell
@@ -39,7 +39,7 @@ def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
     try:
         assert f"node {owner.host} sees the same disk" in room.wait_condition(twin, "Matched", "False", "Shared")
         assert f"node {room.host} sees the same disk" in owner.wait_condition(name, "Matched", "False", "Shared")
-        with pytest.raises(KubeError, match="another node sees this disk, too"):
+        with pytest.raises(BerthError, match="another node sees this disk, too"):
             room.ask_wipe(twin, "zero")
         disk = owner.object(name)
         assert (disk["spec"]["claimRef"], disk["status"]["phase"]) == (lock, "InUse")
