@@ -24,7 +24,7 @@ from tests.support.playbook import Run, changed
 
 HOSTS = ["h1", "h2"]
 ONE = "h2"
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 class Ground(NamedTuple):

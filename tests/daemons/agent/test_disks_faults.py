@@ -167,7 +167,8 @@ def test_a_disk_that_breaks_under_a_living_filesystem(ground: Ground) -> None:
         ground.cluster.hosts.disk_break(HOST, mine)
         disk = ground.wait_phase(mine, "Faulted")
         assert conditions_of(disk)["Healthy"] == ("False", "Faulted")
-        assert disk["status"]["health"]["reason"] in ("ProbeFailed", "KernelErrors")
+        why = ("ProbeFailed", "KernelErrors")  # by a write of its own, after the phase
+        ground.wait(mine, "the reason", lambda disk: disk["status"]["health"]["reason"] in why)
         eventually(lambda: told(ground, pod)[0] == "False", 60, "the pod is told")
         assert disk["spec"]["claimRef"] == lock
         assert get(ground.cluster, "pod", pod)["status"]["phase"] == "Running"
