@@ -43,7 +43,7 @@ def play(tmp_path: Path) -> Any:
 @pytest.fixture
 def prepared(play: Any) -> Any:
     """The same once the process for this environment is there."""
-    for _ in range(2):
+    for _run in range(2):
         play(ECHO)
     assert prepared_ansible.server(environment(Path("record"))) is not None
     return play
