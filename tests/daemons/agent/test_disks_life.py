@@ -213,8 +213,10 @@ def test_killed_in_the_middle_of_a_wipe(ground: Ground) -> None:
     ground.wait_phase(mine, "Available")
 
 
+@pytest.mark.timeout(900)
 def test_two_wipes_at_a_time_and_one_whose_process_is_killed(ground: Ground) -> None:
     """The agent's memory limit holds two of them; the kernel's answer to too many would be this very signal."""
+    ground.patience = 600  # 2 GiB are written and read back, as fast as a busy machine's disk allows
     disks = [ground.plug("768Mi") for _each in range(3)]
     ground.declare()
     ground.agent.start()
