@@ -14,6 +14,7 @@ from typing import NamedTuple
 from berth_core.errors import AdmissionError, ApiError, BerthError, InvalidError
 from berth_core.tasks import offers, states
 from berth_core.tasks.account import Account
+from berth_core.tasks.batch import Batch
 from berth_core.tasks.next_step import Start
 from berth_core.tasks.offers import Offer, Policy, Queue
 from berth_core.tasks.pods import PodState
@@ -93,13 +94,25 @@ class KubernetesTaskSchedulerBackend:
 
     def know(self, task: Task) -> None:
         """The queue of a task, for the account of pods that were made by an earlier process."""
-        self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
+        if task.element is None:
+            self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
+
+    def know_batch(self, batch: Batch) -> None:
+        """The queue of all elements of a batch."""
+        self._queue_of[batch.uid] = f"{batch.namespace}/{batch.queue}"
+
+    def _queue(self, uid: str) -> str:
+        return self._queue_of.get(uid) or self._queue_of.get(uid.rpartition(".")[0], "")
+
+    def running_of(self, batch: Batch) -> int:
+        """How many tries of a batch's elements have resources now."""
+        return sum(uid.rpartition(".")[0] == batch.uid for uid, _number in self.account.entries())
 
     # -- the account -----------------------------------------------------------------------------------------------
 
     def follow(self, changes: Sequence[Difference]) -> None:
         """For the store: what became of pods is in the account at once."""
-        self.account.follow(changes, self._queue_of)
+        self.account.follow(changes, self._queue)
         for old, new in changes:
             if new is not None and not new.over:
                 self._placed[new.charge] = new.node

@@ -18,6 +18,7 @@ from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.queue import Reconciler
 
 from .backend import KubernetesTaskSchedulerBackend, TaskKey
+from .batches import Batches
 from .checkpoint import Checkpoint
 from .kubernetes_client import KubernetesClient
 from .lifecycle_manager import TaskPodsLifecycleManager
@@ -48,9 +49,10 @@ class Daemon:
         pods = KubernetesClient(client, settings.log_lines)
         policy = POLICIES[settings.policy]
         backend = KubernetesTaskSchedulerBackend(pods, nodes, lambda: _queues(queues), policy)
+        batches = Batches(client, backend)
         store = PodSnapshotStore(backend.follow)
         manager = TaskPodsLifecycleManager(
-            client, pods, tasks, store, backend, self._metrics, room, settings.running_after
+            client, pods, tasks, batches, store, backend, self._metrics, room, settings.running_after
         )
         visits: Reconciler[TaskKey] = Reconciler(
             "task", manager.reconcile, settings.workers, observe=self._requests.reconciles("task")
@@ -60,11 +62,12 @@ class Daemon:
         self._metrics.charged.set_function(lambda: len(backend.account))
         try:
             async with asyncio.TaskGroup() as group:
-                for work in (tasks.run(), queues.run(), nodes.run()):
+                for work in (tasks.run(), queues.run(), batches.run(), nodes.run()):
                     group.create_task(work)
-                await asyncio.gather(tasks.wait_synced(), queues.wait_synced(), nodes.wait_synced())
+                await asyncio.gather(*(each.wait_synced() for each in (tasks, queues, batches, nodes)))
                 for obj in tasks.all():
                     _know(backend, obj)
+                batches.load()
                 store.begin(kept.load() if kept is not None else None)
                 source = PodsWatchSnapshotSource(client, store)
                 group.create_task(source.run())

@@ -17,6 +17,7 @@ from berth_core.model.resources import TASK
 from berth_core.tasks import next_step as steps
 from berth_core.tasks import states
 from berth_core.tasks.pods import PodState
+from berth_core.tasks.progress import Record
 from berth_core.tasks.snapshot import Difference, PodsSnapshot
 from berth_core.tasks.task import Status, Task, read_task
 from berth_kube.client import KubeClient
@@ -25,6 +26,7 @@ from berth_kube.informer import Informer
 from berth_kube.queue import Reconciler
 
 from .backend import KubernetesTaskSchedulerBackend, Refusal, TaskKey
+from .batches import Batches
 from .kubernetes_client import KubernetesClient
 from .metrics import Metrics
 from .store import PodSnapshotStore
@@ -40,20 +42,24 @@ LONGEST_MESSAGE = 1024
 
 
 class TaskPodsLifecycleManager:
-    """``tasks``: the informer of Tasks; ``room``: set when there may be room for one that waits."""
+    """``tasks``: the informer of Tasks; ``batches``: elements of TaskBatches, which are tasks like others.
+
+    ``room``: set when there may be room for one that waits.
+    """
 
     def __init__(
         self,
         api: KubeClient,
         pods: KubernetesClient,
         tasks: Informer,
+        batches: Batches,
         store: PodSnapshotStore,
         backend: KubernetesTaskSchedulerBackend,
         metrics: Metrics,
         room: asyncio.Event,
         running_after: float,
     ) -> None:
-        self._api, self._pods, self._tasks, self._store = api, pods, tasks, store
+        self._api, self._pods, self._tasks, self._batches, self._store = api, pods, tasks, batches, store
         self._backend, self._metrics, self._running_after = backend, metrics, running_after
         self._loop = asyncio.get_running_loop()
         self._written: dict[TaskKey, Task] = {}
@@ -76,6 +82,7 @@ class TaskPodsLifecycleManager:
             wake(obj)
 
         self._tasks.on(wake, lambda _old, new: wake(new), gone)
+        self._batches.begin(self._queue.add, self._element_ended)
 
     async def on_snapshot(self, changes: Sequence[Difference], _snapshot: PodsSnapshot) -> None:
         """For the store: tasks whose pods have changed are looked at."""
@@ -117,7 +124,8 @@ class TaskPodsLifecycleManager:
 
     async def _do(self, task: Task, pods: list[PodState]) -> float | None:
         step = steps.next_step(task, pods)
-        self._backend.status_update(task, steps.live_state(task, pods))
+        if task.element is None or not task.status.final:  # an element's end was told when it was recorded
+            self._backend.status_update(task, steps.live_state(task, pods))
         if isinstance(step, steps.Start):
             return await self._start(task, step)
         self._backend.unwant(task.key)
@@ -137,9 +145,12 @@ class TaskPodsLifecycleManager:
         start, refusal = self._refusals.get(task.key, (None, None))
         if refusal is not None and start == step:
             if refusal.final:
+                self._batches.refuse(task, refusal.message)
                 await self._write(task, steps.refused(task, step.number, refusal.message), {})
                 return None
-            if refusal.reason in TOLD and task.status.reason != refusal.reason:
+            if task.element is not None:
+                self._batches.waits(task, refusal.reason, refusal.message)
+            elif refusal.reason in TOLD and task.status.reason != refusal.reason:
                 status = replace(task.status, reason=refusal.reason, message=refusal.message)
                 await self._write(task, status, {})
                 return None
@@ -155,7 +166,8 @@ class TaskPodsLifecycleManager:
         told: Obj = {}
         if step.pod is not None:
             self._since.pop(step.pod.uid, None)
-            log = await self._pods.log_tail(step.pod)
+            wanted = task.element is None or step.status.state == states.FAILED
+            log = await self._pods.log_tail(step.pod) if wanted else ""
             told = {
                 "pod": step.pod.name,
                 "node": step.pod.node or None,
@@ -169,7 +181,7 @@ class TaskPodsLifecycleManager:
 
     async def _rest(self, task: Task, pod: PodState) -> float | None:
         """A task that runs for a while is recorded as Running; short ones cost no write."""
-        told = (task.status.state, task.status.reason) == (states.RUNNING, "")
+        told = task.element is not None or (task.status.state, task.status.reason) == (states.RUNNING, "")
         if told or pod.phase != "Running":
             return None
         since = self._since.setdefault(pod.uid, self._loop.time())
@@ -182,7 +194,13 @@ class TaskPodsLifecycleManager:
         return None
 
     async def _write(self, task: Task, status: Status, told: Obj) -> None:
-        """Compare-and-swap: whoever has read an older Task does not write. Raises ConflictError."""
+        """Compare-and-swap: whoever has read an older Task does not write. Raises ConflictError.
+
+        An element's status is written with others, and it is looked at again afterwards.
+        """
+        if task.element is not None:
+            self._batches.record(task, status, told)
+            return
         body = {
             "metadata": {"resourceVersion": task.version, "uid": task.uid},
             "status": {
@@ -202,10 +220,18 @@ class TaskPodsLifecycleManager:
         newer = read_task(answer)
         self._written[task.key] = newer
         if status.final and not task.status.final:
-            self._metrics.ended.labels(status.state, status.reason).inc()
+            self._count(status.state, status.reason)
         if status.state not in (states.SUBMITTED, task.status.state):
             self._backend.status_update(newer, status.state)
         self._queue.add(task.key)
+
+    def _count(self, state: str, reason: str) -> None:
+        self._metrics.ended.labels(state, reason).inc()
+
+    def _element_ended(self, task: Task, record: Record) -> None:
+        self._count(record.state, record.reason)
+        self._backend.status_update(task, record.state)
+        self._backend.forget(task.uid)
 
     async def _unreadable(self, key: TaskKey, obj: Obj | None, exc: InputError) -> None:
         if obj is None or (obj.get("status") or {}).get("state") in states.FINAL:
@@ -219,7 +245,9 @@ class TaskPodsLifecycleManager:
         await self._api.patch(TASK, key[1], key[0], body, subresource="status")
 
     def _newest(self, key: TaskKey, obj: Obj | None) -> Task | None:
-        """The Task as the watch or the answer to an own write told it last."""
+        """The Task as the watch or the answer to an own write told it last; an element as it is recorded."""
+        if "[" in key[1]:
+            return self._batches.task(key)
         seen = read_task(obj) if obj is not None else None
         own = self._written.get(key)
         if seen is None or own is None or own.uid != seen.uid or int(own.version) <= int(seen.version):

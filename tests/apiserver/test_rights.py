@@ -63,6 +63,8 @@ NOBODY = (
     ("berth.dev", "statefulapps", ("create", "update", "delete", "deletecollection")),
     ("berth.dev", "statefulapps/scale", WRITES),
     ("berth.dev", "tasks", WRITES),
+    ("berth.dev", "taskbatches", WRITES),
+    ("berth.dev", "taskbatchshards", ("delete", "deletecollection")),
     ("berth.dev", "taskqueues", WRITES),
     ("berth.dev", "localdisks/volumes", ("adopt",)),
 )

@@ -70,6 +70,13 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
         {"name": "job", "state": "absent"},
     ),
     "task_backend": ({"image": "c:1", "namespaces": ["a"], "flags": {"workers": 4}}, {"state": "absent"}),
+    "task_batch": (
+        {"name": "many", "template": TEMPLATE, "count": 3},
+        {"name": "many", "template": TEMPLATE, "items": [{"name": "a"}, {"env": {"A": "1"}, "needs": ["a"]}]},
+        {"name": "many", "state": "killed"},
+        {"name": "many", "state": "absent"},
+    ),
+    "task_batch_info": ({}, {"name": "many"}),
     "task_info": ({}, {"name": "job", "states": ["Failed"]}),
 }
 STRANGE: tuple[Any, ...] = (
@@ -131,7 +138,7 @@ DISK = {**local_disk("h1-a"), "status": {"phase": "Available", "observed": {"hea
 #: What else is there.
 THERE = (("Namespace", "default"), ("PriorityClass", "system-cluster-critical"), ("ServiceAccount", "berth-agent"))
 #: In check mode alone: what these write they read again, which this cluster does not keep; a page may be any file.
-CHECKED = ("disk_replace", "host_maintenance", "report", "stateful_app", "task")
+CHECKED = ("disk_replace", "host_maintenance", "report", "stateful_app", "task", "task_batch")
 
 
 class Small:

@@ -105,7 +105,7 @@ class Backend:
         )
 
     def _put(self, snapshot: PodsSnapshot) -> None:
-        self.account.follow(differences(self.snapshot, snapshot), {})
+        self.account.follow(differences(self.snapshot, snapshot), str)
         self.snapshot = snapshot
 
     def hear(self, events: list[PodEvent], version: int = 0) -> None:

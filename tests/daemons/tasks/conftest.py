@@ -70,3 +70,17 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
         print(process.text())
     faults = [line for process in running for line in process.text().splitlines() if "trace=" in line]
     assert not faults, faults
+
+
+@pytest.fixture
+def module(plane: Any, world: Any) -> Callable[..., dict[str, Any]]:
+    """``module(operation, check=True, **options)``: as a module carries it out in the world's namespace."""
+    from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+    from ansible_collections.berth.stateful.plugins.module_utils._glue.task import OPERATION
+
+    def run(operation: Any = OPERATION, check: bool = False, **options: Any) -> dict[str, Any]:
+        defaults = {name: spec.get("default") for name, spec in operation.argument_spec().items()}
+        params = {**defaults, "kubeconfig": str(plane.kubeconfig), "namespace": world.name, **options}
+        return execute(operation, Context(params, check, lambda text: None, environ={}))
+
+    return run

@@ -6,23 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, Operation, execute
-from ansible_collections.berth.stateful.plugins.module_utils._glue.task import INFO, OPERATION
+from ansible_collections.berth.stateful.plugins.module_utils._glue.task import INFO
 from tests.daemons.tasks.world import World
 
 Module = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def module(plane: Any, world: World) -> Module:
-    def run(operation: Operation = OPERATION, check: bool = False, **options: Any) -> dict[str, Any]:
-        defaults = {name: spec.get("default") for name, spec in operation.argument_spec().items()}
-        params = {**defaults, "kubeconfig": str(plane.kubeconfig), "namespace": world.name, **options}
-        return execute(operation, Context(params, check, lambda text: None, environ={}))
-
-    return run
 
 
 def ending(world: World, name: str, *codes: int) -> threading.Thread:

@@ -45,6 +45,32 @@ class World(SchedulerWorld):
         }
         return self.api.create(kinds.TASK, body)
 
+    def batch(self, name: str, cpu: str = "100m", **spec: Any) -> dict[str, Any]:
+        """Make a TaskBatch."""
+        meta = {"name": name, "namespace": self.name}
+        body = {"apiVersion": kinds.TASK_BATCH.api_version, "kind": kinds.TASK_BATCH.kind, "metadata": meta}
+        return self.api.create(kinds.TASK_BATCH, {**body, "spec": {"template": self.template(cpu), **spec}})
+
+    def batch_status(self, name: str) -> dict[str, Any]:
+        return self.api.get(kinds.TASK_BATCH, name, self.name).get("status") or {}
+
+    def batch_ended(self, name: str, state: str) -> dict[str, Any]:
+        """Wait until the batch is in that final state, and has no pod any more."""
+        until(lambda: self.batch_status(name).get("state") in FINAL, lambda: str(self.batch_status(name)))
+        found = self.batch_status(name)
+        assert found["state"] == state, found
+        until(lambda: not self.elements(name), lambda: str(self.elements(name).keys()))
+        return found
+
+    def elements(self, name: str, phase: str = "") -> dict[int, dict[str, Any]]:
+        """The pods of a batch, by the index of their element."""
+        found = self.api.list(kinds.POD, self.name, labels=f"berth.dev/task-batch={name}")
+        return {
+            int(pod["metadata"]["labels"]["berth.dev/task-index"]): pod
+            for pod in found
+            if phase in ("", (pod.get("status") or {}).get("phase"))
+        }
+
     def change(self, name: str, **spec: Any) -> None:
         self.api.patch(kinds.TASK, name, self.name, {"spec": spec})
 
@@ -93,8 +119,9 @@ class World(SchedulerWorld):
         until(lambda: not self.pods_of(name), lambda: f"{name}: {self.pods_of(name)}")
 
     def clear(self) -> None:
-        for one in self.api.list(kinds.TASK, self.name):
-            self.api.delete(kinds.TASK, one["metadata"]["name"], self.name)
+        for kind in (kinds.TASK, kinds.TASK_BATCH):
+            for one in self.api.list(kind, self.name):
+                self.api.delete(kind, one["metadata"]["name"], self.name)
         for one in self.api.list(kinds.POD, self.name):
             self.api.delete(kinds.POD, one["metadata"]["name"], self.name)
         super().clear()

@@ -10,7 +10,7 @@ events may come twice, late, and from two sources.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 from ..model.pod import Amounts
 from .snapshot import Difference
@@ -58,10 +58,10 @@ class Account:
         self._count(entry.queue, entry.requests, -1)
         return True
 
-    def follow(self, changes: Iterable[Difference], queues: Mapping[str, str]) -> list[Charge]:
+    def follow(self, changes: Iterable[Difference], queue_of: Callable[[str], str]) -> list[Charge]:
         """What became of pods: those that ended or went give back, others are charged.
 
-        `queues`: uid of a task -> its queue. Returns the charges that were given back.
+        `queue_of`: the queue of a task, by its uid. Returns the charges that were given back.
         """
         back = []
         for old, new in changes:
@@ -72,7 +72,7 @@ class Account:
                 if self.give_back(pod.charge):
                     back.append(pod.charge)
             else:
-                self.charge(pod.charge, queues.get(pod.task_uid, ""), pod.requests)
+                self.charge(pod.charge, queue_of(pod.task_uid), pod.requests)
         return back
 
     def used(self, queue: str) -> Mapping[str, int]:

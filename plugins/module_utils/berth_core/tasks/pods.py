@@ -12,7 +12,7 @@ from typing import Any
 
 from ..model.fields import Object, mapping, objects
 from ..model.pod import Amounts, PodInfo
-from .task import CONTENT_LABEL, TASK_LABEL, TRY_LABEL, UID_LABEL, Task
+from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, TASK_LABEL, TRY_LABEL, UID_LABEL, Element, Task
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 #: Reasons of a pod's end that are nobody's fault: the try does not count.
@@ -71,7 +71,7 @@ def read_pod(pod: Object) -> PodState | None:
         name=info.name,
         uid=info.uid,
         version=int(meta.get("resourceVersion") or 0),
-        task=str(labels.get(TASK_LABEL) or ""),
+        task=_task_name(labels),
         task_uid=str(labels[UID_LABEL]),
         number=int(number),
         content=str(labels.get(CONTENT_LABEL) or ""),
@@ -107,39 +107,65 @@ def _disrupted(status: Object) -> bool:
     )
 
 
+def element_name(batch: str, index: int) -> str:
+    """What an element is called: no Task can have that name."""
+    return f"{batch}[{index}]"
+
+
+def _task_name(labels: Mapping[str, Any]) -> str:
+    batch, index = labels.get(BATCH_LABEL), str(labels.get(INDEX_LABEL) or "")
+    return element_name(str(batch), int(index)) if batch and index.isdecimal() else str(labels.get(TASK_LABEL) or "")
+
+
 def pod_name(task: Task, number: int) -> str:
     """The name of a try's pod: always the same, so that no try is made twice, whoever makes it."""
-    return f"{task.name}-{hashlib.sha256(f'{task.uid}/{number}'.encode()).hexdigest()[:10]}"
+    name = f"{task.element.batch}-{task.element.index}" if task.element else task.name
+    return f"{name}-{hashlib.sha256(f'{task.uid}/{number}'.encode()).hexdigest()[:10]}"
 
 
 def manifest(task: Task, number: int) -> dict[str, Any]:
-    """The pod of a try. It goes with its Task."""
+    """The pod of a try. It goes with its Task, or TaskBatch."""
     meta: Mapping[str, Any] = task.template.get("metadata") or {}
+    spec = {**(task.template.get("spec") or {}), "restartPolicy": "Never"}
+    whose, owner = {TASK_LABEL: task.name}, ("Task", task.name, task.uid)
+    if task.element is not None:
+        batch = task.element.batch
+        whose = {BATCH_LABEL: batch, INDEX_LABEL: str(task.element.index)}
+        owner = ("TaskBatch", batch, task.element.batch_uid)
+        spec.update(_for_element(task.element, spec))
     labels = {
         **(meta.get("labels") or {}),
-        TASK_LABEL: task.name,
+        **whose,
         UID_LABEL: task.uid,
         TRY_LABEL: str(number),
         CONTENT_LABEL: task.content,
-    }
-    owner = {
-        "apiVersion": "berth.dev/v1alpha1",
-        "kind": "Task",
-        "name": task.name,
-        "uid": task.uid,
-        "controller": True,
     }
     made: dict[str, Any] = {
         "name": pod_name(task, number),
         "namespace": task.namespace,
         "labels": labels,
-        "ownerReferences": [owner],
+        "ownerReferences": [_owner(*owner)],
     }
     if meta.get("annotations"):
         made["annotations"] = dict(meta["annotations"])
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": made,
-        "spec": {**(task.template.get("spec") or {}), "restartPolicy": "Never"},
-    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec}
+
+
+def _owner(kind: str, name: str, uid: str) -> dict[str, Any]:
+    return {"apiVersion": "berth.dev/v1alpha1", "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def _for_element(element: Element, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The containers of one element: they know which it is, whatever the template says of these variables."""
+    env = dict(element.env) | {"BERTH_TASK_BATCH": element.batch, "BERTH_TASK_INDEX": str(element.index)}
+    more = [{"name": name, "value": value} for name, value in env.items()]
+    found: dict[str, Any] = {}
+    for field in ("initContainers", "containers"):
+        if spec.get(field):
+            found[field] = [
+                {**one, "env": [*(each for each in one.get("env") or () if each.get("name") not in env), *more]}
+                for one in spec[field]
+            ]
+    if element.args is not None:
+        found["containers"][0]["args"] = list(element.args)
+    return found

@@ -25,6 +25,8 @@ GROUP = "berth.dev"
 #: Labels of a task's pod: the Task's name and uid, the number of the try, and the digest of the content.
 TASK_LABEL, UID_LABEL = f"{GROUP}/task", f"{GROUP}/task-uid"
 TRY_LABEL, CONTENT_LABEL = f"{GROUP}/task-try", f"{GROUP}/task-content"
+#: The pod of a batch's element has these in place of the Task's name.
+BATCH_LABEL, INDEX_LABEL = f"{GROUP}/task-batch", f"{GROUP}/task-index"
 DEFAULT_QUEUE = "default"
 #: A pod is called by its task and 11 characters more, and is the name of a host.
 LONGEST_NAME = 52
@@ -47,8 +49,22 @@ class Status:
 
 
 @dataclass(frozen=True)
+class Element:
+    """Which part of a TaskBatch a task is. `args`: in place of those of the first container; `env`: of each."""
+
+    batch: str
+    batch_uid: str
+    index: int
+    args: tuple[str, ...] | None = None
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Task:
-    """`requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a retry."""
+    """`requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a retry.
+
+    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task.
+    """
 
     namespace: str
     name: str
@@ -67,6 +83,7 @@ class Task:
     content: str
     requests: Amounts
     status: Status
+    element: Element | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,7 +102,7 @@ def read_task(obj: Object) -> Task:
     where = f"Task {namespace}/{name}" if namespace else f"Task {name}"
     meta, spec = mapping(obj, "metadata"), mapping(obj, "spec", f"{where}: spec")
     template = mapping(spec, "template", f"{where}: spec.template")
-    _check_metadata(template, f"{where}: spec.template.metadata")
+    check_metadata(template, f"{where}: spec.template.metadata")
     return Task(
         namespace=namespace,
         name=name,
@@ -96,7 +113,7 @@ def read_task(obj: Object) -> Task:
         queue=string(spec, "queue", f"{where}: spec.queue", DEFAULT_QUEUE),
         priority=integer(spec, "priority", f"{where}: spec.priority"),
         retries=integer(spec, "retries", f"{where}: spec.retries"),
-        retry_codes=_codes(spec, where),
+        retry_codes=exit_codes(spec, where),
         keep_failed_pod=boolean(spec, "keepFailedPod", f"{where}: spec.keepFailedPod"),
         kill=boolean(spec, "kill", f"{where}: spec.kill"),
         going=meta.get("deletionTimestamp") is not None,
@@ -140,14 +157,14 @@ def check_new(name: str, spec: Mapping[str, Any]) -> None:
     read_task({"metadata": {"name": name}, "spec": spec})
 
 
-def _check_metadata(template: Object, path: str) -> None:
+def check_metadata(template: Object, path: str) -> None:
     """The pod has these labels and annotations beside its own: they are read long before the API server sees them."""
     meta = mapping(template, "metadata", path)
     for field in ("labels", "annotations"):
         string_map(meta, field, f"{path}.{field}")
 
 
-def _codes(spec: Object, where: str) -> frozenset[int]:
+def exit_codes(spec: Object, where: str) -> frozenset[int]:
     found = spec.get("retryExitCodes") or ()
     if any(isinstance(code, bool) or not isinstance(code, int) or not 1 <= code <= 255 for code in found):
         raise InputError(f"{where}: spec.retryExitCodes is {list(found)!r}: expected numbers from 1 to 255")

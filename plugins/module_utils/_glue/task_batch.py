@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The operations behind the modules task_batch and task_batch_info."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..berth_core.model.names import check_label
+from ..berth_core.model.resources import TASK_BATCH, TASK_BATCH_SHARD
+from ..berth_core.tasks.batch import check_new
+from ..berth_core.tasks.batch_told import rate, told
+from .base import Context, Operation
+from .submitted import FIELDS, OPTIONS, PLACE, Submitted, why
+
+Object = Mapping[str, Any]
+
+
+def run(context: Context) -> dict[str, Any]:
+    """One TaskBatch, by ``state``."""
+    began: list[tuple[float, int]] = []
+    context.params = {**context.params, "items": _plain(context.params["items"])}
+
+    def far(live: Object) -> str:
+        status, now = live.get("status") or {}, time.monotonic()
+        counts, words = status.get("counts") or {}, why(live)
+        if not began:
+            began.append((now, sum(int(count) for state, count in counts.items() if state != "left")))
+        return f"{status.get('state')}{words and f' ({words})'}: {rate(counts, began[0], now)}"
+
+    return Submitted(
+        resource=TASK_BATCH,
+        result="batch",
+        info="task_batch_info",
+        fields={
+            **FIELDS,
+            "count": "count",
+            "items": "items",
+            "parallelism": "parallelism",
+            "max_failures": "maxFailures",
+        },
+        check=check_new,
+        told=_told,
+        ended_as=_ended_as,
+        far=far,
+    ).run(context)
+
+
+def run_info(context: Context) -> dict[str, Any]:
+    params = context.params
+    check_label(params["namespace"], "namespace")
+    if params["name"] is not None:
+        check_label(params["name"], "name")
+    live = sorted(context.client.list(TASK_BATCH, params["namespace"]), key=lambda one: str(one["metadata"]["name"]))
+    chosen = [one for one in live if params["name"] in (None, one["metadata"]["name"])]
+    return {"changed": False, "batches": [_told(context, one) for one in chosen]}
+
+
+def _told(context: Context, live: Object) -> dict[str, Any]:
+    meta = live["metadata"]
+    if not meta.get("uid"):  # a dry run's
+        return told(live)
+    return told(live, context.client.list(TASK_BATCH_SHARD, meta["namespace"], fields=f"batch={meta['name']}"))
+
+
+def _plain(items: Any) -> Any:
+    """Items without what was not given."""
+    if items is None:
+        return None
+    return [{key: value for key, value in one.items() if value is not None} for one in items]
+
+
+def _ended_as(live: Object) -> str:
+    status = live["status"]
+    rows = [
+        f"{row['count']} with {row.get('reason')}"
+        + (f" and exit code {row['exitCode']}" if row.get("exitCode") is not None else "")
+        + f", as {row.get('example')}"
+        for row in status.get("reasons") or ()
+    ]
+    counts = status.get("counts") or {}
+    words = f": {counts.get('failed', 0)} tasks failed, {counts.get('killed', 0)} were killed"
+    return f"{words} ({'; '.join(rows)})" if rows else words
+
+
+OPERATION = Operation(
+    name="task_batch",
+    options={
+        **OPTIONS,
+        "count": {"type": "int"},
+        "items": {
+            "type": "list",
+            "elements": "dict",
+            "options": {
+                "name": {"type": "str"},
+                "args": {"type": "list", "elements": "str"},
+                "env": {"type": "dict"},
+                "needs": {"type": "list", "elements": "str"},
+            },
+        },
+        "parallelism": {"type": "int"},
+        "max_failures": {"type": "int"},
+        "wait_timeout": {"type": "int", "default": 3600},
+    },
+    run=run,
+    required_if=(("state", "present", ("template",)), ("state", "present", ("count", "items"), True)),
+    mutually_exclusive=(("count", "items"),),
+)
+INFO = Operation(name="task_batch_info", options={"name": {"type": "str"}, **PLACE}, run=run_info)

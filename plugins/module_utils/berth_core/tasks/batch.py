@@ -1,0 +1,218 @@
+# Copyright (c) 2026, the berth authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A TaskBatch of the API as a value: many tasks of one template, as an array with an index or as a list with needs.
+
+Raises InputError that names the object and the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..errors import InputError
+from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string, string_map, strings
+from ..model.names import check_label
+from ..model.pod import Amounts
+from .pods import element_name
+from .task import (
+    DEFAULT_QUEUE,
+    MOST_RETRIES,
+    Element,
+    Status,
+    Task,
+    check_metadata,
+    content_of,
+    exit_codes,
+    requests_of,
+)
+
+MOST_TASKS = 100_000
+#: A pod is called by its batch, an index of at most 5 digits, and 12 characters more.
+LONGEST_NAME = 45
+#: Elements of one status object: its text stays far below what etcd takes.
+IN_SHARD = 5_000
+
+
+class Item(NamedTuple):
+    """One element of a list. `needs`: indexes of those that are to succeed before it starts."""
+
+    name: str
+    args: tuple[str, ...] | None
+    env: tuple[tuple[str, str], ...]
+    needs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`items` empty: an array of `size`. `parallelism`, `max_failures` None: no limit of its own."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    created: str
+    queue: str
+    priority: int
+    size: int
+    items: tuple[Item, ...]
+    parallelism: int | None
+    max_failures: int | None
+    retries: int
+    retry_codes: frozenset[int]
+    kill: bool
+    going: bool
+    template: Object
+    content: str
+    requests: Amounts
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+    @property
+    def shards(self) -> int:
+        """How many status objects it has at most."""
+        return -(-self.size // IN_SHARD)
+
+    def element(self, index: int, status: Status, kill: bool) -> Task:
+        """One of its tasks."""
+        item = self.items[index] if self.items else None
+        env = (*item.env, ("BERTH_TASK_NAME", item.name)) if item else ()
+        return Task(
+            namespace=self.namespace,
+            name=element_name(self.name, index),
+            uid=f"{self.uid}.{index}",
+            version="",
+            generation=self.generation,
+            created=self.created,
+            queue=self.queue,
+            priority=self.priority,
+            retries=self.retries,
+            retry_codes=self.retry_codes,
+            keep_failed_pod=False,
+            kill=kill,
+            going=self.going,
+            template=self.template,
+            content=self.content,
+            requests=self.requests,
+            status=status,
+            element=Element(self.name, self.uid, index, item.args if item else None, env),
+        )
+
+
+def read_batch(obj: Object) -> Batch:
+    """Read a TaskBatch."""
+    namespace, name = metadata(obj, "TaskBatch")
+    where = f"TaskBatch {namespace}/{name}" if namespace else f"TaskBatch {name}"
+    meta, spec = mapping(obj, "metadata"), mapping(obj, "spec", f"{where}: spec")
+    template = mapping(spec, "template", f"{where}: spec.template")
+    check_metadata(template, f"{where}: spec.template.metadata")
+    items = _items(spec, where)
+    return Batch(
+        namespace=namespace,
+        name=name,
+        uid=string(meta, "uid"),
+        version=string(meta, "resourceVersion"),
+        generation=integer(meta, "generation"),
+        created=string(meta, "creationTimestamp"),
+        queue=string(spec, "queue", f"{where}: spec.queue", DEFAULT_QUEUE),
+        priority=integer(spec, "priority", f"{where}: spec.priority"),
+        size=_size(spec, items, where),
+        items=items,
+        parallelism=_limit(spec, "parallelism", where, 1),
+        max_failures=_limit(spec, "maxFailures", where, 0),
+        retries=integer(spec, "retries", f"{where}: spec.retries"),
+        retry_codes=exit_codes(spec, where),
+        kill=boolean(spec, "kill", f"{where}: spec.kill"),
+        going=meta.get("deletionTimestamp") is not None,
+        template=template,
+        content=content_of(template),
+        requests=requests_of(template, where),
+    )
+
+
+def check_new(name: str, spec: Mapping[str, Any]) -> None:
+    """Refuse what no TaskBatch can be, before the API server is asked."""
+    check_label(name, "name")
+    if len(name) > LONGEST_NAME:
+        raise InputError(f"name is {name!r}: expected at most {LONGEST_NAME} characters")
+    retries = spec.get("retries") or 0
+    if not 0 <= retries <= MOST_RETRIES:
+        raise InputError(f"retries is {retries}: expected 0 to {MOST_RETRIES}")
+    read_batch({"metadata": {"name": name}, "spec": spec})
+
+
+def _size(spec: Object, items: Sequence[Item], where: str) -> int:
+    count = spec.get("count")
+    if (count is None) == (not items):
+        raise InputError(f"{where}: expected either spec.count or spec.items, and of items at least one")
+    size = integer(spec, "count", f"{where}: spec.count") if count is not None else len(items)
+    if not 1 <= size <= MOST_TASKS:
+        raise InputError(f"{where}: has {size} tasks: expected 1 to {MOST_TASKS}")
+    return size
+
+
+def _limit(spec: Object, field: str, where: str, least: int) -> int | None:
+    if spec.get(field) is None:
+        return None
+    value = integer(spec, field, f"{where}: spec.{field}")
+    if value < least:
+        raise InputError(f"{where}: spec.{field} is {value}: expected {least} or more")
+    return value
+
+
+def _items(spec: Object, where: str) -> tuple[Item, ...]:
+    listed = objects(spec, "items", f"{where}: spec.items")
+    index: dict[str, int] = {}
+    for at, one in enumerate(listed):
+        name = string(one, "name", f"{where}: spec.items[{at}].name", str(at))
+        if name in index:
+            raise InputError(f"{where}: spec.items[{at}].name is {name!r}, as that of spec.items[{index[name]}]")
+        index[name] = at
+    found = tuple(
+        _item(one, name, index, f"{where}: spec.items[{at}]") for (name, at), one in zip(index.items(), listed)
+    )
+    circle = _circle(found)
+    if circle:
+        names = " -> ".join(found[at].name for at in circle)
+        raise InputError(f"{where}: spec.items wait for each other and never start: {names}")
+    return found
+
+
+def _item(one: Object, name: str, index: Mapping[str, int], where: str) -> Item:
+    needs = strings(one, "needs", f"{where}.needs")
+    unknown = sorted(set(needs) - index.keys())
+    if unknown:
+        raise InputError(f"{where}.needs names {unknown[0]!r}: expected names of other items")
+    env = string_map(one, "env", f"{where}.env")
+    args = strings(one, "args", f"{where}.args") if one.get("args") is not None else None
+    return Item(name, args, tuple(sorted(env.items())), tuple(sorted({index[each] for each in needs})))
+
+
+def _circle(items: Sequence[Item]) -> list[int]:
+    """Indexes of items that need each other, the first one again at the end; empty where there are none."""
+    done: set[int] = set()
+    for start in range(len(items)):
+        path: list[int] = []
+        on_path: set[int] = set()
+        stack = [(start, iter((start,)))]
+        while stack:
+            _of, rest = stack[-1]
+            following = next(rest, None)
+            if following is None:
+                stack.pop()
+                if path:
+                    last = path.pop()
+                    on_path.discard(last)
+                    done.add(last)
+            elif following in on_path:
+                return [*path[path.index(following) :], following]
+            elif following not in done:
+                path.append(following)
+                on_path.add(following)
+                stack.append((following, iter(items[following].needs)))
+    return []
