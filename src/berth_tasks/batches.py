@@ -259,7 +259,8 @@ class Batches:
             else:
                 owner = {"apiVersion": "berth.dev/v1alpha1", "kind": "TaskBatch", "name": batch.name, "uid": batch.uid}
                 meta = {"name": name, "namespace": batch.namespace, "ownerReferences": [{**owner, "controller": True}]}
-                made = await self._client.create(TASK_BATCH_SHARD, {"metadata": meta, **body})
+                kind = {"apiVersion": TASK_BATCH_SHARD.api_version, "kind": TASK_BATCH_SHARD.kind}
+                made = await self._client.create(TASK_BATCH_SHARD, {**kind, "metadata": meta, **body})
         except ConflictError:
             # Who led before has written it last: its records count, and what is pending is added to them.
             self._take_over(book, number, await self._client.get(TASK_BATCH_SHARD, name, batch.namespace))

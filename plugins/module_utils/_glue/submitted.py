@@ -48,7 +48,7 @@ FIELDS = {
 class Submitted(NamedTuple):
     """One kind. ``check`` refuses what it cannot be; ``told``: a row of the result; ``info``: the module that lists.
 
-    ``ended_as``: how one that has not succeeded ended, in words; ``far``: how far one is that has not ended.
+    ``ended_as``: what follows the state of one that has not succeeded; ``far``: how far one is that has not ended.
     """
 
     resource: Resource
@@ -148,7 +148,7 @@ class Submitted(NamedTuple):
         if status.get("state") != states.SUCCEEDED:
             who = f"{self.resource.kind} {meta['namespace']}/{meta['name']}"
             raise StateError(
-                f"{who} is {status.get('state')} {self.ended_as(live)}",
+                f"{who} is {status.get('state')}{self.ended_as(live)}",
                 changed=changed,
                 **{self.result: self.told(context, live)},
             )

@@ -22,7 +22,7 @@ Object = Mapping[str, Any]
 
 def _ended_as(live: Object) -> str:
     status = live["status"]
-    return f"after {status.get('tries', 0)} tries: {status.get('message') or status.get('reason')}"
+    return f" after {status.get('tries', 0)} tries: {status.get('message') or status.get('reason')}"
 
 
 def _far(live: Object) -> str:

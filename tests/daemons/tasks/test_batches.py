@@ -151,8 +151,8 @@ def test_every_element_ends_once_whenever_the_backend_dies(
     world: World, start: Start, kubelets: Kubelets, tmp_path: Path
 ) -> None:
     """Ends never change, whoever leads; what was recorded is not run again."""
-    for _number in range(2):
-        world.node(cpu="64")
+    for number in range(2):
+        world.node(number, cpu="64")
     chance, seen = random.Random(7), dict[int, str]()
     world.batch("all", count=120, retries=1, parallelism=30)
     for _life in range(5):

@@ -53,7 +53,7 @@ def rate(counts: Object, earlier: tuple[float, int], now: float) -> str:
 
 def _of(shard: Object, uid: Any) -> bool:
     owners = shard["metadata"].get("ownerReferences") or [{}]
-    return owners[0].get("uid") == uid
+    return bool(owners[0].get("uid") == uid)
 
 
 def _indexes(shards: Iterable[Object]) -> dict[str, str]:
