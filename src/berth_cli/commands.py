@@ -17,6 +17,7 @@ from berth_core.app.wanted import APP_LABEL
 from berth_core.errors import BerthError, InputError
 from berth_core.model import resources as kinds
 from berth_core.plugins.table import DEFAULT_PROFILE
+from berth_core.tasks.batch_told import told as told_batch
 from berth_core.tasks.told import stuck, told
 from berth_kube.client import KubeClient
 
@@ -73,13 +74,23 @@ async def apps(client: KubeClient, options: argparse.Namespace) -> Answer:
 
 
 async def tasks(client: KubeClient, options: argparse.Namespace) -> Answer:
-    """Tasks: how far each is, in the order in which they were made. Good where none waits for what never comes."""
+    """Tasks and TaskBatches: how far each is, in the order in which they were made.
+
+    Good where none waits for what never comes.
+    """
     asked = {"metadata.namespace": _space(client, options), "spec.queue": options.queue}
     chosen = ",".join(f"{field}={value}" for field, value in asked.items() if value)
-    listed = (await read(client, (kinds.TASK,), {kinds.TASK.kind: chosen}))[kinds.TASK.kind]
-    rows = [{**told(body), "created_at": body["metadata"].get("creationTimestamp")} for body in listed]
-    rows.sort(key=lambda row: (row["namespace"], str(row["created_at"]), row["name"]))
-    return Answer({"tasks": rows}, not any(stuck(row) for row in rows))
+    both = (kinds.TASK, kinds.TASK_BATCH)
+    listed = await read(client, both, {kind.kind: chosen for kind in both})
+    rows = [_made(told(body), body) for body in listed[kinds.TASK.kind]]
+    batches = [_made(told_batch(body), body) for body in listed[kinds.TASK_BATCH.kind]]
+    for each in (rows, batches):
+        each.sort(key=lambda row: (row["namespace"], str(row["created_at"]), row["name"]))
+    return Answer({"tasks": rows, "batches": batches}, not any(stuck(row) for row in (*rows, *batches)))
+
+
+def _made(row: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "created_at": body["metadata"].get("creationTimestamp")}
 
 
 async def top(client: KubeClient, _options: argparse.Namespace) -> Answer:

@@ -91,7 +91,7 @@ def apps(answer: Answer) -> str:
 
 
 def tasks(answer: Answer) -> str:
-    """A line for each Task."""
+    """A line for each Task, and one for each TaskBatch."""
     now = datetime.now(UTC)
     rows = [
         (
@@ -101,7 +101,20 @@ def tasks(answer: Answer) -> str:
         )
         for one in answer["tasks"]
     ]
-    return table(("NAMESPACE", "TASK", "QUEUE", "STATE", "TRIES", "NODE", "EXIT", "AGE", "REASON"), rows)
+    single = table(("NAMESPACE", "TASK", "QUEUE", "STATE", "TRIES", "NODE", "EXIT", "AGE", "REASON"), rows)
+    batches = [
+        (
+            *(one[key] for key in ("namespace", "name", "queue", "state")),
+            *(one["counts"].get(key) for key in ("succeeded", "failed", "killed", "left")),
+            times.spoken(times.age(str(one["created_at"]), now)),
+            one["reason"],
+        )
+        for one in answer["batches"]
+    ]
+    if not batches:
+        return single
+    ends = ("SUCCEEDED", "FAILED", "KILLED", "LEFT")
+    return single + table(("NAMESPACE", "BATCH", "QUEUE", "STATE", *ends, "AGE", "REASON"), batches)
 
 
 def kept(answer: Answer) -> str:

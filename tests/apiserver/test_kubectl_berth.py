@@ -22,6 +22,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     POD,
     STATEFUL_APP,
     TASK,
+    TASK_BATCH,
 )
 from berth_cli.__main__ import main
 from tests.support.small_cluster import Gi, small_cluster
@@ -119,7 +120,7 @@ def test_apps(berth: Berth, api: ApiClient, namespace: str) -> None:
 
 
 def test_tasks(berth: Berth, api: ApiClient, namespace: str) -> None:
-    assert berth.json("tasks", "-n", namespace) == {"tasks": []}
+    assert berth.json("tasks", "-n", namespace) == {"tasks": [], "batches": []}
     named = {"apiVersion": TASK.api_version, "kind": TASK.kind}
     template = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
     for name, queue in (("hash", "default"), ("sum", "nightly")):
@@ -137,6 +138,12 @@ def test_tasks(berth: Berth, api: ApiClient, namespace: str) -> None:
     api.patch(TASK, "sum", namespace, {"status": {"reason": "UnknownQueue"}}, "status")
     assert "UnknownQueue" in berth("tasks", "-n", namespace, status=1)
     assert "--queue is 'No'" in berth("tasks", "-q", "No", status=2)
+    batch = {"apiVersion": TASK_BATCH.api_version, "kind": TASK_BATCH.kind, "metadata": {**meta, "name": "many"}}
+    api.create(TASK_BATCH, {**batch, "spec": {"count": 9, "queue": "nightly", "template": template}})
+    counts = {"succeeded": 5, "failed": 1, "killed": 0, "left": 3}
+    api.patch(TASK_BATCH, "many", namespace, {"status": {"state": "Running", "counts": counts}}, "status")
+    last = berth("tasks", "-n", namespace, "-q", "nightly", status=1).splitlines()[-1].split()
+    assert last[:8] == [namespace, "many", "nightly", "Running", "5", "1", "0", "3"]
 
 
 def test_kept_data_goes_by_the_commands_that_are_shown(
