@@ -42,9 +42,7 @@ COMMANDS = {
     "explain": Command("why a pod, or the replicas of an app, wait", commands.explain, tables.explain),
     "drift": Command("what is not as it was declared, and what nobody holds any more", commands.drift, tables.drift),
     "history": Command("who changed the berths of an app or a pod, and when", commands.history, tables.history),
-    "tasks": Command(
-        "Tasks and TaskBatches: how far each is, and how it ended", commands.tasks, tables.tasks
-    ),
+    "tasks": Command("Tasks and TaskBatches: how far each is, and how it ended", commands.tasks, tables.tasks),
     "top": Command("disk room by node and class: used and free", commands.top, tables.top),
 }
 

@@ -48,6 +48,8 @@ class Book:
         self.pending: dict[int, tuple[Record, Told | None]] = {}
         self.waits = ("", "")
         self.refused = ""
+        self.stopped = False
+        self.looked: set[int] = set()
         self.began = ""
         self.written: Obj | None = None
         self.written_at = 0.0
@@ -85,6 +87,7 @@ class Batches:
         self._client, self._backend = client, backend
         self._batches, self._shards = Informer(client, TASK_BATCH), Informer(client, TASK_BATCH_SHARD)
         self._books: dict[Key, Book] = {}
+        self._unreadable: dict[Key, tuple[Obj, str]] = {}
         self._due = asyncio.Event()
         self._failures = 0
         self._wake: Callable[[Key], None] = lambda _key: None
@@ -113,7 +116,7 @@ class Batches:
             await self._due.wait()
             await asyncio.sleep(GATHER)
             self._due.clear()
-            left = await asyncio.gather(*(self._written(book) for book in list(self._books.values())))
+            left = await asyncio.gather(*(self._written(book) for book in list(self._books.values())), self._refused())
             if not all(left):
                 self._failures += 1
                 await asyncio.sleep(pause(self._failures, random.random()))  # noqa: S311 - not all at one moment
@@ -138,6 +141,7 @@ class Batches:
         book, index = self._of(task)
         if book is None or index in book.pending:
             return
+        book.waits = ("", "")
         record = Record(status.state, status.reason[:64], status.tries, status.failures, told.get("exitCode"))
         words = None
         if status.state == states.FAILED:
@@ -160,7 +164,7 @@ class Batches:
         book, _index = self._of(task)
         if book is not None and not book.refused:
             book.refused = message
-            self._stop(book)
+            self._look(book)
 
     def _of(self, task: Task) -> tuple[Book | None, int]:
         if task.element is None:
@@ -175,12 +179,17 @@ class Batches:
         try:
             batch = read_batch(obj)
         except InputError as exc:
-            _log.info("TaskBatch %s/%s cannot be carried out: %s", *key, exc.message)
+            if (obj.get("status") or {}).get("state") not in states.FINAL:
+                _log.info("TaskBatch %s/%s cannot be carried out: %s", *key, exc.message)
+                self._unreadable[key] = (obj["metadata"], exc.message)
+                self._due.set()
             return
         book = self._books.get(key)
         if book is None or book.batch.uid != batch.uid:
             book = self._books[key] = self._book(batch, obj)
-        book.progress.batch = batch
+        elif book.batch.generation == batch.generation and book.batch.going == batch.going:
+            return  # our own write of its status
+        book.progress.batch, book.looked = batch, set()
         self._backend.know_batch(batch)
         self._due.set()
         self._look(book)
@@ -214,22 +223,23 @@ class Batches:
                 self._wake((key[0], element_name(key[1], index)))
 
     def _look(self, book: Book) -> None:
-        """What may start is looked at; nothing more is started in a batch that stops."""
-        if book.stops():
+        """What may start since the last time is looked at; in a batch that stops all that has begun, once."""
+        if book.stops() and not book.stopped:
             self._stop(book)
-        for index in book.progress.open():
+        opened = set(book.progress.open())
+        for index in sorted(opened - book.looked):
             self._wake((book.batch.namespace, element_name(book.batch.name, index)))
+        book.looked = opened
 
     def _stop(self, book: Book) -> None:
         """Elements that have no pod end now, all at once; the others by their own life."""
-        opened, why = set(book.progress.open()), book.stops()
+        book.stopped, book.looked, why = True, set(), book.stops()
+        opened = set(book.progress.open())
         state = states.KILLED if why == "Killed" else states.FAILED
         for index in range(book.batch.size):
             if index not in opened and index not in book.pending and not book.progress.status(index).final:
                 book.pending[index] = (Record(state, why), None)
         self._due.set()
-        for index in opened:
-            self._wake((book.batch.namespace, element_name(book.batch.name, index)))
 
     # -- writes ----------------------------------------------------------------------------------------------------
 
@@ -270,6 +280,7 @@ class Batches:
 
     def _recorded(self, book: Book, mine: dict[int, tuple[Record, Told | None]]) -> None:
         batch = book.batch
+        opened = set(book.progress.open())
         for index, (record, told) in mine.items():
             del book.pending[index]
             for other, following in book.progress.put(index, record, told).items():
@@ -278,8 +289,24 @@ class Batches:
             task = batch.element(index, book.progress.status(index), False)
             if record.final:
                 self._ended(task, record)
-            self._wake(task.key)
+            if index in opened:  # any other has no pod
+                self._wake(task.key)
         self._look(book)
+
+    async def _refused(self) -> bool:
+        """Say of those that cannot be read that they are not carried out."""
+        for key, (meta, message) in list(self._unreadable.items()):
+            status = {"state": states.FAILED, "reason": "InvalidTask", "message": message[:1024]}
+            body = {"metadata": {"resourceVersion": meta["resourceVersion"], "uid": meta["uid"]}, "status": status}
+            try:
+                await self._client.patch(TASK_BATCH, key[1], key[0], body, subresource="status")
+            except (ConflictError, NotFoundError):
+                _log.debug("TaskBatch %s/%s is another one by now", *key)
+            except BerthError as exc:
+                _log.warning("%s; trying again until it works", exc.message)
+                return False
+            del self._unreadable[key]
+        return True
 
     async def _write_status(self, book: Book) -> bool:
         batch = book.batch

@@ -148,9 +148,9 @@ class TaskPodsLifecycleManager:
                 self._batches.refuse(task, refusal.message)
                 await self._write(task, steps.refused(task, step.number, refusal.message), {})
                 return None
-            if task.element is not None:
+            if task.element is not None and refusal.reason in TOLD:
                 self._batches.waits(task, refusal.reason, refusal.message)
-            elif refusal.reason in TOLD and task.status.reason != refusal.reason:
+            elif task.element is None and refusal.reason in TOLD and task.status.reason != refusal.reason:
                 status = replace(task.status, reason=refusal.reason, message=refusal.message)
                 await self._write(task, status, {})
                 return None

@@ -146,6 +146,13 @@ def test_what_never_starts_says_why_once(world: World, start: Start) -> None:
     assert not world.elements("wrong")
 
 
+def test_a_list_that_never_starts_is_refused_on_the_object(world: World, start: Start) -> None:
+    start()
+    world.batch("circle", items=[{"name": "a", "needs": ["b"]}, {"name": "b", "needs": ["a"]}])
+    status = world.batch_ended("circle", "Failed")
+    assert (status["reason"], "never start: a -> b -> a" in status["message"]) == ("InvalidTask", True)
+
+
 @pytest.mark.promise
 def test_every_element_ends_once_whenever_the_backend_dies(
     world: World, start: Start, kubelets: Kubelets, tmp_path: Path
