@@ -17,9 +17,10 @@ from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.driving import berth_of
 from berth_core.lifecycle.history import Actor, noted
+from berth_core.lifecycle.locks import unlock_device, unlock_disk
 from berth_core.lifecycle.step import CREATE, REMOVE, STATUS, Ref, Write
-from berth_core.lifecycle.view import View, disks_of
-from berth_core.model.resources import BERTH, LOCAL_DISK, NAMESPACE, PV, PVC, Resource
+from berth_core.lifecycle.view import View, devices_of, disks_of
+from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, PV, PVC, Resource
 from berth_core.model.tenant import Tenant
 
 from .clocks import stamp, utc_now
@@ -50,6 +51,9 @@ class Driver:
 
     async def write(self, view: View, step: Write) -> bool:
         """Carry one write out. False: somebody was faster, and everything that the steps look at was read anew."""
+        if step.do == REMOVE and step.resource == BERTH and await self._locks(step.body):
+            _log.debug("claim %s: its Berth still locks something; giving that up first", view.key)
+            return False
         try:
             await self._send(noted(step, berth_of(view, step), self._actor, stamp(utc_now())))
         except (ConflictError, NotFoundError) as exc:
@@ -97,6 +101,22 @@ class Driver:
         else:
             subresource = "status" if step.do == STATUS else None
             self._known.wrote(step.resource, await api.replace(step.resource, step.body, subresource=subresource))
+
+    async def _locks(self, record: Mapping[str, Any]) -> bool:
+        """Whether something is locked for this Berth, asked now: it is the last that knows of it.
+
+        A cache may lag behind a lock whose answer was lost, and no conflict tells of that: the Berth is another object.
+        """
+        uid = record["metadata"]["uid"]
+        for each in disks_of(record):
+            disk = await self.look(Ref(LOCAL_DISK, each["name"]))
+            if disk is not None and unlock_disk(disk, uid, keep_data=False) is not None:
+                return True
+        for each in devices_of(record):
+            device = await self.look(Ref(LOCAL_DEVICE, each["name"]))
+            if device is not None and unlock_device(device, uid) is not None:
+                return True
+        return False
 
     async def _free_left_locks(self, view: View) -> None:
         """Give up the locks of a Berth that went while they were taken. A volume says: it was Reserved after all."""

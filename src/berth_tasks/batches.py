@@ -101,6 +101,9 @@ class Batches:
     def begin(self, wake: Callable[[Key], None], ended: Callable[[Task, Record], None]) -> None:
         """Follow changes. ``wake``: an element is to be looked at; ``ended``: a final record was written."""
         self._wake, self._ended = wake, ended
+        for book in self._books.values():
+            book.looked = set()
+            self._look(book)
         self._batches.on(self._changed, lambda _old, new: self._changed(new), self._gone)
 
     async def run(self) -> None:
