@@ -132,7 +132,7 @@ def test_a_failing_disk_is_replaced(dev_cluster: Any, tmp_path: Path) -> None:
         dev_cluster.kubectl("delete", "storageclass", mark)
         for each in json.loads(dev_cluster.kubectl("get", "ld", "-o", "json"))["items"]:
             if each["spec"]["storageClassName"] == mark:
-                forget_disks(dev_cluster.kubectl, each["metadata"]["name"])
+                forget_disks(agent.api, each["metadata"]["name"])
         for each in dev_cluster.hosts.disks(HOST):
             if each["name"] in plugged and each["plugged"]:
                 dev_cluster.hosts.disk_remove(HOST, each["name"])

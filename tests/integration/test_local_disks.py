@@ -20,11 +20,12 @@ import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.fsid import filesystem_uuid, namespace_link
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually, out, ssh
 from tests.support import berths
 from tests.support.hosts import run_plays
-from tests.support.kube import forget_disks, install_crds
+from tests.support.kube import client_for, disks_of, forget_disks, install_crds
 from tests.support.playbook import Run, Task
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -41,6 +42,7 @@ class Ground:
         self.node = f"node-{self.mark}"
         self.disks: dict[str, dict[str, Any]] = {}
         self.berths: list[str] = []
+        self.api = client_for(cluster.kubeconfig)
 
     def plug(self, letters: str, size: str = "320Mi") -> None:
         for letter in letters:
@@ -97,8 +99,7 @@ class Ground:
 
     def objects(self) -> dict[str, dict[str, Any]]:
         """The LocalDisks of the node by serial number."""
-        listed = self.cluster.kubectl("get", "ld", "-o", "json", "--field-selector", f"spec.nodeName={self.node}")
-        return {each["spec"]["identity"]["serial"]: each for each in json.loads(listed)["items"]}
+        return {disk["spec"]["identity"]["serial"]: disk for disk in disks_of(self.api, self.node)}
 
     def names(self, letters: str) -> dict[str, str]:
         found = self.objects()
@@ -108,11 +109,11 @@ class Ground:
         return {serial.rsplit("-", 1)[-1]: each["status"]["phase"] for serial, each in self.objects().items()}
 
     def patch(self, name: str, **spec: Any) -> None:
-        self.cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", json.dumps({"spec": spec}))
+        self.api.patch(kinds.LOCAL_DISK, name, None, {"spec": spec})
 
     def lock(self, name: str, data_uid: str = "") -> dict[str, Any]:
         """The disk is held by a new Berth, which may have come for data that is there."""
-        lock = berths.lock_of_new(self.cluster, self.node, name, data_uid=data_uid)
+        lock = berths.lock_of_new(self.api, self.node, name, data_uid=data_uid)
         self.berths.append(lock["name"])
         self.patch(name, claimRef=None)
         self.patch(name, claimRef=lock)
@@ -125,8 +126,7 @@ class Ground:
         for name in names:
             undo = f"umount /var/lib/berth/disks/{name}; sed -i '/{name}/d' /etc/fstab"
             ssh(self.cluster, HOST, undo, check=False)
-        if names:
-            forget_disks(self.cluster.kubectl, *names)
+        forget_disks(self.api, *names)
         if self.berths:
             self.cluster.kubectl("delete", "berths.berth.dev", *self.berths)
         mine = {f"{letter}{self.mark}" for letter in self.disks}

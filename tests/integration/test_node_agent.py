@@ -19,7 +19,7 @@ from tests.dev.hosts_help import eventually, out, ssh
 from tests.support import tarball
 from tests.support.agent import newer, zipapp
 from tests.support.hosts import run_on
-from tests.support.kube import forget_disks, install_crds
+from tests.support.kube import client_for, forget_disks, install_crds
 from tests.support.playbook import Run, changed
 
 HOSTS = ["h1", "h2"]
@@ -91,7 +91,7 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
     for host in touched:
         ssh(dev_cluster, host, "rm -rf /var/lib/berth/agent")
     for each in it.disks():
-        forget_disks(dev_cluster.kubectl, each["metadata"]["name"])
+        forget_disks(client_for(dev_cluster.kubeconfig), each["metadata"]["name"])
     dev_cluster.hosts.disk_remove(ONE, disk)
 
 

@@ -26,7 +26,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_dev.errors import DevError
 from tests.dev.hosts_help import eventually, ssh
-from tests.support.kube import client_for, forget, install_crds
+from tests.support.kube import client_for, disks_of, forget, install_crds
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
@@ -206,8 +206,7 @@ class AgentOnHost:
 
     def disks(self) -> dict[str, dict[str, Any]]:
         """The node's LocalDisks by serial number."""
-        own = self.api.list(kinds.LOCAL_DISK, fields=f"spec.nodeName={self.node}")
-        return {each["spec"]["identity"].get("serial", ""): each for each in own}
+        return {each["spec"]["identity"].get("serial", ""): each for each in disks_of(self.api, self.node)}
 
     def phases(self) -> dict[str, str]:
         return {serial: (each.get("status") or {}).get("phase", "") for serial, each in self.disks().items()}

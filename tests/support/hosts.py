@@ -34,7 +34,7 @@ def run_on(
 ) -> Run:
     """The same with an inventory, and with ``env`` added to the environment."""
     record = folder / "record.jsonl"
-    _program, *arguments = _command(inventory, plays, folder, *args)
+    arguments = _arguments(inventory, plays, folder, *args)
     pipelined = environment(record, {**PIPELINED, **(env or {})})
     status, output = ansible_playbook(arguments, pipelined, folder, timeout)
     return Run(status, output, _read(record))
@@ -42,7 +42,8 @@ def run_on(
 
 def kill_plays(cluster: Any, plays: list[dict[str, Any]], folder: Path, ready: Callable[[], Any]) -> bool:
     """Start the plays; once ``ready`` returns, SIGKILL ansible with all its processes. False: it had ended before."""
-    command = _command(cluster.hosts.inventory(), plays, folder)
+    program = Path(sys.executable).parent / "ansible-playbook"
+    command = [str(program), *_arguments(cluster.hosts.inventory(), plays, folder)]
     with (folder / "killed.log").open("ab") as log:
         running = subprocess.Popen(
             command,
@@ -62,10 +63,10 @@ def kill_plays(cluster: Any, plays: list[dict[str, Any]], folder: Path, ready: C
         running.wait()
 
 
-def _command(inventory: dict[str, Any], plays: list[dict[str, Any]], folder: Path, *args: str) -> list[str]:
-    """The command line, for files that are written now."""
+def _arguments(inventory: dict[str, Any], plays: list[dict[str, Any]], folder: Path, *args: str) -> list[str]:
+    """The arguments of `ansible-playbook`, for files that are written now."""
     playbook, hosts = folder / "plays.yml", folder / "hosts.yml"
     (folder / "record.jsonl").unlink(missing_ok=True)
     playbook.write_text(yaml.dump(plays, Dumper=_Dumper, sort_keys=False))
     hosts.write_text(yaml.dump(inventory))
-    return [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(hosts), str(playbook), *args]
+    return ["-i", str(hosts), str(playbook), *args]

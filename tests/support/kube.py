@@ -52,12 +52,16 @@ def forget(api: ApiClient, kind: resources.Resource, name: str, namespace: str |
     return live is not None and api.delete(kind, name, namespace)
 
 
-def forget_disks(kubectl: Callable[..., str], *names: str) -> None:
-    """The same of LocalDisks, by kubectl."""
-    free = json.dumps({"spec": dict.fromkeys(_HELD[resources.LOCAL_DISK])})
+def disks_of(api: ApiClient, node: str) -> list[dict[str, Any]]:
+    """A node's LocalDisks, by name."""
+    found = api.list(resources.LOCAL_DISK, fields=f"spec.nodeName={node}")
+    return sorted(found, key=lambda disk: str(disk["metadata"]["name"]))
+
+
+def forget_disks(api: ApiClient, *names: str) -> None:
+    """The same of LocalDisks."""
     for name in names:
-        kubectl("patch", "ld", name, "--type", "merge", "-p", free)
-    kubectl("delete", "ld", *names)
+        forget(api, resources.LOCAL_DISK, name)
 
 
 #: Kinds that the cluster's own components change all the time.

@@ -16,7 +16,7 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.support.agent import NAMESPACE, install_rights, kubeconfig, token, zipapp
-from tests.support.kube import client_for, forget
+from tests.support.kube import client_for, disks_of, forget
 from tests.unit.host import trees
 
 SELECTOR = [{"query": "[?model == 'made-up']", "storage_class": "made-up"}]
@@ -57,8 +57,10 @@ class MadeUp:
 
     def disks(self) -> list[dict[str, Any]]:
         """Its LocalDisks, by name."""
-        found = self.api.list(kinds.LOCAL_DISK, fields=f"spec.nodeName={self.node}")
-        return sorted(found, key=lambda disk: str(disk["metadata"]["name"]))
+        return disks_of(self.api, self.node)
+
+    def patch(self, disk: dict[str, Any], **spec: Any) -> None:
+        self.api.patch(kinds.LOCAL_DISK, disk["metadata"]["name"], None, {"spec": spec})
 
 
 @contextmanager

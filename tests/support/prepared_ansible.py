@@ -26,7 +26,7 @@ import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 #: What a run's environment may have of its own: nothing of it is read while Ansible is imported.
 GIVEN = ("K8S_AUTH_", "KUBE", "BERTH_", "PYTEST_CURRENT_TEST")
@@ -70,13 +70,13 @@ class Server:
         self._process.wait(30)
 
 
-#: By what is fixed in the environment; None: it was asked for once, which is no reason yet to prepare anything.
+#: By the fixed part of the environment. None: one playbook has been run in it, and a second may never come.
 _servers: dict[frozenset[tuple[str, str]], Server | None] = {}
 _starting = threading.Lock()
 
 
 def server(environment: Mapping[str, str]) -> Server | None:
-    """The server for an environment, from the second time that it is asked for."""
+    """The server for an environment. None at the first request; the second for the same environment starts it."""
     fixed = {key: value for key, value in environment.items() if not key.startswith(GIVEN)}
     kind = frozenset(fixed.items())
     with _starting:
@@ -91,14 +91,20 @@ def _ask(connection: socket.socket, request: dict[str, Any], timeout: float) -> 
     """The exit status; None: it was killed because the time was over."""
     connection.sendall(json.dumps(request).encode() + b"\n")
     answers = connection.makefile("r")
-    process = int(answers.readline())
+    process = _number(answers.readline())
     connection.settimeout(timeout)
     try:
-        return int(answers.readline())
+        return _number(answers.readline())
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
         return None
+
+
+def _number(answer: str) -> int:
+    if not answer:
+        raise RuntimeError("the process that prepares Ansible has died: see its messages in the test's output")
+    return int(answer)
 
 
 # -- the server -----------------------------------------------------------------------------------------------------
@@ -171,9 +177,11 @@ def _become(request: dict[str, Any], output: int) -> NoReturn:
             PlaybookCLI.cli_executor(sys.argv)
         except SystemExit as exc:
             status = int(exc.code or 0)
-        except BaseException:  # noqa: BLE001 - it is told, whatever it is
+        # Whatever it is: this fork has to reach os._exit, or it would go on as a second server.
+        except BaseException:  # noqa: BLE001
             traceback.print_exc()
-    _flush(sys.stdout, sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(status)
 
 
@@ -187,11 +195,6 @@ def _own_folder() -> Any:
         yield
     finally:
         shutil.rmtree(constants.DEFAULT_LOCAL_TMP, ignore_errors=True)
-
-
-def _flush(*streams: IO[str]) -> None:
-    for stream in streams:
-        stream.flush()
 
 
 if __name__ == "__main__":

@@ -96,12 +96,12 @@ class Ground:
 
     def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """A new Berth for the disk; the lock that names it."""
-        lock = berths.lock_of_new(self.cluster, self.host, self.object_name(name), phase)
+        lock = berths.lock_of_new(self.agent.api, self.host, self.object_name(name), phase)
         self.berths.append(lock["name"])
         return lock
 
     def record(self, berth: str, phase: str) -> None:
-        berths.record(self.cluster, berth, phase)
+        berths.record(self.agent.api, berth, phase)
 
     def lock(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """The disk is held by a new berth from now on."""

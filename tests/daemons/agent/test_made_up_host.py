@@ -5,7 +5,6 @@ For what needs no disk to be touched: publishing once, the agent's own figures o
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import ssl
@@ -36,9 +35,7 @@ def test_once_publishes_what_is_there_touches_nothing_and_ends(host: MadeUp) -> 
     assert process.returncode == 0, log
     found = host.disks()
     assert [disk["status"]["phase"] for disk in found] == ["Available", "Available"], log
-    host.cluster.kubectl(
-        "patch", "ld", found[0]["metadata"]["name"], "--type=merge", "-p", json.dumps({"spec": {"claimRef": held()}})
-    )
+    host.patch(found[0], claimRef=held())
     with host.start("once") as process:
         log = process.communicate(timeout=120)[0]
     assert process.returncode == 0, log

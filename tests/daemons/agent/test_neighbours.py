@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from berth_dev.errors import KubeError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError
 from tests.core.app.disk_samples import held
 from tests.dev.hosts_help import eventually
 from tests.support.agent import conditions_of
@@ -84,11 +83,6 @@ def nodes(control_plane: Any) -> Iterator[tuple[Sharer, Sharer]]:
             each.stop()
 
 
-def patch(control_plane: Any, disk: dict[str, Any], **spec: Any) -> None:
-    body = json.dumps({"spec": spec})
-    control_plane.kubectl("patch", "ld", disk["metadata"]["name"], "--type=merge", "-p", body)
-
-
 def test_a_disk_that_two_nodes_see_is_refused_on_both_until_one_does_not(
     control_plane: Any, nodes: tuple[Sharer, Sharer]
 ) -> None:
@@ -96,7 +90,7 @@ def test_a_disk_that_two_nodes_see_is_refused_on_both_until_one_does_not(
     one.start()
     first = one.wait(("True", "Found"), "Available")
     assert first["status"]["observed"]["diskID"] == NAME
-    patch(control_plane, first, claimRef=held())
+    one.host.patch(first, claimRef=held())
     one.wait(("True", "Found"), "Locked")
     two.start()
     second = two.wait(("False", "Shared"), "Pending")
@@ -107,8 +101,8 @@ def test_a_disk_that_two_nodes_see_is_refused_on_both_until_one_does_not(
         {"claimRef": held()},
         {"wipe": {"requestID": "r", "identity": second["spec"]["identity"], "requestedBy": "a"}},
     ):
-        with pytest.raises(KubeError, match="another node sees this disk, too"):
-            patch(control_plane, second, **spec)
+        with pytest.raises(BerthError, match="another node sees this disk, too"):
+            two.host.patch(second, **spec)
 
     one.pull()
     one.wait(("False", "Moved"), "Missing")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
@@ -17,7 +16,7 @@ from berth_core.errors import ConflictError, UnavailableError
 from berth_core.model.resources import LOCAL_DISK
 from berth_kube import config
 from berth_kube.client import KubeClient
-from tests.support.kube import forget_disks, install_crds
+from tests.support.kube import client_for, forget_disks, install_crds
 
 PLAN = WipePlan("d", "r1", "ann", "/dev/x", "7:1", 1 << 20, "zero", 0, False, "2026-01-01T00:00:00Z")
 WIPING = progress(PLAN, "Overwriting", 4096, 1, "zero")
@@ -46,8 +45,9 @@ def disk(control_plane: Any) -> Any:
     name = f"record-{uuid4().hex[:6]}"
     spec = {"nodeName": name, "identity": {"serial": name.upper(), "size": 1 << 20}}
     body = {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDisk", "metadata": {"name": name}, "spec": spec}
-    yield json.loads(control_plane.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(body)))
-    forget_disks(control_plane.kubectl, name)
+    api = client_for(control_plane.kubeconfig)
+    yield api.create(LOCAL_DISK, body)
+    forget_disks(api, name)
 
 
 def record_by(client: KubeClient) -> Record:

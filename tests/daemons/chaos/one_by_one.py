@@ -49,7 +49,7 @@ def lun_of_two_nodes(ground: ChaosGround, _chance: Chance) -> None:
         owner.wait_condition(name, "Matched", "True", "Found")
     finally:
         room.agent.configure(**with_more(ground))
-        forget_disks(ground.cluster.kubectl, room.object_name(twin))
+        forget_disks(ground.api, room.object_name(twin))
 
 
 def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
@@ -82,15 +82,20 @@ def namespace_made_anew(ground: ChaosGround, _chance: Chance) -> None:
     finally:
         tenants.clear()
         room.agent.configure(**settings)
-        forget_disks(ground.cluster.kubectl, room.object_name(name))
+        forget_disks(ground.api, room.object_name(name))
         room.pull(name)
 
 
 def _what_keeps(tenants: World) -> str:
     """Why a namespace that is deleted is still there."""
-    told = (tenants.api.get(kinds.NAMESPACE, tenants.name).get("status") or {}).get("conditions")
-    kept = {kind.kind: tenants.api.list(kind, tenants.name) for kind in (kinds.POD, kinds.PVC)}
-    return f"{told} {kept} {tenants.berths()}"
+    namespace = tenants.api.find(kinds.NAMESPACE, tenants.name) or {}
+    told = [condition.get("message") for condition in (namespace.get("status") or {}).get("conditions") or []]
+    kept = {
+        f"{kind.kind} {each['metadata']['name']}": each["metadata"].get("finalizers")
+        for kind in (kinds.POD, kinds.PVC, kinds.BERTH)
+        for each in tenants.api.list(kind, tenants.name)
+    }
+    return f"{told}; still there, with their finalizers: {kept}"
 
 
 def _move_in(tenants: World) -> None:
@@ -163,7 +168,7 @@ def node_is_made_again_with_empty_disks(ground: ChaosGround, _chance: Chance) ->
     assert room.checksum(empty) == before
     for role in lost:
         room.put_back(ground.names[BY_SERVICE, role])
-    forget_disks(ground.cluster.kubectl, room.object_name(empty))
+    forget_disks(ground.api, room.object_name(empty))
     room.agent.configure(**ground.settings_of(BY_SERVICE))
     room.pull(empty)
 

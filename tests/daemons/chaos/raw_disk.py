@@ -57,7 +57,7 @@ def raw_disk_under_a_living_user(ground: ChaosGround, _chance: random.Random) ->
     world.delete(kinds.PVC, "second")
     room.wait_phase(name, "Available")
     room.agent.configure(**with_more(ground))
-    forget_disks(ground.cluster.kubectl, room.object_name(name))
+    forget_disks(ground.api, room.object_name(name))
     room.pull(name)
 
 

@@ -55,7 +55,7 @@ def etcd_is_restored(ground: ChaosGround, _chance: random.Random) -> None:
         assert _data(room, role, name) == data[role], f"{role}: the data that came since the backup has changed"
     _are_given_up(room, disks.values())
     room.agent.configure(**ground.settings_of(BY_SERVICE))
-    forget_disks(ground.cluster.kubectl, *(room.object_name(name) for name in disks.values()))
+    forget_disks(ground.api, *(room.object_name(name) for name in disks.values()))
     for role, name in disks.items():
         room.pull(name)
         if role in CLAIMED:

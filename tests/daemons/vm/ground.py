@@ -235,7 +235,7 @@ class VmGround(Ground):
         for each in self.agent.disks().values():
             name = each["metadata"]["name"]
             self.agent.here(f"umount -l {ROOT}/{name} 2>/dev/null; rmdir {ROOT}/{name} 2>/dev/null", check=False)
-            forget_disks(self.cluster.kubectl, name)
+            forget_disks(self.agent.api, name)
         for which in self.berths:
             self.cluster.kubectl("delete", "berths.berth.dev", which, "--ignore-not-found")
         self._mend_disks()
