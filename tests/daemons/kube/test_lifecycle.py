@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,6 @@ from berth_core.model.resources import BERTH, LOCAL_DISK, Resource
 from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_kube.lifecycle import Driver
-from tests.support.kube import install_crds
 
 
 class Lagging:
@@ -37,7 +37,9 @@ class Lagging:
 @pytest.mark.promise
 def test_a_berth_goes_only_when_nothing_is_locked_for_it(control_plane: Any, run: Callable[..., Any]) -> None:
     """The lock was written, its answer was lost, and the cache lags: a Berth that went now would leave it behind."""
-    install_crds(control_plane.kubeconfig)
+    definitions = ("-f", str(Path(__file__).parents[3] / "deploy/crds"))
+    control_plane.kubectl("apply", "--server-side", *definitions)
+    control_plane.kubectl("wait", "--for=condition=Established", *definitions)
     name = f"left-{uuid4().hex[:6]}"
     spec = {"nodeName": name, "identity": {"serial": name.upper(), "size": 1 << 20}}
     body = {"apiVersion": "berth.dev/v1alpha1", "kind": "LocalDisk", "metadata": {"name": name}, "spec": spec}

@@ -12,7 +12,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
-from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, STATEFUL_APP, TASK, TASK_QUEUE
+from ..model.resources import (
+    BERTH,
+    LOCAL_DEVICE,
+    LOCAL_DISK,
+    STATEFUL_APP,
+    TASK,
+    TASK_BATCH,
+    TASK_BATCH_SHARD,
+    TASK_QUEUE,
+)
 from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
@@ -22,6 +31,8 @@ SCHEMAS: Mapping[str, int] = {
     LOCAL_DISK.definition: 5,
     STATEFUL_APP.definition: 3,
     TASK.definition: 1,
+    TASK_BATCH.definition: 1,
+    TASK_BATCH_SHARD.definition: 1,
     TASK_QUEUE.definition: 1,
 }
 
