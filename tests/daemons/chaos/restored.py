@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -33,6 +34,8 @@ WORDS = {
 }
 #: Claims that come and go between backup and restore: more than there are disks for them.
 TURNS = 8
+#: Seconds after which a request that was asked anew counts as refused, too; before, the refusal may be the last one's.
+HEARD = 30.0
 
 
 def etcd_is_restored(ground: ChaosGround, _chance: random.Random) -> None:
@@ -166,13 +169,15 @@ def _churn_is_given_up(ground: ChaosGround) -> None:
     """Disks of claims that came and went: when these are gone, a person gives each disk up that says what is wrong,
     until all are free, and blank."""
     rooms = {(host, role): ground.rooms[host] for host in HOSTS for role in CHURNING}
+    asked: dict[tuple[str, str], float] = {}
 
     def all_are_free() -> bool:
         disks = {key: disk for key, disk in ground.disks().items() if key in rooms}
         with contextlib.suppress(BerthError, DevError):  # its agent was faster
             for key, disk in disks.items():
-                if _is_told_of(disk):
+                if _is_told_of(disk) and time.monotonic() - asked.get(key, -HEARD) >= HEARD:
                     _asked_anew(rooms[key], ground.names[key])
+                    asked[key] = time.monotonic()
         return all(_is_free(disk) and _is_blank(ground, *key) for key, disk in disks.items())
 
     def story() -> str:
@@ -181,7 +186,7 @@ def _churn_is_given_up(ground: ChaosGround) -> None:
         return "\n".join([*told, ground.story()])
 
     with ground.churn.quiet():
-        until(all_are_free, story)
+        until(all_are_free, story, 300)
 
 
 def _is_told_of(disk: dict[str, Any]) -> bool:
