@@ -20,7 +20,7 @@ SCHEMAS: Mapping[str, int] = {
     BERTH.definition: 4,
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 5,
-    STATEFUL_APP.definition: 3,
+    STATEFUL_APP.definition: 4,
     TASK.definition: 1,
     TASK_QUEUE.definition: 1,
 }
