@@ -106,7 +106,8 @@ def test_a_replica_gets_another_place_once_for_each_request(apps: AppWorld, star
     assert (places(apps), apps.uids()) == (before, uids)
     apps.world.disk(node, 9)  # its own node is asked, too
     apps.apply(replace=[request], leaveData=[request])
-    until(lambda: apps.condition("Ready").get("status") == "True" and apps.uids().get(name) not in (None, uids[name]))
+    until(lambda: apps.uids().get(name) not in (None, uids[name]), lambda: str(apps.live().get("status")))
+    apps.ready(2)
     berth = apps.world.berths()[name]
     assert berth["metadata"]["annotations"][ANNOTATION] == node
     assert berth["spec"]["disks"][0]["name"] in set(apps.world.locks()), "another disk"
