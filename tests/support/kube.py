@@ -20,6 +20,9 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import p
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources
 
+#: A kind that examples and tests write, and no part of berth.
+AUTOSCALER = resources.Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True)
+
 
 def fail_on_warning(text: str) -> None:
     raise AssertionError(f"the API server warns: {text}")

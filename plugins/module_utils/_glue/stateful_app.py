@@ -109,6 +109,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "confirm_fenced": {"type": "list", "elements": "str"},
     "leave_nodes": {"type": "list", "elements": "str"},
     "leave_data": {"type": "list", "elements": "str"},
+    "replace": {"type": "list", "elements": "str"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},

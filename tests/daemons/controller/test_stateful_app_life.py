@@ -119,6 +119,24 @@ def test_what_cannot_be_is_told_and_goes_on_when_it_can(apps: AppWorld, start: A
     until(lambda: apps.world.told("odd", "Refused"), "no Event of it")
 
 
+def test_a_claim_that_changes_under_a_replica_is_refused_and_told(apps: AppWorld, start: Any) -> None:
+    """In the words of the module, which tells them of the same app."""
+    apps.allow()
+    apps.disks(1)
+    start("--no-leader-elect")
+    apps.apply(replicas=1)
+    apps.ready(1)
+    before, locks = apps.uids(), apps.world.locks()
+    apps.apply(replicas=2, disks=[{"name": "data", "size": "1Gi", "storageClassName": "another"}])
+    words = f"replica db-0: claim data is on LocalDisk {next(iter(locks))} (StorageClass {apps.name}), and StorageClass"
+    apps.stalled("Blocked", f"{apps.name}/db: {words} another is asked for")
+    assert (apps.uids(), apps.world.locks()) == (before, locks)
+    until(lambda: apps.world.told("db", "Blocked", "another is asked for"), "no Event of it")
+    apps.apply(replicas=1)
+    apps.ready(1)
+    assert (apps.uids(), apps.world.locks()) == (before, locks)
+
+
 def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: Any) -> None:
     """An app of a playbook becomes a StatefulApp, and back, without a pod made anew."""
     apps.disks(2)

@@ -29,7 +29,7 @@ SCHEMAS: Mapping[str, int] = {
     BERTH.definition: 4,
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 5,
-    STATEFUL_APP.definition: 3,
+    STATEFUL_APP.definition: 4,
     TASK.definition: 1,
     TASK_BATCH.definition: 1,
     TASK_BATCH_SHARD.definition: 1,

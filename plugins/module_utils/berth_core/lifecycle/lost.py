@@ -30,7 +30,8 @@ class Loss:
     """``node``: the one that is lost. ``proof``: by what it is known that nothing of it runs any more.
 
     ``app`` and ``ordinal``: whose data its disks may keep. ``left``: the node is well, and the replica leaves it.
-    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it.
+    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it. ``why``: for
+    the berth's history, where there is more to tell.
     """
 
     node: str
@@ -40,6 +41,7 @@ class Loss:
     ordinal: int
     left: bool = False
     berth: str = ""
+    why: str = ""
 
     @property
     def where(self) -> str:
@@ -64,7 +66,7 @@ def give_up(view: View, record: Object, loss: Loss) -> Step:
     held = [view.disks[each["name"]] for each in disks_of(record) if each["name"] in view.disks]
     own = [disk for disk in held if holds_disk(disk, record["metadata"]["uid"])]
     why = f"it leaves node {loss.node}" if loss.left else f"its node {loss.node} is lost ({loss.proof})"
-    return _cordon(own, loss) or release(view, record, why)
+    return _cordon(own, loss) or release(view, record, loss.why or why)
 
 
 def cordon_kept(view: View, loss: Loss) -> Step | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..app import manifests
 from ..app.compare import differences
 from ..app.device_claim import DRIVER
+from ..app.replace_request import marked
 from ..app.wanted import AppWanted
 from ..model.resources import BERTH, PV
 from . import states
@@ -28,7 +29,7 @@ class ReplicaOwner:
     """``chosen``: its node, disks and devices. ``refused``: why its choice cannot stand beside those of others.
 
     ``alone``: its Reserved need not wait for other replicas. ``told``: its workload has been told of it.
-    ``ready``: its pod is Ready.
+    ``ready``: its pod is Ready. ``replaced``: nodes of requests for another place that a new berth answers.
     """
 
     app: AppWanted
@@ -38,6 +39,7 @@ class ReplicaOwner:
     alone: bool = True
     told: bool = False
     ready: bool = False
+    replaced: tuple[str, ...] = ()
 
     def begin(self) -> Step:
         """Absent -> Selected."""
@@ -45,7 +47,7 @@ class ReplicaOwner:
         if chosen is None:
             return Choose()
         body = manifests.berth(self.app, self.ordinal, chosen.node, chosen.disks, chosen.devices)
-        return Write(CREATE, BERTH, body, f"node {chosen.node} is chosen")
+        return Write(CREATE, BERTH, marked(body, self.replaced), f"node {chosen.node} is chosen")
 
     def withdrawn(self, view: View, record: Object) -> str:
         return self.refused
