@@ -11,13 +11,17 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from berth_core.errors import AdmissionError, ApiError, BerthError, InvalidError
+from berth_core.errors import AdmissionError, ApiError, BerthError, ConflictError, InvalidError
 from berth_core.tasks import offers, states
-from berth_core.tasks.account import Account
+from berth_core.tasks.account import Account, Charge
+from berth_core.tasks.admission import Ledger, admit
 from berth_core.tasks.batch import Batch
 from berth_core.tasks.next_step import Start
-from berth_core.tasks.offers import Offer, Policy, Queue
+from berth_core.tasks.offers import Offer
 from berth_core.tasks.pods import PodState
+from berth_core.tasks.policies import Policy
+from berth_core.tasks.queues import Queue
+from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.snapshot import Difference
 from berth_core.tasks.task import Task
 
@@ -61,8 +65,10 @@ class KubernetesTaskSchedulerBackend:
         self._client, self._nodes, self._queues, self._policy = client, nodes, queues, policy
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
-        #: What was given, and on which node the pod is, where it is known.
-        self._placed: dict[tuple[str, int], str] = {}
+        #: The pods of what was given, where they are known.
+        self._pods: dict[Charge, PodState] = {}
+        #: uids of pods that were asked to go.
+        self._evicted: set[str] = set()
         self._queue_of: dict[str, str] = {}
         self._told: dict[str, tuple[str, int]] = {}
         self._subscribers: list[Callable[[Update], None]] = []
@@ -115,26 +121,33 @@ class KubernetesTaskSchedulerBackend:
         self.account.follow(changes, self._queue)
         for old, new in changes:
             if new is not None and not new.over:
-                self._placed[new.charge] = new.node
+                self._pods[new.charge] = new
             elif old is not None or new is not None:
-                self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
+                gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
+                self._evicted.discard(gone.uid if gone is not None else "")
 
     # -- offers in -------------------------------------------------------------------------------------------------
 
-    def revive_offers(self) -> list[Offer]:
-        """What is free on each node now, less what was given to tasks."""
+    def revive_offers(self) -> tuple[list[Offer], list[Held]]:
+        """What is free on each node now, less what was given to tasks; and that."""
         free = self._nodes.free()
-        unplaced = []
+        found = [Offer(name, left) for name, left in sorted(free.items())]
+        held: list[Held] = []
+        unplaced: list[Held] = []
         for key, entry in self.account.entries().items():
-            node = self._placed.get(key)
-            if node and node in free:
+            pod = self._pods.get(key)
+            node = pod.node if pod is not None else ""
+            going = pod is not None and (pod.going or pod.uid in self._evicted)
+            one = Held(key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going)
+            if node in free:
                 offers.take(free[node], entry.requests)
             elif not node:
-                unplaced.append(entry.requests)
-        found = [Offer(name, left) for name, left in sorted(free.items())]
-        for requests in unplaced:
-            offers.subtract(found, requests)
-        return found
+                unplaced.append(one)
+                continue
+            held.append(one)
+        # Where a pod without a node will be nobody knows: it counts where there is room for it.
+        held += [one._replace(node=offers.subtract(found, one.requests)) for one in unplaced]
+        return found, held
 
     def want(self, task: Task, start: Start) -> bool:
         """The task waits for its turn; False where it did before."""
@@ -153,22 +166,40 @@ class KubernetesTaskSchedulerBackend:
 
     async def launch(
         self, started: Callable[[PodState], None], refused: Callable[[TaskKey, Start, Refusal], None]
-    ) -> None:
-        """Give what there is to those whose turn it is, and make their pods."""
+    ) -> bool:
+        """Give what there is to those whose turn it is, and make their pods. False: try again after a while."""
         begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
         for key in begun_before:  # its pod is made, and the watch has yet to tell
             self.unwant(key)
-        found = self.revive_offers()
+        found, held = self.revive_offers()
         queues = self._queues()
         used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
         tasks = [task for task, _start in self._wanting.values()]
-        verdict = offers.admit(tasks, queues, used, self._nodes.whole(), found, self._policy)
+        ledger = Ledger(queues, used)
+        verdict = admit(tasks, ledger, self._nodes.whole(), found, self._policy)
         for key, (reason, words) in verdict.waiting.items():
             refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
+        chosen = victims(verdict.owed, ledger, found, held)
         begun = [(task, self._wanting.pop(task.key)[1]) for task in verdict.admitted]
         for task, start in begun:
             self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
+        evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
         await asyncio.gather(*(self._start(task, start, started, refused) for task, start in begun))
+        return all(await evicted)
+
+    async def _reclaim(self, pod: PodState) -> bool:
+        """Take back what the pod's queue has borrowed: it is evicted, which costs its task no try."""
+        self._evicted.add(pod.uid)
+        queue = self._queue(pod.task_uid)
+        try:
+            await self._client.evict(pod)
+        except BerthError as exc:
+            how = logging.DEBUG if isinstance(exc, ConflictError) else logging.WARNING
+            _log.log(how, "%s; what TaskQueue %s has borrowed is not given back yet", exc.message, queue)
+            self._evicted.discard(pod.uid)
+            return False
+        _log.info("pod %s/%s is evicted: TaskQueue %s gives back what it has borrowed", pod.namespace, pod.name, queue)
+        return True
 
     def _lines(self, queues: Mapping[TaskKey, Queue]) -> set[TaskKey]:
         return {*queues, *((task.namespace, task.queue) for task, _start in self._wanting.values())}

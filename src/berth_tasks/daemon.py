@@ -10,7 +10,8 @@ from typing import Any
 from berth_core.app.task_backend_settings import Settings
 from berth_core.errors import InputError, StateError
 from berth_core.model.resources import TASK, TASK_QUEUE
-from berth_core.tasks.offers import POLICIES, Queue, read_queue
+from berth_core.tasks.policies import POLICIES
+from berth_core.tasks.queues import Queue, read_queue
 from berth_core.tasks.task import read_task
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer

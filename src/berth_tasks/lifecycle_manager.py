@@ -97,8 +97,8 @@ class TaskPodsLifecycleManager:
         while True:
             await self._room.wait()
             self._room.clear()
-            if self._backend.waiting:
-                await self._backend.launch(self._started, self._refused)
+            if self._backend.waiting and not await self._backend.launch(self._started, self._refused):
+                self._loop.call_later(AGAIN, self._room.set)
             await asyncio.sleep(0.01)
 
     # -- one task --------------------------------------------------------------------------------------------------

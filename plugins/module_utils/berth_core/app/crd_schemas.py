@@ -22,7 +22,7 @@ SCHEMAS: Mapping[str, int] = {
     LOCAL_DISK.definition: 5,
     STATEFUL_APP.definition: 3,
     TASK.definition: 1,
-    TASK_QUEUE.definition: 1,
+    TASK_QUEUE.definition: 2,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..model.names import shown
-from ..tasks.offers import POLICIES
+from ..tasks.policies import POLICIES
 from . import daemon_flags
 
 
