@@ -19,7 +19,7 @@ from berth_core.tasks.batch import Batch
 from berth_core.tasks.next_step import Start
 from berth_core.tasks.offers import Offer
 from berth_core.tasks.pods import PodState
-from berth_core.tasks.policies import Policy
+from berth_core.tasks.policies import Policies
 from berth_core.tasks.queues import Queue
 from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.snapshot import Difference
@@ -60,9 +60,9 @@ class KubernetesTaskSchedulerBackend:
         client: KubernetesClient,
         nodes: Nodes,
         queues: Callable[[], Mapping[TaskKey, Queue]],
-        policy: Policy,
+        policies: Policies,
     ) -> None:
-        self._client, self._nodes, self._queues, self._policy = client, nodes, queues, policy
+        self._client, self._nodes, self._queues, self._policies = client, nodes, queues, policies
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
         #: The pods of what was given, where they are known.
@@ -176,7 +176,7 @@ class KubernetesTaskSchedulerBackend:
         used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
         tasks = [task for task, _start in self._wanting.values()]
         ledger = Ledger(queues, used)
-        verdict = admit(tasks, ledger, self._nodes.whole(), found, self._policy)
+        verdict = admit(tasks, ledger, self._nodes.whole(), found, self._policies)
         for key, (reason, words) in verdict.waiting.items():
             refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
         chosen = victims(verdict.owed, ledger, found, held)

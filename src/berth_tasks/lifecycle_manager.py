@@ -20,6 +20,7 @@ from berth_core.tasks.pods import PodState
 from berth_core.tasks.progress import Record
 from berth_core.tasks.snapshot import Difference, PodsSnapshot
 from berth_core.tasks.task import Status, Task, read_task
+from berth_core.tasks.told import NEVER
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 #: What is written into a task that waits: reasons that a person has to act on.
-TOLD = frozenset({"NeverFits", "UnknownQueue", "NotAdmitted", "NotMade", "TemplateRejected"})
+TOLD = frozenset({*NEVER, "NotAdmitted", "NotMade", "TemplateRejected"})
 #: After a refusal by the API server it is tried again so many seconds later.
 AGAIN = 5.0
 LONGEST_MESSAGE = 1024

@@ -124,6 +124,6 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "statefulapps.berth.dev": ("3", "8ae4c0b0224b"),
         "taskbatches.berth.dev": ("1", "0c5cc0e84404"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
-        "taskqueues.berth.dev": ("2", "c1c7d72236b5"),
+        "taskqueues.berth.dev": ("2", "fa6b1500536b"),
         "tasks.berth.dev": ("1", "417d24ce4ec0"),
     }

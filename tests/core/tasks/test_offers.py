@@ -10,7 +10,7 @@ from berth_core.errors import InputError
 from berth_core.tasks import admission
 from berth_core.tasks.admission import Ledger, Verdict
 from berth_core.tasks.offers import Offer
-from berth_core.tasks.policies import POLICIES
+from berth_core.tasks.policies import Policies
 from berth_core.tasks.queues import Queue, read_queue
 from berth_core.tasks.task import Task
 from tests.core.tasks.samples import sized
@@ -22,7 +22,7 @@ def admit(tasks: list[Task], queues: list[Queue], nodes: int = 1, used: object =
     whole = {f"n{number}": dict(NODE) for number in range(nodes)}
     free = [Offer(name, dict(has)) for name, has in whole.items()]
     known = {("ns", queue.name): queue for queue in queues}
-    return admission.admit(tasks, Ledger(known, used or {}), whole, free, POLICIES[policy])  # type: ignore[arg-type]
+    return admission.admit(tasks, Ledger(known, used or {}), whole, free, Policies(default=policy))  # type: ignore[arg-type]
 
 
 def names(verdict: Verdict) -> list[str]:
@@ -80,7 +80,7 @@ def test_never_more_than_there_is(wanted: list[tuple[int, str]], nodes: int, pol
     whole = {f"n{number}": dict(NODE) for number in range(nodes)}
     free = [Offer(name, dict(has)) for name, has in whole.items()]
     queues = {("ns", name): Queue(name, priority=ord(name), ceiling={"cpu": 1500}) for name in "abc"}
-    verdict = admission.admit(tasks, Ledger(queues, {}), whole, free, POLICIES[policy])
+    verdict = admission.admit(tasks, Ledger(queues, {}), whole, free, Policies(default=policy))
     given_ = sum(dict(one.requests)["cpu"] for one in verdict.admitted)
     assert all(value >= 0 for offer in free for value in offer.free.values())
     assert given_ + sum(offer.free["cpu"] for offer in free) == 1000 * nodes

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_tasks.queues import GROUP
 from tests.daemons.tasks.kubelets import ending
 from tests.daemons.tasks.world import World, until
+from tests.support.outside import installed
 
 Start = Callable[..., Any]
 
@@ -30,3 +34,27 @@ def test_what_a_queue_lent_comes_back_by_eviction_and_costs_nobody_a_try(world: 
     with ending(world, "guests"):
         status = world.batch_ended("guests", "Succeeded")
     assert status["counts"] == {"succeeded": 5, "failed": 0, "killed": 0, "left": 0}
+
+
+def test_a_policy_that_is_not_known_is_told_and_one_of_a_package_serves(
+    world: World, start: Start, tmp_path: Path
+) -> None:
+    world.node()
+    world.queue("odd", policy="longest")
+    process = start()
+    active = until(lambda: condition(world, "odd"), "a condition")
+    assert (active["status"], active["reason"]) == ("False", "UnknownPolicy")
+    assert "spec.policy is 'longest': expected one of fair, priority" in active["message"]
+    world.submit("job", queue="odd")
+    until(lambda: world.status("job").get("reason") == "UnknownPolicy", lambda: world.status("job"))
+    process.stop()
+    start(environment=installed(tmp_path, GROUP, "longest = longest_line:longest"))
+    until(lambda: condition(world, "odd")["status"] == "True", lambda: str(condition(world, "odd")))
+    world.end(world.running("job"))
+    assert world.ended("job", "Succeeded")["reason"] == "Completed"
+
+
+def condition(world: World, name: str) -> dict[str, Any]:
+    """What a queue says of itself."""
+    status = world.api.get(kinds.TASK_QUEUE, name, world.name).get("status") or {}
+    return next(iter(status.get("conditions") or ()), {})

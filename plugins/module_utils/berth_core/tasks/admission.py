@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ..errors import InputError
 from . import offers as room
 from .offers import Offer
-from .policies import Policy, fair
+from .policies import DEFAULT, Line, Policies
 from .queues import LENT, Cohort, Queue, QueueKey
 from .task import DEFAULT_QUEUE, Task
 
@@ -61,7 +62,7 @@ def admit(
     ledger: Ledger,
     nodes: Mapping[str, Mapping[str, int]],
     offers: Sequence[Offer],
-    policy: Policy = fair,
+    policies: Policies = DEFAULT,
 ) -> Verdict:
     """Who starts now. `nodes`: what each has in all. What is given is taken from `offers` and put into the ledger.
 
@@ -71,14 +72,10 @@ def admit(
     lines, waiting = _lines(tasks, ledger.queues)
     whole = room.total(nodes.values())
     verdict = Verdict([], waiting, [])
-
-    def turn(key: QueueKey) -> tuple[object, ...]:
-        cohort = ledger.cohort(key[0])
-        borrows = bool(cohort.borrows(key[1], lines[key][0].requests))
-        return (borrows, policy(ledger.queue(key), cohort.used(key[1]), whole), key)
-
     while lines:
-        key = min(lines, key=turn)
+        key = _next(lines, ledger, whole, policies, waiting)
+        if not key:
+            continue
         task = lines[key].pop(0)
         reason, words = _given(task, ledger, nodes, offers)
         if not reason:
@@ -91,6 +88,27 @@ def admit(
         if not lines[key]:
             del lines[key]
     return verdict
+
+
+def _next(
+    lines: dict[QueueKey, list[Task]],
+    ledger: Ledger,
+    whole: Mapping[str, int],
+    policies: Policies,
+    waiting: dict[tuple[str, str], Why],
+) -> QueueKey | None:
+    """The queue whose turn it is. One whose policy fails is not asked again in this round, and its tasks say so."""
+    turns = {}
+    for key, line in list(lines.items()):
+        cohort = ledger.cohort(key[0])
+        try:
+            turn = policies.turn(Line(ledger.queue(key), cohort.used(key[1]), whole, len(line), line[0]))
+        except InputError as exc:
+            waiting.update((task.key, ("PolicyFailed", f"TaskQueue {key[0]}/{key[1]}: {exc.message}")) for task in line)
+            del lines[key]
+        else:
+            turns[key] = (bool(cohort.borrows(key[1], line[0].requests)), turn, key)
+    return min(turns, key=turns.__getitem__) if turns else None
 
 
 def _given(task: Task, ledger: Ledger, nodes: Mapping[str, Mapping[str, int]], offers: Sequence[Offer]) -> Why:
@@ -124,8 +142,11 @@ def _lines(tasks: Iterable[Task], queues: Queues) -> tuple[dict[QueueKey, list[T
     waiting: dict[tuple[str, str], Why] = {}
     for task in sorted(tasks, key=lambda one: (-one.priority, one.created, one.namespace, one.name)):
         key = (task.namespace, task.queue)
+        fault = queues[key].fault if key in queues else ("", "")
         if key not in queues and task.queue != DEFAULT_QUEUE:
             waiting[task.key] = ("UnknownQueue", f"there is no TaskQueue {task.namespace}/{task.queue}: create it")
+        elif fault[0]:
+            waiting[task.key] = fault
         else:
             lines.setdefault(key, []).append(task)
     return lines, waiting

@@ -11,7 +11,7 @@ more of it is lent while its owner waits. Where no queue of a namespace borrows,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..errors import InputError
 from ..model.fields import Object, integer, mapping, metadata, string
@@ -23,13 +23,21 @@ QueueKey = tuple[str, str]
 #: What becomes of tasks that have what a queue lent, while its own wait: nothing, or the youngest of them are killed.
 NEVER, ANY = "Never", "Any"
 RECLAIM = (NEVER, ANY)
+#: Why none of a queue starts.
+INVALID, UNKNOWN_POLICY = "InvalidQueue", "UnknownPolicy"
+#: The condition of a TaskQueue.
+ACTIVE = "Active"
+LONGEST_MESSAGE = 1024
 #: Why a task waits: its queue has all that it may have; others have what is its own; others leave too little.
 CEILING, LENT, NOTHING_TO_BORROW = "Ceiling", "Lent", "NothingToBorrow"
 
 
 @dataclass(frozen=True)
 class Queue:
-    """`ceiling`: what its tasks may have at one time; `borrowing`: so much beyond it; `lending`: the most it lends."""
+    """`ceiling`: what its tasks may have at one time; `borrowing`: so much beyond it; `lending`: the most it lends.
+
+    `policy` empty: that of the daemon. `fault`: why nothing of it is given, as reason and message.
+    """
 
     name: str
     share: int = 1
@@ -38,6 +46,8 @@ class Queue:
     borrowing: Mapping[str, int] = field(default_factory=dict)
     lending: Mapping[str, int] = field(default_factory=dict)
     reclaim: bool = False
+    policy: str = ""
+    fault: tuple[str, str] = ("", "")
 
     def keeps(self, resource: str) -> int:
         """What it never lends."""
@@ -63,7 +73,34 @@ def read_queue(obj: Object) -> Queue:
     if reclaim not in RECLAIM:
         raise InputError(f"{where}: spec.reclaim is {shown(reclaim)}: expected one of {', '.join(RECLAIM)}")
     priority = integer(spec, "priority", f"{where}: spec.priority")
-    return Queue(name, share, priority, ceiling, borrowing, lending, reclaim == ANY)
+    policy = string(spec, "policy", f"{where}: spec.policy")
+    return Queue(name, share, priority, ceiling, borrowing, lending, reclaim == ANY, policy)
+
+
+def examined(obj: Object, policies: Iterable[str]) -> Queue:
+    """A TaskQueue as it is carried out: one that cannot be says why (`fault`). `policies`: those that are known."""
+    namespace, name = metadata(obj, "TaskQueue")
+    try:
+        queue = read_queue(obj)
+    except InputError as exc:
+        return Queue(name, fault=(INVALID, exc.message))
+    known = sorted(policies)
+    if not queue.policy or queue.policy in known:
+        return queue
+    words = f"TaskQueue {namespace}/{name}: spec.policy is {shown(queue.policy)}: expected one of {', '.join(known)}"
+    return replace(queue, fault=(UNKNOWN_POLICY, words))
+
+
+def condition(queue: Queue) -> dict[str, str]:
+    """What its status says of it: whether its tasks are started."""
+    if queue.fault[0]:
+        return {
+            "type": ACTIVE,
+            "status": "False",
+            "reason": queue.fault[0],
+            "message": queue.fault[1][:LONGEST_MESSAGE],
+        }
+    return {"type": ACTIVE, "status": "True", "reason": "Ready", "message": "its tasks are started as they fit"}
 
 
 def _limits(spec: Object, key: str, where: str) -> dict[str, int]:
