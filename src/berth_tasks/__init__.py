@@ -9,6 +9,7 @@
     pod_cleanup        PodCleanup: ended pods of final tasks, deleted together
     backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
+    gangs              which members of gangs do not wait
     queues             the TaskQueues and their policies, and what their status says
     nodes              what nodes have and what others use of it
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,13 +19,14 @@ from berth_core.tasks.admission import Ledger, admit
 from berth_core.tasks.batch import Batch
 from berth_core.tasks.next_step import Start
 from berth_core.tasks.offers import Offer
-from berth_core.tasks.pods import PodState
+from berth_core.tasks.pods import PENDING, PodState
 from berth_core.tasks.policies import Policies
 from berth_core.tasks.queues import Queue
 from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.snapshot import Difference
 from berth_core.tasks.task import Task
 
+from .gangs import Gangs
 from .kubernetes_client import KubernetesClient
 from .nodes import Nodes
 
@@ -65,11 +67,17 @@ class KubernetesTaskSchedulerBackend:
         self._client, self._nodes, self._queues, self._policies = client, nodes, queues, policies
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
+        #: Why those that wait do, by the last round.
+        self._why: dict[TaskKey, str] = {}
+        #: Called when the first pod of a task runs, and when one is evicted.
+        self.ran: Callable[[PodState], None] = lambda _pod: None
+        self.reclaimed: Callable[[PodState], None] = lambda _pod: None
         #: The pods of what was given, where they are known.
         self._pods: dict[Charge, PodState] = {}
         #: uids of pods that were asked to go.
         self._evicted: set[str] = set()
         self._queue_of: dict[str, str] = {}
+        self._gangs = Gangs()
         self._told: dict[str, tuple[str, int]] = {}
         self._subscribers: list[Callable[[Update], None]] = []
 
@@ -97,29 +105,60 @@ class KubernetesTaskSchedulerBackend:
         """The task is gone."""
         self._told.pop(uid, None)
         self._queue_of.pop(uid, None)
+        self._gangs.forget(uid)
 
     def know(self, task: Task) -> None:
-        """The queue of a task, for the account of pods that were made by an earlier process."""
+        """The queue and gang of a task, for the account of pods that were made by an earlier process."""
         if task.element is None:
             self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
+            self._gangs.know(task)
 
-    def know_batch(self, batch: Batch) -> None:
-        """The queue of all elements of a batch."""
+    def know_batch(self, batch: Batch, ended: Callable[[], int]) -> None:
+        """The queue of all elements of a batch, and how many of them have ended."""
         self._queue_of[batch.uid] = f"{batch.namespace}/{batch.queue}"
+        self._gangs.know_batch(batch.uid, ended)
 
-    def _queue(self, uid: str) -> str:
+    def queue_of(self, uid: str) -> str:
+        """The queue of a task, as namespace/name; empty where nobody knows it."""
         return self._queue_of.get(uid) or self._queue_of.get(uid.rpartition(".")[0], "")
 
     def running_of(self, batch: Batch) -> int:
         """How many tries of a batch's elements have resources now."""
         return sum(uid.rpartition(".")[0] == batch.uid for uid, _number in self.account.entries())
 
+    # -- figures of what is there now (metrics.Now) ----------------------------------------------------------------
+
+    def waiting_by_reason(self) -> dict[tuple[str, str, str], int]:
+        """Tasks that wait for their turn, by what keeps them; empty: those before them."""
+        waiting = (task for task, _start in self._wanting.values())
+        return Counter((task.namespace, task.queue, self._why.get(task.key, "")) for task in waiting)
+
+    def tasks_by_state(self) -> Counter[tuple[str, str, str]]:
+        """Tasks by their state; elements of batches are not among them."""
+        told = ((self.queue_of(uid), state) for uid, (state, _tries) in self._told.items() if "." not in uid)
+        return Counter((*_split(queue), state) for queue, state in told if queue)
+
+    def used(self) -> dict[tuple[str, str, str], int]:
+        """What the tasks of each queue have, by resource."""
+        every = {*self.account.queues(), *("/".join(key) for key in self._queues())}
+        return {(*_split(one), name): value for one in every for name, value in self.account.used(one).items()}
+
+    def queues(self) -> Mapping[TaskKey, Queue]:
+        """The TaskQueues."""
+        return self._queues()
+
+    def offered(self) -> dict[str, int]:
+        """What nodes have free for tasks, by resource."""
+        return offers.total(offer.free for offer in self.revive_offers()[0])
+
     # -- the account -----------------------------------------------------------------------------------------------
 
     def follow(self, changes: Sequence[Difference]) -> None:
         """For the store: what became of pods is in the account at once."""
-        self.account.follow(changes, self._queue)
+        self.account.follow(changes, self.queue_of)
         for old, new in changes:
+            if old is not None and new is not None and old.phase == PENDING != new.phase and new.number == 1:
+                self.ran(new)
             if new is not None and not new.over:
                 self._pods[new.charge] = new
             elif old is not None or new is not None:
@@ -138,7 +177,9 @@ class KubernetesTaskSchedulerBackend:
             pod = self._pods.get(key)
             node = pod.node if pod is not None else ""
             going = pod is not None and (pod.going or pod.uid in self._evicted)
-            one = Held(key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going)
+            one = Held(
+                key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going, bool(node)
+            )
             if node in free:
                 offers.take(free[node], entry.requests)
             elif not node:
@@ -176,7 +217,8 @@ class KubernetesTaskSchedulerBackend:
         used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
         tasks = [task for task, _start in self._wanting.values()]
         ledger = Ledger(queues, used)
-        verdict = admit(tasks, ledger, self._nodes.whole(), found, self._policies)
+        verdict = admit(tasks, ledger, self._nodes.whole(), found, self._policies, self._gangs.members(tasks, held))
+        self._why = {key: reason for key, (reason, _words) in verdict.waiting.items()}
         for key, (reason, words) in verdict.waiting.items():
             refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
         chosen = victims(verdict.owed, ledger, found, held)
@@ -184,13 +226,13 @@ class KubernetesTaskSchedulerBackend:
         for task, start in begun:
             self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
         evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
-        await asyncio.gather(*(self._start(task, start, started, refused) for task, start in begun))
+        await asyncio.gather(*(self._start(task, start, verdict.together, started, refused) for task, start in begun))
         return all(await evicted)
 
     async def _reclaim(self, pod: PodState) -> bool:
         """Take back what the pod's queue has borrowed: it is evicted, which costs its task no try."""
         self._evicted.add(pod.uid)
-        queue = self._queue(pod.task_uid)
+        queue = self.queue_of(pod.task_uid)
         try:
             await self._client.evict(pod)
         except BerthError as exc:
@@ -198,6 +240,7 @@ class KubernetesTaskSchedulerBackend:
             _log.log(how, "%s; what TaskQueue %s has borrowed is not given back yet", exc.message, queue)
             self._evicted.discard(pod.uid)
             return False
+        self.reclaimed(pod)
         _log.info("pod %s/%s is evicted: TaskQueue %s gives back what it has borrowed", pod.namespace, pod.name, queue)
         return True
 
@@ -208,12 +251,13 @@ class KubernetesTaskSchedulerBackend:
         self,
         task: Task,
         start: Start,
+        together: Mapping[TaskKey, int],
         started: Callable[[PodState], None],
         refused: Callable[[TaskKey, Start, Refusal], None],
     ) -> None:
         refusal = None
         try:
-            started(await self._client.submit(task, start.number))
+            started(await self._client.submit(task, start.number, together.get(task.key, 0)))
         except AdmissionError as exc:  # a quota: when others are done there is room
             refusal = Refusal("NotAdmitted", exc.message)
         except InvalidError as exc:
@@ -224,3 +268,8 @@ class KubernetesTaskSchedulerBackend:
         if refusal is not None:
             self.account.give_back((task.uid, start.number))
             refused(task.key, start, refusal)
+
+
+def _split(queue: str) -> tuple[str, str]:
+    namespace, _slash, name = queue.partition("/")
+    return namespace, name

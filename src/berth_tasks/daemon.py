@@ -22,7 +22,7 @@ from .batches import Batches
 from .checkpoint import Checkpoint
 from .kubernetes_client import KubernetesClient
 from .lifecycle_manager import TaskPodsLifecycleManager
-from .metrics import Metrics
+from .metrics import Figures, Metrics
 from .nodes import Nodes
 from .polling_source import PodsPollingSnapshotSource
 from .queues import Queues, known_policies
@@ -59,8 +59,8 @@ class Daemon:
             "task", manager.reconcile, settings.workers, observe=self._requests.reconciles("task")
         )
         self._requests.depth("task", lambda: len(visits.queue))
-        self._metrics.waiting.set_function(lambda: backend.waiting)
         self._metrics.charged.set_function(lambda: len(backend.account))
+        self._metrics.watch(Now(backend, batches))
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (tasks.run(), queues.run(), batches.run(), nodes.run()):
@@ -85,6 +85,19 @@ class Daemon:
         finally:
             if kept is not None:
                 kept.close()
+
+
+class Now:
+    """What is there now, for the metrics (metrics.Now)."""
+
+    def __init__(self, backend: KubernetesTaskSchedulerBackend, batches: Batches) -> None:
+        self.waiting_by_reason, self.used = backend.waiting_by_reason, backend.used
+        self.queues, self.offered = backend.queues, backend.offered
+        self._backend, self._batches = backend, batches
+
+    def by_state(self) -> Figures:
+        """Tasks and elements of batches by their state."""
+        return self._backend.tasks_by_state() + self._batches.by_state()
 
 
 def _opened(path: str, cluster: str) -> Checkpoint | None:

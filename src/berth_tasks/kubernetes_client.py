@@ -33,12 +33,12 @@ class KubernetesClient:
         """Delete what `clean_up` was told of. Until cancelled."""
         await self._cleanup.run()
 
-    async def submit(self, task: Task, number: int) -> PodState:
-        """Make the pod of a try, or find the one that an earlier process made.
+    async def submit(self, task: Task, number: int, together: int = 0) -> PodState:
+        """Make the pod of a try, or find the one that an earlier process made. ``together``: bound with so many.
 
         Raises ApiError's children, and StateError where another pod has its name.
         """
-        body = manifest(task, number)
+        body = manifest(task, number, together)
         meta = body["metadata"]
         try:
             made = await self._client.create(POD, body)

@@ -9,8 +9,10 @@ from typing import Any
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_tasks.queues import GROUP
 from tests.daemons.tasks.kubelets import ending
+from tests.daemons.tasks.metrics import sums
 from tests.daemons.tasks.world import World, until
 from tests.support.outside import installed
+from tests.support.tcp import free_port
 
 Start = Callable[..., Any]
 
@@ -20,20 +22,34 @@ def test_what_a_queue_lent_comes_back_by_eviction_and_costs_nobody_a_try(world: 
     world.node(cpu="4")
     world.queue("owner", ceiling={"cpu": "300m"}, reclaim="Any")
     world.queue("guest", ceiling={"cpu": "100m"}, borrowingLimit={"cpu": "300m"})
-    start()
+    port = free_port()
+    start("--port", str(port))
     world.batch("guests", queue="guest", count=5)
     until(lambda: len(world.elements("guests", "Running")) == 4, lambda: str(world.elements("guests").keys()))
+    assert figures(port, world, "borrowed") == {"guest": 0.3, "owner": 0.0}
+    assert figures(port, world, "waiting") == {"guest": 1.0}
     before = {pod["metadata"]["uid"] for pod in world.elements("guests").values()}
     world.submit("mine", cpu="200m", queue="owner")
     pod = world.running("mine")
     until(lambda: len(world.elements("guests", "Running")) == 2, lambda: str(world.elements("guests").keys()))
     assert {each["metadata"]["uid"] for each in world.elements("guests").values()} < before
+    assert figures(port, world, "used") == {"guest": 0.2, "owner": 0.2}
+    assert figures(port, world, "reclaimed_total") == {"guest": 2.0}
     world.end(pod)
     world.ended("mine", "Succeeded")
     until(lambda: len(world.elements("guests", "Running")) == 4, lambda: str(world.elements("guests").keys()))
     with ending(world, "guests"):
         status = world.batch_ended("guests", "Succeeded")
     assert status["counts"] == {"succeeded": 5, "failed": 0, "killed": 0, "left": 0}
+    assert figures(port, world, "start_seconds_count") == {"guest": 5.0, "owner": 1.0}
+    states = sums(port, "berth_tasks_by_state", "state", namespace=world.name)
+    assert states == {"Succeeded": 6.0}
+
+
+def figures(port: int, world: World, name: str) -> dict[str, float]:
+    """What the backend says of each queue, of cpu where it is of resources."""
+    resource = {"resource": "cpu"} if name in ("used", "borrowed") else {}
+    return sums(port, f"berth_tasks_{name}", "queue", namespace=world.name, **resource)
 
 
 def test_a_policy_that_is_not_known_is_told_and_one_of_a_package_serves(

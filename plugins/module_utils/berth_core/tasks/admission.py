@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import InputError
+from ..model.pod import Amounts
 from . import offers as room
+from .gangs import Members, Unit, units
 from .offers import Offer
 from .policies import DEFAULT, Line, Policies
 from .queues import LENT, Cohort, Queue, QueueKey
@@ -18,19 +21,21 @@ from .task import DEFAULT_QUEUE, Task
 Queues = Mapping[QueueKey, Queue]
 Why = tuple[str, str]
 NEVER_FITS, NO_ROOM = "NeverFits", "NoRoom"
-#: What is taken back at one time: for the first task of a queue and so many behind it.
+#: What is taken back at one time: for the first task or gang of a queue and so many behind it.
 MOST_OWED = 100
 
 
 class Verdict(NamedTuple):
     """`admitted`: tasks in the order in which they are to be started; `waiting`: task -> reason and message.
 
-    `owed`: tasks that wait for what is their queue's own, and might have it back (reclaim.py).
+    `together`: of a task that starts with its gang, how many are bound together. `owed`: what waits for what is its
+    queue's own, and might have it back (reclaim.py).
     """
 
     admitted: list[Task]
     waiting: dict[tuple[str, str], Why]
-    owed: list[Task]
+    owed: list[Unit]
+    together: dict[tuple[str, str], int]
 
 
 class Ledger:
@@ -63,27 +68,29 @@ def admit(
     nodes: Mapping[str, Mapping[str, int]],
     offers: Sequence[Offer],
     policies: Policies = DEFAULT,
+    members: Mapping[str, Members] = {},
 ) -> Verdict:
     """Who starts now. `nodes`: what each has in all. What is given is taken from `offers` and put into the ledger.
 
-    The first task of a queue that finds no room holds up those behind it, so that a large one is not starved. Queues
-    that would borrow come after all others.
+    The first of a queue that finds no room holds up those behind it, so that a large one is not starved. Queues that
+    would borrow come after all others. `members`: those of gangs that do not wait, by `gang_key`.
     """
-    lines, waiting = _lines(tasks, ledger.queues)
+    verdict = Verdict([], {}, [], {})
+    lines = _lines(tasks, ledger.queues, members, verdict.waiting)
     whole = room.total(nodes.values())
-    verdict = Verdict([], waiting, [])
     while lines:
-        key = _next(lines, ledger, whole, policies, waiting)
-        if not key:
-            continue
-        task = lines[key].pop(0)
-        reason, words = _given(task, ledger, nodes, offers)
+        key = _next(lines, ledger, whole, policies, verdict.waiting)
+        if key is None:
+            break
+        unit = lines[key].popleft()
+        reason, words = _given(unit, ledger, nodes, offers)
         if not reason:
-            verdict.admitted.append(task)
+            verdict.admitted.extend(unit.tasks)
+            verdict.together.update((task.key, unit.together) for task in unit.tasks if unit.together)
         else:
-            waiting[task.key] = (reason, words)
+            verdict.waiting.update((task.key, (reason, words)) for task in unit.tasks)
             if reason != NEVER_FITS:
-                _owe([task, *lines[key][:MOST_OWED]], reason, ledger, verdict)
+                _owe([unit, *list(lines[key])[:MOST_OWED]], reason, ledger, verdict)
                 lines[key].clear()
         if not lines[key]:
             del lines[key]
@@ -91,7 +98,7 @@ def admit(
 
 
 def _next(
-    lines: dict[QueueKey, list[Task]],
+    lines: dict[QueueKey, deque[Unit]],
     ledger: Ledger,
     whole: Mapping[str, int],
     policies: Policies,
@@ -100,46 +107,65 @@ def _next(
     """The queue whose turn it is. One whose policy fails is not asked again in this round, and its tasks say so."""
     turns = {}
     for key, line in list(lines.items()):
-        cohort = ledger.cohort(key[0])
+        cohort, unit = ledger.cohort(key[0]), line[0]
         try:
-            turn = policies.turn(Line(ledger.queue(key), cohort.used(key[1]), whole, len(line), line[0]))
+            turn = policies.turn(Line(ledger.queue(key), cohort.used(key[1]), whole, len(line), unit.first))
         except InputError as exc:
-            waiting.update((task.key, ("PolicyFailed", f"TaskQueue {key[0]}/{key[1]}: {exc.message}")) for task in line)
+            why = ("PolicyFailed", f"TaskQueue {key[0]}/{key[1]}: {exc.message}")
+            waiting.update((task.key, why) for each in line for task in each.tasks)
             del lines[key]
         else:
-            turns[key] = (bool(cohort.borrows(key[1], line[0].requests)), turn, key)
+            turns[key] = (bool(cohort.borrows(key[1], unit.requests)), turn, key)
     return min(turns, key=turns.__getitem__) if turns else None
 
 
-def _given(task: Task, ledger: Ledger, nodes: Mapping[str, Mapping[str, int]], offers: Sequence[Offer]) -> Why:
-    """Take what the task asks for; why not, where that cannot be."""
-    never = room.never_fits(task.requests, nodes)
-    if never:
-        return NEVER_FITS, never
+def _given(unit: Unit, ledger: Ledger, nodes: Mapping[str, Mapping[str, int]], offers: Sequence[Offer]) -> Why:
+    """Take what it asks for; why not, where that cannot be."""
+    task, requests, parts = unit.first, unit.requests, unit.parts
     cohort = ledger.cohort(task.namespace)
-    reason, words = cohort.obstacle(task.queue, task.requests)
+    gang = f"gang of {len(parts)}: " if len(parts) > 1 else ""
+    for part in dict.fromkeys(parts):
+        never = room.never_fits(part, nodes)
+        if never:
+            return NEVER_FITS, gang + never
+    never = cohort.never(task.queue, requests)
+    if never:
+        return NEVER_FITS, gang + never
+    reason, words = cohort.obstacle(task.queue, requests)
     if reason:
-        return reason, words
-    if not room.subtract(offers, task.requests):
-        return NO_ROOM, "no node has enough free now"
-    cohort.take(task.queue, task.requests)
+        return reason, gang + words
+    placed = room.place(offers, parts) if gang else int(bool(room.subtract(offers, requests)))
+    if placed < len(parts):
+        return _no_room(parts, placed, nodes)
+    cohort.take(task.queue, requests)
     return "", ""
 
 
-def _owe(line: Sequence[Task], reason: str, ledger: Ledger, verdict: Verdict) -> None:
+def _no_room(parts: Sequence[Amounts], placed: int, nodes: Mapping[str, Mapping[str, int]]) -> Why:
+    if len(parts) == 1:
+        return NO_ROOM, "no node has enough free now"
+    empty = [Offer(name, dict(has)) for name, has in sorted(nodes.items())]
+    at_most = room.place(empty, parts)
+    if nodes and at_most < len(parts):
+        return NEVER_FITS, f"gang of {len(parts)}: if all nodes were empty {at_most} of them had room together"
+    return NO_ROOM, f"gang of {len(parts)}: {placed} of them have room now"
+
+
+def _owe(line: Sequence[Unit], reason: str, ledger: Ledger, verdict: Verdict) -> None:
     """What a queue waits for of its own is lent to nobody meanwhile, and is taken back where the queue says so."""
-    task = line[0]
+    task, requests = line[0].first, line[0].requests
     cohort = ledger.cohort(task.namespace)
-    if reason in (LENT, NO_ROOM) and not cohort.borrows(task.queue, task.requests):
-        cohort.owe(task.queue, task.requests)
+    if reason in (LENT, NO_ROOM) and not cohort.borrows(task.queue, requests):
+        cohort.owe(task.queue, requests)
         if ledger.queue((task.namespace, task.queue)).reclaim:
             verdict.owed.extend(line)
 
 
-def _lines(tasks: Iterable[Task], queues: Queues) -> tuple[dict[QueueKey, list[Task]], dict[tuple[str, str], Why]]:
-    """The tasks of each queue, the next one first; and those whose queue is not there."""
-    lines: dict[QueueKey, list[Task]] = {}
-    waiting: dict[tuple[str, str], Why] = {}
+def _lines(
+    tasks: Iterable[Task], queues: Queues, members: Mapping[str, Members], waiting: dict[tuple[str, str], Why]
+) -> dict[QueueKey, deque[Unit]]:
+    """What waits in each queue, the next one first. Into `waiting` goes what cannot be given now, whatever is free."""
+    listed: dict[QueueKey, list[Task]] = {}
     for task in sorted(tasks, key=lambda one: (-one.priority, one.created, one.namespace, one.name)):
         key = (task.namespace, task.queue)
         fault = queues[key].fault if key in queues else ("", "")
@@ -148,5 +174,11 @@ def _lines(tasks: Iterable[Task], queues: Queues) -> tuple[dict[QueueKey, list[T
         elif fault[0]:
             waiting[task.key] = fault
         else:
-            lines.setdefault(key, []).append(task)
-    return lines, waiting
+            listed.setdefault(key, []).append(task)
+    lines: dict[QueueKey, deque[Unit]] = {}
+    for key, line in listed.items():
+        found, others = units(line, members)
+        waiting.update(others)
+        if found:
+            lines[key] = deque(found)
+    return lines

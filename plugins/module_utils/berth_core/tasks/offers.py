@@ -30,6 +30,29 @@ def subtract(offers: Sequence[Offer], requests: Amounts) -> str:
     return ""
 
 
+def place(offers: Sequence[Offer], many: Sequence[Amounts]) -> int:
+    """Take the amounts of pods that start together, the largest first. How many have room; all, or nothing is taken."""
+    left = [Offer(offer.node, dict(offer.free)) for offer in offers]
+    whole = total(offer.free for offer in offers)
+
+    def size(requests: Amounts) -> list[float]:
+        return sorted((value / whole[name] for name, value in requests if whole.get(name)), reverse=True)
+
+    placed, at, before = 0, 0, None
+    for requests in sorted(many, key=size, reverse=True):
+        at = at if requests == before else 0  # where the one before, just like it, found no room there is none for it
+        while at < len(left) and not fits(requests, left[at].free):
+            at += 1
+        before = requests
+        if at < len(left):
+            take(left[at].free, requests)
+            placed += 1
+    if placed == len(many):
+        for offer, after in zip(offers, left):
+            offer.free.update(after.free)
+    return placed
+
+
 def take(free: Free, requests: Amounts, sign: int = 1) -> None:
     """Take one pod's amount; with `sign` -1 give it back."""
     free[PODS] = free.get(PODS, 0) - sign

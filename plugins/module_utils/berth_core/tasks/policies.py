@@ -22,7 +22,7 @@ from .task import Task
 
 
 class Line(NamedTuple):
-    """A queue with tasks that wait: `first` of so many (`waiting`).
+    """A queue with tasks that wait: `first` of so many tasks and gangs (`waiting`).
 
     `used`: what its tasks have; `whole`: what the cluster has in all. Both in thousandths of a core of cpu, else units
     or bytes.

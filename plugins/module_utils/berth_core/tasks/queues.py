@@ -176,6 +176,19 @@ class Cohort:
             return LENT, f"{figures}, and {borrowers} has borrowed it: it comes back as tasks end"
         return "", ""
 
+    def never(self, queue: str, requests: Amounts) -> str:
+        """Why the queue could not have these even if nobody had anything; empty where it could."""
+        one = self._queue(queue)
+        for name, value in requests:
+            if name in one.ceiling and value > self._most(one, name):
+                return f"asks for {name} {value}, and TaskQueue {queue} may have {self._most(one, name)}"
+        return ""
+
+    def _most(self, queue: Queue, resource: str) -> int:
+        others = (each for each in self._queues.values() if each is not queue and resource in each.ceiling)
+        lent = sum(each.ceiling[resource] - each.keeps(resource) for each in others)
+        return queue.ceiling[resource] + min(queue.borrowing.get(resource, 0), lent)
+
     def take(self, queue: str, requests: Amounts, sign: int = 1) -> None:
         """The queue has these from now on; with `sign` -1: no longer."""
         one, used = self._queue(queue), self._used.setdefault(queue, {})
