@@ -76,6 +76,8 @@ class KubernetesTaskSchedulerBackend:
         self._pods: dict[Charge, PodState] = {}
         #: uids of pods that were asked to go.
         self._evicted: set[str] = set()
+        #: Queues of which a pod could not be evicted: that is told once, until one can.
+        self._kept_from: set[str] = set()
         self._queue_of: dict[str, str] = {}
         self._gangs = Gangs()
         self._told: dict[str, tuple[str, int]] = {}
@@ -236,10 +238,14 @@ class KubernetesTaskSchedulerBackend:
         try:
             await self._client.evict(pod)
         except BerthError as exc:
-            how = logging.DEBUG if isinstance(exc, ConflictError) else logging.WARNING
+            known = isinstance(exc, ConflictError) or queue in self._kept_from
+            how = logging.DEBUG if known else logging.WARNING
             _log.log(how, "%s; what TaskQueue %s has borrowed is not given back yet", exc.message, queue)
+            if not isinstance(exc, ConflictError):
+                self._kept_from.add(queue)
             self._evicted.discard(pod.uid)
             return False
+        self._kept_from.discard(queue)
         self.reclaimed(pod)
         _log.info("pod %s/%s is evicted: TaskQueue %s gives back what it has borrowed", pod.namespace, pod.name, queue)
         return True

@@ -68,7 +68,7 @@ def admit(
     nodes: Mapping[str, Mapping[str, int]],
     offers: Sequence[Offer],
     policies: Policies = DEFAULT,
-    members: Mapping[str, Members] = {},
+    members: Mapping[str, Members] | None = None,
 ) -> Verdict:
     """Who starts now. `nodes`: what each has in all. What is given is taken from `offers` and put into the ledger.
 
@@ -76,7 +76,7 @@ def admit(
     would borrow come after all others. `members`: those of gangs that do not wait, by `gang_key`.
     """
     verdict = Verdict([], {}, [], {})
-    lines = _lines(tasks, ledger.queues, members, verdict.waiting)
+    lines = _lines(tasks, ledger.queues, members or {}, verdict.waiting)
     whole = room.total(nodes.values())
     while lines:
         key = _next(lines, ledger, whole, policies, verdict.waiting)

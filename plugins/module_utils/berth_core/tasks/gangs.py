@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ..model.pod import Amounts
@@ -29,7 +31,8 @@ class Members(NamedTuple):
     ended: int = 0
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True)
+class Unit:
     """Tasks that are given what they ask for at one time. `together`: so many pods are bound at once; 0: each alone."""
 
     tasks: tuple[Task, ...]
@@ -44,9 +47,9 @@ class Unit(NamedTuple):
         """What each of its pods takes of a node."""
         return [task.requests for task in self.tasks]
 
-    @property
+    @cached_property
     def requests(self) -> Amounts:
-        """What it takes in all."""
+        """What it takes in all: asked for again and again, and of a gang the sum of many."""
         if len(self.tasks) == 1:
             return self.first.requests
         sums: dict[str, int] = {}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import isnan
 from numbers import Real
 from typing import Any, Callable, NamedTuple
 
@@ -71,7 +72,7 @@ class Policies(NamedTuple):
         try:
             turn: Any = self.known[name](line)
             rank, share = turn
-            wrong = isinstance(rank, bool) or not isinstance(rank, int) or not isinstance(share, Real) or share != share
+            wrong = isinstance(rank, bool) or not isinstance(rank, int) or not isinstance(share, Real) or isnan(share)
         except Exception as exc:  # a policy of another package costs its queue the turn, and nobody else anything
             raise InputError(f"policy {name} failed: {type(exc).__name__}: {exc}") from exc
         if wrong:
