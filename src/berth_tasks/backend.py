@@ -69,6 +69,8 @@ class KubernetesTaskSchedulerBackend:
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
         #: Why those that wait do, by the last round.
         self._why: dict[TaskKey, str] = {}
+        #: Tasks whose first pod has run in this process' time.
+        self._have_run: set[str] = set()
         #: Called when the first pod of a task runs, and when one is evicted.
         self.ran: Callable[[PodState], None] = lambda _pod: None
         self.reclaimed: Callable[[PodState], None] = lambda _pod: None
@@ -107,6 +109,7 @@ class KubernetesTaskSchedulerBackend:
         """The task is gone."""
         self._told.pop(uid, None)
         self._queue_of.pop(uid, None)
+        self._have_run.discard(uid)
         self._gangs.forget(uid)
 
     def know(self, task: Task) -> None:
@@ -160,12 +163,18 @@ class KubernetesTaskSchedulerBackend:
         self.account.follow(changes, self.queue_of)
         for old, new in changes:
             if old is not None and new is not None and old.phase == PENDING != new.phase and new.number == 1:
-                self.ran(new)
+                self._runs_first(new)
             if new is not None and not new.over:
                 self._pods[new.charge] = new
             elif old is not None or new is not None:
                 gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
                 self._evicted.discard(gone.uid if gone is not None else "")
+
+    def _runs_first(self, pod: PodState) -> None:
+        """A try that vanished is made anew under the same number: that is not the first pod any more."""
+        if pod.task_uid not in self._have_run:
+            self._have_run.add(pod.task_uid)
+            self.ran(pod)
 
     # -- offers in -------------------------------------------------------------------------------------------------
 

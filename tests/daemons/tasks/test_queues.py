@@ -26,24 +26,29 @@ def test_what_a_queue_lent_comes_back_by_eviction_and_costs_nobody_a_try(world: 
     start("--port", str(port))
     world.batch("guests", queue="guest", count=5)
     until(lambda: len(world.elements("guests", "Running")) == 4, lambda: str(world.elements("guests").keys()))
-    assert figures(port, world, "borrowed") == {"guest": 0.3, "owner": 0.0}
-    assert figures(port, world, "waiting") == {"guest": 1.0}
+    said(port, world, "borrowed", {"guest": 0.3, "owner": 0.0})
+    said(port, world, "waiting", {"guest": 1.0})
     before = {pod["metadata"]["uid"] for pod in world.elements("guests").values()}
     world.submit("mine", cpu="200m", queue="owner")
     pod = world.running("mine")
     until(lambda: len(world.elements("guests", "Running")) == 2, lambda: str(world.elements("guests").keys()))
     assert {each["metadata"]["uid"] for each in world.elements("guests").values()} < before
-    assert figures(port, world, "used") == {"guest": 0.2, "owner": 0.2}
-    assert figures(port, world, "reclaimed_total") == {"guest": 2.0}
+    said(port, world, "used", {"guest": 0.2, "owner": 0.2})
+    said(port, world, "reclaimed_total", {"guest": 2.0})
     world.end(pod)
     world.ended("mine", "Succeeded")
     until(lambda: len(world.elements("guests", "Running")) == 4, lambda: str(world.elements("guests").keys()))
     with ending(world, "guests"):
         status = world.batch_ended("guests", "Succeeded")
     assert status["counts"] == {"succeeded": 5, "failed": 0, "killed": 0, "left": 0}
-    assert figures(port, world, "start_seconds_count") == {"guest": 5.0, "owner": 1.0}
+    said(port, world, "start_seconds_count", {"guest": 5.0, "owner": 1.0})
     states = sums(port, "berth_tasks_by_state", "state", namespace=world.name)
     assert states == {"Succeeded": 6.0}
+
+
+def said(port: int, world: World, name: str, expected: dict[str, float]) -> None:
+    """Wait until the backend says it: it hears of pods a moment after the test."""
+    until(lambda: figures(port, world, name) == expected, lambda: f"{name}: {figures(port, world, name)}")
 
 
 def figures(port: int, world: World, name: str) -> dict[str, float]:
