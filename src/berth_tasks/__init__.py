@@ -9,6 +9,8 @@
     pod_cleanup        PodCleanup: ended pods of final tasks, deleted together
     backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
+    gangs              which members of gangs do not wait
+    queues             the TaskQueues and their policies, and what their status says
     nodes              what nodes have and what others use of it
 
 What is decided is decided in berth_core.tasks. What was asked for and how it ended is in the API server: whatever is

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from berth_core.errors import AdmissionError, ApiError, BerthError, InvalidError
+from berth_core.errors import AdmissionError, ApiError, BerthError, ConflictError, InvalidError
 from berth_core.tasks import offers, states
-from berth_core.tasks.account import Account
+from berth_core.tasks.account import Account, Charge
+from berth_core.tasks.admission import Ledger, admit
 from berth_core.tasks.batch import Batch
 from berth_core.tasks.next_step import Start
-from berth_core.tasks.offers import Offer, Policy, Queue
-from berth_core.tasks.pods import PodState
+from berth_core.tasks.offers import Offer
+from berth_core.tasks.pods import PENDING, PodState
+from berth_core.tasks.policies import Policies
+from berth_core.tasks.queues import Queue
+from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.snapshot import Difference
 from berth_core.tasks.task import Task
 
+from .gangs import Gangs
 from .kubernetes_client import KubernetesClient
 from .nodes import Nodes
 
@@ -56,14 +62,26 @@ class KubernetesTaskSchedulerBackend:
         client: KubernetesClient,
         nodes: Nodes,
         queues: Callable[[], Mapping[TaskKey, Queue]],
-        policy: Policy,
+        policies: Policies,
     ) -> None:
-        self._client, self._nodes, self._queues, self._policy = client, nodes, queues, policy
+        self._client, self._nodes, self._queues, self._policies = client, nodes, queues, policies
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
-        #: What was given, and on which node the pod is, where it is known.
-        self._placed: dict[tuple[str, int], str] = {}
+        #: Why those that wait do, by the last round.
+        self._why: dict[TaskKey, str] = {}
+        #: Tasks whose first pod has run in this process' time.
+        self._have_run: set[str] = set()
+        #: Called when the first pod of a task runs, and when one is evicted.
+        self.ran: Callable[[PodState], None] = lambda _pod: None
+        self.reclaimed: Callable[[PodState], None] = lambda _pod: None
+        #: The pods of what was given, where they are known.
+        self._pods: dict[Charge, PodState] = {}
+        #: uids of pods that were asked to go.
+        self._evicted: set[str] = set()
+        #: Queues of which a pod could not be evicted: that is told once, until one can.
+        self._kept_from: set[str] = set()
         self._queue_of: dict[str, str] = {}
+        self._gangs = Gangs()
         self._told: dict[str, tuple[str, int]] = {}
         self._subscribers: list[Callable[[Update], None]] = []
 
@@ -91,50 +109,97 @@ class KubernetesTaskSchedulerBackend:
         """The task is gone."""
         self._told.pop(uid, None)
         self._queue_of.pop(uid, None)
+        self._have_run.discard(uid)
+        self._gangs.forget(uid)
 
     def know(self, task: Task) -> None:
-        """The queue of a task, for the account of pods that were made by an earlier process."""
+        """The queue and gang of a task, for the account of pods that were made by an earlier process."""
         if task.element is None:
             self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
+            self._gangs.know(task)
 
-    def know_batch(self, batch: Batch) -> None:
-        """The queue of all elements of a batch."""
+    def know_batch(self, batch: Batch, ended: Callable[[], int]) -> None:
+        """The queue of all elements of a batch, and how many of them have ended."""
         self._queue_of[batch.uid] = f"{batch.namespace}/{batch.queue}"
+        self._gangs.know_batch(batch.uid, ended)
 
-    def _queue(self, uid: str) -> str:
+    def queue_of(self, uid: str) -> str:
+        """The queue of a task, as namespace/name; empty where nobody knows it."""
         return self._queue_of.get(uid) or self._queue_of.get(uid.rpartition(".")[0], "")
 
     def running_of(self, batch: Batch) -> int:
         """How many tries of a batch's elements have resources now."""
         return sum(uid.rpartition(".")[0] == batch.uid for uid, _number in self.account.entries())
 
+    # -- figures of what is there now (metrics.Now) ----------------------------------------------------------------
+
+    def waiting_by_reason(self) -> dict[tuple[str, str, str], int]:
+        """Tasks that wait for their turn, by what keeps them; empty: those before them."""
+        waiting = (task for task, _start in self._wanting.values())
+        return Counter((task.namespace, task.queue, self._why.get(task.key, "")) for task in waiting)
+
+    def tasks_by_state(self) -> Counter[tuple[str, str, str]]:
+        """Tasks by their state; elements of batches are not among them."""
+        told = ((self.queue_of(uid), state) for uid, (state, _tries) in self._told.items() if "." not in uid)
+        return Counter((*_split(queue), state) for queue, state in told if queue)
+
+    def used(self) -> dict[tuple[str, str, str], int]:
+        """What the tasks of each queue have, by resource."""
+        every = {*self.account.queues(), *("/".join(key) for key in self._queues())}
+        return {(*_split(one), name): value for one in every for name, value in self.account.used(one).items()}
+
+    def queues(self) -> Mapping[TaskKey, Queue]:
+        """The TaskQueues."""
+        return self._queues()
+
+    def offered(self) -> dict[str, int]:
+        """What nodes have free for tasks, by resource."""
+        return offers.total(offer.free for offer in self.revive_offers()[0])
+
     # -- the account -----------------------------------------------------------------------------------------------
 
     def follow(self, changes: Sequence[Difference]) -> None:
         """For the store: what became of pods is in the account at once."""
-        self.account.follow(changes, self._queue)
+        self.account.follow(changes, self.queue_of)
         for old, new in changes:
+            if old is not None and new is not None and old.phase == PENDING != new.phase and new.number == 1:
+                self._runs_first(new)
             if new is not None and not new.over:
-                self._placed[new.charge] = new.node
+                self._pods[new.charge] = new
             elif old is not None or new is not None:
-                self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
+                gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
+                self._evicted.discard(gone.uid if gone is not None else "")
+
+    def _runs_first(self, pod: PodState) -> None:
+        """A try that vanished is made anew under the same number: that is not the first pod any more."""
+        if pod.task_uid not in self._have_run:
+            self._have_run.add(pod.task_uid)
+            self.ran(pod)
 
     # -- offers in -------------------------------------------------------------------------------------------------
 
-    def revive_offers(self) -> list[Offer]:
-        """What is free on each node now, less what was given to tasks."""
+    def revive_offers(self) -> tuple[list[Offer], list[Held]]:
+        """What is free on each node now, less what was given to tasks; and that."""
         free = self._nodes.free()
-        unplaced = []
+        found = [Offer(name, left) for name, left in sorted(free.items())]
+        held: list[Held] = []
+        unplaced: list[Held] = []
         for key, entry in self.account.entries().items():
-            node = self._placed.get(key)
-            if node and node in free:
+            pod = self._pods.get(key)
+            node = pod.node if pod is not None else ""
+            going = pod is not None and (pod.going or pod.uid in self._evicted)
+            one = Held(
+                key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going, bool(node)
+            )
+            if node in free:
                 offers.take(free[node], entry.requests)
             elif not node:
-                unplaced.append(entry.requests)
-        found = [Offer(name, left) for name, left in sorted(free.items())]
-        for requests in unplaced:
-            offers.subtract(found, requests)
-        return found
+                unplaced.append(one)
+                continue
+            held.append(one)
+        # Where a pod without a node will be nobody knows: it counts where there is room for it.
+        held += [one._replace(node=offers.subtract(found, one.requests)) for one in unplaced]
+        return found, held
 
     def want(self, task: Task, start: Start) -> bool:
         """The task waits for its turn; False where it did before."""
@@ -153,22 +218,46 @@ class KubernetesTaskSchedulerBackend:
 
     async def launch(
         self, started: Callable[[PodState], None], refused: Callable[[TaskKey, Start, Refusal], None]
-    ) -> None:
-        """Give what there is to those whose turn it is, and make their pods."""
+    ) -> bool:
+        """Give what there is to those whose turn it is, and make their pods. False: try again after a while."""
         begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
         for key in begun_before:  # its pod is made, and the watch has yet to tell
             self.unwant(key)
-        found = self.revive_offers()
+        found, held = self.revive_offers()
         queues = self._queues()
         used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
         tasks = [task for task, _start in self._wanting.values()]
-        verdict = offers.admit(tasks, queues, used, self._nodes.whole(), found, self._policy)
+        ledger = Ledger(queues, used)
+        verdict = admit(tasks, ledger, self._nodes.whole(), found, self._policies, self._gangs.members(tasks, held))
+        self._why = {key: reason for key, (reason, _words) in verdict.waiting.items()}
         for key, (reason, words) in verdict.waiting.items():
             refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
+        chosen = victims(verdict.owed, ledger, found, held)
         begun = [(task, self._wanting.pop(task.key)[1]) for task in verdict.admitted]
         for task, start in begun:
             self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
-        await asyncio.gather(*(self._start(task, start, started, refused) for task, start in begun))
+        evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
+        await asyncio.gather(*(self._start(task, start, verdict.together, started, refused) for task, start in begun))
+        return all(await evicted)
+
+    async def _reclaim(self, pod: PodState) -> bool:
+        """Take back what the pod's queue has borrowed: it is evicted, which costs its task no try."""
+        self._evicted.add(pod.uid)
+        queue = self.queue_of(pod.task_uid)
+        try:
+            await self._client.evict(pod)
+        except BerthError as exc:
+            known = isinstance(exc, ConflictError) or queue in self._kept_from
+            how = logging.DEBUG if known else logging.WARNING
+            _log.log(how, "%s; what TaskQueue %s has borrowed is not given back yet", exc.message, queue)
+            if not isinstance(exc, ConflictError):
+                self._kept_from.add(queue)
+            self._evicted.discard(pod.uid)
+            return False
+        self._kept_from.discard(queue)
+        self.reclaimed(pod)
+        _log.info("pod %s/%s is evicted: TaskQueue %s gives back what it has borrowed", pod.namespace, pod.name, queue)
+        return True
 
     def _lines(self, queues: Mapping[TaskKey, Queue]) -> set[TaskKey]:
         return {*queues, *((task.namespace, task.queue) for task, _start in self._wanting.values())}
@@ -177,12 +266,13 @@ class KubernetesTaskSchedulerBackend:
         self,
         task: Task,
         start: Start,
+        together: Mapping[TaskKey, int],
         started: Callable[[PodState], None],
         refused: Callable[[TaskKey, Start, Refusal], None],
     ) -> None:
         refusal = None
         try:
-            started(await self._client.submit(task, start.number))
+            started(await self._client.submit(task, start.number, together.get(task.key, 0)))
         except AdmissionError as exc:  # a quota: when others are done there is room
             refusal = Refusal("NotAdmitted", exc.message)
         except InvalidError as exc:
@@ -193,3 +283,8 @@ class KubernetesTaskSchedulerBackend:
         if refusal is not None:
             self.account.give_back((task.uid, start.number))
             refused(task.key, start, refusal)
+
+
+def _split(queue: str) -> tuple[str, str]:
+    namespace, _slash, name = queue.partition("/")
+    return namespace, name

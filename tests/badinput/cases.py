@@ -128,6 +128,12 @@ CASES: tuple[Case, ...] = (
     ("task", {**JOB, "retry_exit_codes": [0]}, ("Task job", "retryExitCodes", "1 to 255")),
     ("task", {**JOB, "template": {}}, ("Task job", "spec.template.spec.containers", "at least one")),
     ("task", {**JOB, "template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Always"}}}, ("'Always'", "Never")),
+    ("task", {**JOB, "gang": {"name": "No", "min_count": 2}}, ("Task job", "spec.gang.name", "'No'", "DNS-1123")),
+    (
+        "task_batch",
+        {**JOB, "count": 3, "gang": {"min_count": 4}},
+        ("TaskBatch job", "spec.gang.minCount is 4", "3 run"),
+    ),
     ("task_batch", {**JOB, "count": 1, "name": "x" * 46}, ("name", "at most 45")),
     ("task_batch", {**JOB, "count": 0}, ("TaskBatch job", "0 tasks", "1 to 100000")),
     ("task_batch", {**JOB, "count": 1, "parallelism": 0}, ("TaskBatch job", "parallelism", "1 or more")),

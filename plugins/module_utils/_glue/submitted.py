@@ -42,7 +42,14 @@ FIELDS = {
     "retries": "retries",
     "retry_exit_codes": "retryExitCodes",
     "template": "template",
+    "gang": "gang",
 }
+
+
+def gang_field(gang: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The option ``gang`` as the field of a spec."""
+    names = {"name": "name", "min_count": "minCount"}
+    return None if gang is None else {names[key]: value for key, value in gang.items() if value is not None}
 
 
 class Submitted(NamedTuple):

@@ -15,7 +15,7 @@ from ..berth_core.tasks import states
 from ..berth_core.tasks.task import check_new
 from ..berth_core.tasks.told import told
 from .base import Context, Operation
-from .submitted import FIELDS, OPTIONS, PLACE, Submitted, why
+from .submitted import FIELDS, OPTIONS, PLACE, Submitted, gang_field, why
 
 Object = Mapping[str, Any]
 
@@ -42,6 +42,12 @@ _TASK = Submitted(
 )
 
 
+def run(context: Context) -> dict[str, Any]:
+    """One Task, by ``state``."""
+    context.params = {**context.params, "gang": gang_field(context.params["gang"])}
+    return _TASK.run(context)
+
+
 def run_info(context: Context) -> dict[str, Any]:
     params = context.params
     check_label(params["namespace"], "namespace")
@@ -62,8 +68,19 @@ def run_info(context: Context) -> dict[str, Any]:
 
 OPERATION = Operation(
     name="task",
-    options={**OPTIONS, "keep_failed_pod": {"type": "bool"}, "wait_timeout": {"type": "int", "default": 600}},
-    run=_TASK.run,
+    options={
+        **OPTIONS,
+        "gang": {
+            "type": "dict",
+            "options": {
+                "name": {"type": "str", "required": True},
+                "min_count": {"type": "int", "required": True},
+            },
+        },
+        "keep_failed_pod": {"type": "bool"},
+        "wait_timeout": {"type": "int", "default": 600},
+    },
+    run=run,
     required_if=(("state", "present", ("template",)),),
 )
 INFO = Operation(

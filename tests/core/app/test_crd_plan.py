@@ -122,8 +122,8 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("5", "25f9f0164a8a"),
         "statefulapps.berth.dev": ("3", "8ae4c0b0224b"),
-        "taskbatches.berth.dev": ("1", "0c5cc0e84404"),
+        "taskbatches.berth.dev": ("2", "76c4e5e0cfaf"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
-        "taskqueues.berth.dev": ("1", "fea6fc2873d3"),
-        "tasks.berth.dev": ("1", "417d24ce4ec0"),
+        "taskqueues.berth.dev": ("2", "fa6b1500536b"),
+        "tasks.berth.dev": ("2", "0cc68f5c8c51"),
     }

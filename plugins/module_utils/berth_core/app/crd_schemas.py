@@ -30,10 +30,10 @@ SCHEMAS: Mapping[str, int] = {
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 5,
     STATEFUL_APP.definition: 4,
-    TASK.definition: 1,
-    TASK_BATCH.definition: 1,
+    TASK.definition: 2,
+    TASK_BATCH.definition: 2,
     TASK_BATCH_SHARD.definition: 1,
-    TASK_QUEUE.definition: 1,
+    TASK_QUEUE.definition: 2,
 }
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from ..model.fields import Object, mapping, objects
 from ..model.pod import Amounts, PodInfo
+from ..model.pod_groups import GROUP, MINIMUM
+from .gangs import group_name
 from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, TASK_LABEL, TRY_LABEL, UID_LABEL, Element, Task
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
@@ -123,8 +125,8 @@ def pod_name(task: Task, number: int) -> str:
     return f"{name}-{hashlib.sha256(f'{task.uid}/{number}'.encode()).hexdigest()[:10]}"
 
 
-def manifest(task: Task, number: int) -> dict[str, Any]:
-    """The pod of a try. It goes with its Task, or TaskBatch."""
+def manifest(task: Task, number: int, together: int = 0) -> dict[str, Any]:
+    """The pod of a try. It goes with its Task, or TaskBatch. `together`: of a gang that is bound with so many pods."""
     meta: Mapping[str, Any] = task.template.get("metadata") or {}
     spec = {**(task.template.get("spec") or {}), "restartPolicy": "Never"}
     whose, owner = {TASK_LABEL: task.name}, ("Task", task.name, task.uid)
@@ -139,6 +141,7 @@ def manifest(task: Task, number: int) -> dict[str, Any]:
         UID_LABEL: task.uid,
         TRY_LABEL: str(number),
         CONTENT_LABEL: task.content,
+        **({GROUP: group_name(task), MINIMUM: str(together)} if together else {}),
     }
     made: dict[str, Any] = {
         "name": pod_name(task, number),

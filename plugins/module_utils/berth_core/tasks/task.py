@@ -12,11 +12,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string, string_map
-from ..model.names import check_label
+from ..model.names import check_label, is_label, shown
 from ..model.pod import Amounts, PodInfo
 from ..model.requests import check_requirements
 from . import states
@@ -31,6 +31,15 @@ DEFAULT_QUEUE = "default"
 #: A pod is called by its task and 11 characters more, and is the name of a host.
 LONGEST_NAME = 52
 MOST_RETRIES = 100
+#: Tasks that start together: as many as a batch has open at one time.
+LARGEST_GANG = 1_000
+
+
+class Gang(NamedTuple):
+    """Tasks of which so many start together or not at all. `name`: of the gang, or of the batch that it is."""
+
+    name: str
+    least: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class Status:
     failures: int = 0
     reason: str = ""
     message: str = ""
+    finished: str = ""
 
     @property
     def final(self) -> bool:
@@ -84,10 +94,18 @@ class Task:
     requests: Amounts
     status: Status
     element: Element | None = None
+    gang: Gang | None = None
 
     @property
     def key(self) -> tuple[str, str]:
         return self.namespace, self.name
+
+    @property
+    def gang_key(self) -> str:
+        """Which gang it is of: all elements of a batch are of one, and Tasks of one queue that name the same."""
+        if self.element is not None:
+            return self.element.batch_uid
+        return f"{self.namespace}/{self.queue}/{self.gang.name}" if self.gang is not None else ""
 
 
 def content_of(template: Object) -> str:
@@ -121,7 +139,30 @@ def read_task(obj: Object) -> Task:
         content=content_of(template),
         requests=requests_of(template, where),
         status=_status(mapping(obj, "status", f"{where}: status"), where),
+        gang=_gang(spec, where),
     )
+
+
+def _gang(spec: Object, where: str) -> Gang | None:
+    least = least_of_gang(spec, where)
+    if least is None:
+        return None
+    name = string(mapping(spec, "gang"), "name", f"{where}: spec.gang.name")
+    if not is_label(name) or len(name) > LONGEST_NAME:
+        raise InputError(
+            f"{where}: spec.gang.name is {shown(name)}: expected a DNS-1123 label of at most {LONGEST_NAME} characters"
+        )
+    return Gang(name, least)
+
+
+def least_of_gang(spec: Object, where: str) -> int | None:
+    """How many start together; None where there is no gang."""
+    if spec.get("gang") is None:
+        return None
+    least = integer(mapping(spec, "gang", f"{where}: spec.gang"), "minCount", f"{where}: spec.gang.minCount")
+    if not 1 <= least <= LARGEST_GANG:
+        raise InputError(f"{where}: spec.gang.minCount is {least}: expected 1 to {LARGEST_GANG}")
+    return least
 
 
 def requests_of(template: Object, where: str) -> Amounts:
@@ -178,4 +219,5 @@ def _status(status: Object, where: str) -> Status:
         failures=integer(status, "failures", f"{where}: status.failures"),
         reason=string(status, "reason", f"{where}: status.reason"),
         message=string(status, "message", f"{where}: status.message"),
+        finished=string(status, "finishedAt", f"{where}: status.finishedAt"),
     )
