@@ -7,6 +7,7 @@
     checkpoint         what is kept on disk (SQLite), so that a restart lists nothing
     kubernetes_client  KubernetesClient: who makes and deletes pods; nobody else here does
     pod_cleanup        PodCleanup: ended pods of final tasks, deleted together
+    held_offers        HeldOffers: room that programs hold by TaskOffers, and when it goes back
     backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
     nodes              what nodes have and what others use of it

@@ -15,6 +15,7 @@ from berth_core.errors import AdmissionError, ApiError, BerthError, InvalidError
 from berth_core.tasks import offers, states
 from berth_core.tasks.account import Account
 from berth_core.tasks.batch import Batch
+from berth_core.tasks.held import TaskOffer
 from berth_core.tasks.next_step import Start
 from berth_core.tasks.offers import Offer, Policy, Queue
 from berth_core.tasks.pods import PodState
@@ -48,6 +49,14 @@ class Refusal(NamedTuple):
     waits: bool = False
 
 
+class OfferEvents(NamedTuple):
+    """Who is told of TaskOffers, and must not wait."""
+
+    given: Callable[[TaskOffer, str], None]
+    waits: Callable[[TaskOffer, str, str], None]
+    ended: Callable[[TaskOffer], None]
+
+
 class KubernetesTaskSchedulerBackend:
     """Made inside a running loop. ``queues()``: the TaskQueues by namespace and name."""
 
@@ -61,6 +70,10 @@ class KubernetesTaskSchedulerBackend:
         self._client, self._nodes, self._queues, self._policy = client, nodes, queues, policy
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
+        #: TaskOffers that wait for their turn, and those that are held, by their names in a queue.
+        self._asking: dict[TaskKey, TaskOffer] = {}
+        self._held: dict[TaskKey, tuple[TaskOffer, str]] = {}
+        self.offer_events: OfferEvents | None = None
         #: What was given, and on which node the pod is, where it is known.
         self._placed: dict[tuple[str, int], str] = {}
         self._queue_of: dict[str, str] = {}
@@ -115,7 +128,7 @@ class KubernetesTaskSchedulerBackend:
         self.account.follow(changes, self._queue)
         for old, new in changes:
             if new is not None and not new.over:
-                self._placed[new.charge] = new.node
+                self._placed[new.charge] = new.node or self._placed.get(new.charge, "")
             elif old is not None or new is not None:
                 self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
 
@@ -151,6 +164,69 @@ class KubernetesTaskSchedulerBackend:
         """Tasks that wait for their turn."""
         return len(self._wanting)
 
+    @property
+    def idle(self) -> bool:
+        """Whether a round would change nothing."""
+        return not (self._wanting or self._asking or self._held)
+
+    # -- offers that programs hold ---------------------------------------------------------------------------------
+
+    def ask(self, offer: TaskOffer) -> None:
+        """The offer waits for its turn."""
+        self._asking[offer.key] = offer
+
+    def hold(self, offer: TaskOffer, node: str) -> None:
+        """The room on that node is the offer's, until it is dropped or a Task takes it."""
+        self._asking.pop(offer.key, None)
+        self._held[offer.key] = (offer, node)
+        self.account.charge(offer.charge, f"{offer.namespace}/{offer.queue}", offer.requests)
+        self._placed[offer.charge] = node
+
+    def drop(self, offer: TaskOffer) -> None:
+        """Nobody holds it any more: what it took is free."""
+        self._asking.pop(offer.key, None)
+        self._held.pop(offer.key, None)
+        self._placed.pop(offer.charge, None)
+        self.account.give_back(offer.charge)
+
+    def _end(self, offer: TaskOffer) -> None:
+        self.drop(offer)
+        if self.offer_events is not None:
+            self.offer_events.ended(offer)
+
+    def _rescind(self) -> None:
+        """Room on a node that takes no pods any more is none."""
+        whole = self._nodes.whole()
+        for offer, node in list(self._held.values()):
+            if node not in whole:
+                self._end(offer)
+
+    def _accepted(self) -> list[tuple[Task, Start]]:
+        """Tasks whose offer is held: they have its room, before anybody else is asked."""
+        found = []
+        for key, (task, start) in list(self._wanting.items()):
+            offer, node = self._held.get((task.namespace, f"offer({task.offer})"), (None, ""))
+            if offer is None or offer.queue != task.queue or not offer.room_for(task.requests):
+                continue
+            self._end(offer)
+            del self._wanting[key]
+            self._placed[(task.uid, start.number)] = node
+            found.append((task, start))
+        return found
+
+    def _offers_after(self, verdict: offers.Verdict) -> None:
+        """What the verdict says of offers."""
+        events = self.offer_events
+        for wanted, node in verdict.admitted:
+            if isinstance(wanted, TaskOffer) and events is not None:
+                self.hold(wanted, node)
+                events.given(wanted, node)
+        for key, (reason, words) in verdict.waiting.items():
+            if key in self._asking and events is not None:
+                events.waits(self._asking[key], reason, words)
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
     async def launch(
         self, started: Callable[[PodState], None], refused: Callable[[TaskKey, Start, Refusal], None]
     ) -> None:
@@ -158,20 +234,29 @@ class KubernetesTaskSchedulerBackend:
         begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
         for key in begun_before:  # its pod is made, and the watch has yet to tell
             self.unwant(key)
-        found = self.revive_offers()
-        queues = self._queues()
-        used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
-        tasks = [task for task, _start in self._wanting.values()]
-        verdict = offers.admit(tasks, queues, used, self._nodes.whole(), found, self._policy)
+        self._rescind()
+        begun = self._accepted()
+        self._charge(begun)
+        verdict = self._admit()
+        self._offers_after(verdict)
         for key, (reason, words) in verdict.waiting.items():
-            refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
-        begun = [(task, self._wanting.pop(task.key)[1]) for task in verdict.admitted]
-        for task, start in begun:
-            self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
+            if key in self._wanting:
+                refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
+        admitted = [self._wanting.pop(one.key) for one, _node in verdict.admitted if one.key in self._wanting]
+        self._charge(admitted)
+        begun += admitted
         await asyncio.gather(*(self._start(task, start, started, refused) for task, start in begun))
 
-    def _lines(self, queues: Mapping[TaskKey, Queue]) -> set[TaskKey]:
-        return {*queues, *((task.namespace, task.queue) for task, _start in self._wanting.values())}
+    def _admit(self) -> offers.Verdict:
+        queues = self._queues()
+        wanted: list[offers.Wants] = [*(task for task, _start in self._wanting.values()), *self._asking.values()]
+        lines = {*queues, *((one.namespace, one.queue) for one in wanted)}
+        used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in lines}
+        return offers.admit(wanted, queues, used, self._nodes.whole(), self.revive_offers(), self._policy)
+
+    def _charge(self, begun: Sequence[tuple[Task, Start]]) -> None:
+        for task, start in begun:
+            self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
 
     async def _start(
         self,
@@ -192,4 +277,5 @@ class KubernetesTaskSchedulerBackend:
             refusal = Refusal("TemplateRejected" if final else "NotMade", exc.message, final)
         if refusal is not None:
             self.account.give_back((task.uid, start.number))
+            self._placed.pop((task.uid, start.number), None)
             refused(task.key, start, refusal)

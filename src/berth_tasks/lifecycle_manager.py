@@ -97,7 +97,7 @@ class TaskPodsLifecycleManager:
         while True:
             await self._room.wait()
             self._room.clear()
-            if self._backend.waiting:
+            if not self._backend.idle:
                 await self._backend.launch(self._started, self._refused)
             await asyncio.sleep(0.01)
 

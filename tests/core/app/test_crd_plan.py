@@ -125,5 +125,6 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "taskbatches.berth.dev": ("1", "0c5cc0e84404"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
         "taskqueues.berth.dev": ("1", "fea6fc2873d3"),
-        "tasks.berth.dev": ("1", "417d24ce4ec0"),
+        "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),
+        "tasks.berth.dev": ("2", "2833d08aecfa"),
     }

@@ -29,7 +29,7 @@ def admit(tasks: list[Task], queues: list[Queue], nodes: int = 1, used: object =
 
 
 def names(verdict: Verdict) -> list[str]:
-    return [one.name for one in verdict.admitted]
+    return [one.name for one, _node in verdict.admitted]
 
 
 def test_equal_shares_take_turns_and_unequal_ones_by_their_share() -> None:
@@ -84,12 +84,12 @@ def test_never_more_than_there_is(wanted: list[tuple[int, str]], nodes: int, pol
     free = [Offer(name, dict(has)) for name, has in whole.items()]
     queues = {("ns", name): Queue(name, priority=ord(name), ceiling={"cpu": 1500}) for name in "abc"}
     verdict = offers.admit(tasks, queues, {}, whole, free, offers.POLICIES[policy])
-    given_ = sum(dict(one.requests)["cpu"] for one in verdict.admitted)
+    given_ = sum(dict(one.requests)["cpu"] for one, _node in verdict.admitted)
     assert all(value >= 0 for offer in free for value in offer.free.values())
     assert given_ + sum(offer.free["cpu"] for offer in free) == 1000 * nodes
     for name in "abc":
-        assert sum(dict(one.requests)["cpu"] for one in verdict.admitted if one.queue == name) <= 1500
-    assert not {one.key for one in verdict.admitted} & set(verdict.waiting)
+        assert sum(dict(one.requests)["cpu"] for one, _node in verdict.admitted if one.queue == name) <= 1500
+    assert not {one.key for one, _node in verdict.admitted} & set(verdict.waiting)
 
 
 @pytest.mark.parametrize(

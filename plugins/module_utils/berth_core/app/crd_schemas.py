@@ -21,7 +21,7 @@ SCHEMAS: Mapping[str, int] = {
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 5,
     STATEFUL_APP.definition: 3,
-    TASK.definition: 1,
+    TASK.definition: 2,
     TASK_QUEUE.definition: 1,
 }
 

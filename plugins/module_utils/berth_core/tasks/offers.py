@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Protocol
 
 from ..errors import InputError
 from ..model.fields import Object, integer, mapping, metadata
 from ..model.pod import Amounts
 from ..model.requests import PODS, amount, resource_list
-from .task import DEFAULT_QUEUE, Task
+from .task import DEFAULT_QUEUE
 
 Free = dict[str, int]
 
@@ -41,10 +41,38 @@ class Queue:
     ceiling: Mapping[str, int] = field(default_factory=dict)
 
 
-class Verdict(NamedTuple):
-    """`admitted`: tasks in the order in which they are to be started; `waiting`: task -> reason and message."""
+class Wants(Protocol):
+    """What waits in a queue: a Task, or a TaskOffer, which is room for one."""
 
-    admitted: list[Task]
+    @property
+    def key(self) -> tuple[str, str]: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def created(self) -> str: ...
+
+    @property
+    def requests(self) -> Amounts: ...
+
+
+class Verdict(NamedTuple):
+    """`admitted`: in the order in which they are to be started, and on which node there is room for each.
+
+    `waiting`: reason and message of each of the others, by their key.
+    """
+
+    admitted: list[tuple[Wants, str]]
     waiting: dict[tuple[str, str], tuple[str, str]]
 
 
@@ -65,13 +93,13 @@ def read_queue(obj: Object) -> Queue:
     return Queue(name, share, integer(spec, "priority", f"{where}: spec.priority"), limits)
 
 
-def subtract(offers: Sequence[Offer], requests: Amounts) -> bool:
-    """Take one pod's amount from the first offer that has room for it; False where none has."""
+def subtract(offers: Sequence[Offer], requests: Amounts) -> str:
+    """Take one pod's amount from the first offer that has room for it, and name its node; empty where none has."""
     for offer in offers:
         if fits(requests, offer.free):
             take(offer.free, requests)
-            return True
-    return False
+            return offer.node
+    return ""
 
 
 def take(free: Free, requests: Amounts) -> None:
@@ -113,7 +141,7 @@ POLICIES: Mapping[str, Policy] = {"fair": fair, "priority": priority}
 
 
 def admit(
-    tasks: Iterable[Task],
+    tasks: Iterable[Wants],
     queues: Mapping[tuple[str, str], Queue],
     used: Mapping[str, Mapping[str, int]],
     nodes: Mapping[str, Mapping[str, int]],
@@ -128,17 +156,18 @@ def admit(
     lines, waiting = _lines(tasks, queues)
     usage = {key: dict(used.get("/".join(key), {})) for key in lines}
     whole = _sum(nodes.values())
-    admitted: list[Task] = []
+    admitted: list[tuple[Wants, str]] = []
     while lines:
         key = min(lines, key=lambda one: (policy(_queue(queues, one), usage[one], whole), one))
         task = lines[key][0]
         reason, words = _obstacle(task, _queue(queues, key), usage[key], nodes)
-        if reason or not subtract(offers, task.requests):
+        node = "" if reason else subtract(offers, task.requests)
+        if not node:
             waiting[task.key] = (reason or "NoRoom", words or "no node has enough free now")
             lines[key] = lines[key][1:] if reason == "NeverFits" else []
         else:
             del lines[key][0]
-            admitted.append(task)
+            admitted.append((task, node))
             for name, value in task.requests:
                 usage[key][name] = usage[key].get(name, 0) + value
         if not lines[key]:
@@ -147,10 +176,10 @@ def admit(
 
 
 def _lines(
-    tasks: Iterable[Task], queues: Mapping[tuple[str, str], Queue]
-) -> tuple[dict[tuple[str, str], list[Task]], dict[tuple[str, str], tuple[str, str]]]:
+    tasks: Iterable[Wants], queues: Mapping[tuple[str, str], Queue]
+) -> tuple[dict[tuple[str, str], list[Wants]], dict[tuple[str, str], tuple[str, str]]]:
     """The tasks of each queue, the next one first; and those whose queue is not there."""
-    lines: dict[tuple[str, str], list[Task]] = {}
+    lines: dict[tuple[str, str], list[Wants]] = {}
     waiting: dict[tuple[str, str], tuple[str, str]] = {}
     for task in sorted(tasks, key=lambda one: (-one.priority, one.created, one.namespace, one.name)):
         key = (task.namespace, task.queue)
@@ -166,7 +195,7 @@ def _queue(queues: Mapping[tuple[str, str], Queue], key: tuple[str, str]) -> Que
 
 
 def _obstacle(
-    task: Task, queue: Queue, used: Mapping[str, int], nodes: Mapping[str, Mapping[str, int]]
+    task: Wants, queue: Queue, used: Mapping[str, int], nodes: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, str]:
     never = never_fits(task.requests, nodes)
     if never:

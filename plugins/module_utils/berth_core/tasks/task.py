@@ -31,6 +31,15 @@ DEFAULT_QUEUE = "default"
 #: A pod is called by its task and 11 characters more, and is the name of a host.
 LONGEST_NAME = 52
 MOST_RETRIES = 100
+#: What modules and programs call a field of the spec, of Tasks and of TaskBatches.
+SHARED_FIELDS = {
+    "queue": "queue",
+    "priority": "priority",
+    "retries": "retries",
+    "retry_exit_codes": "retryExitCodes",
+    "template": "template",
+}
+FIELDS = {**SHARED_FIELDS, "keep_failed_pod": "keepFailedPod", "offer": "offer"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,8 @@ class Element:
 class Task:
     """`requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a retry.
 
-    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task.
+    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task. `offer`: the
+    TaskOffer whose room its first try takes.
     """
 
     namespace: str
@@ -84,6 +94,7 @@ class Task:
     requests: Amounts
     status: Status
     element: Element | None = None
+    offer: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -121,6 +132,7 @@ def read_task(obj: Object) -> Task:
         content=content_of(template),
         requests=requests_of(template, where),
         status=_status(mapping(obj, "status", f"{where}: status"), where),
+        offer=string(spec, "offer", f"{where}: spec.offer"),
     )
 
 
