@@ -10,6 +10,8 @@
     held_offers        HeldOffers: room that programs hold by TaskOffers, and when it goes back
     backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
+    program/           for programs that embed none of this: Tasks, TaskOffers, TaskExecutor
+    worker             what runs in the pod of an executor's call; the standard library alone
     nodes              what nodes have and what others use of it
 
 What is decided is decided in berth_core.tasks. What was asked for and how it ended is in the API server: whatever is

@@ -269,7 +269,8 @@ class KubernetesTaskSchedulerBackend:
         try:
             started(await self._client.submit(task, start.number))
         except AdmissionError as exc:  # a quota: when others are done there is room
-            refusal = Refusal("NotAdmitted", exc.message)
+            final = "violates PodSecurity" in exc.message  # which no wait changes
+            refusal = Refusal("TemplateRejected" if final else "NotAdmitted", exc.message, final)
         except InvalidError as exc:
             refusal = Refusal("TemplateRejected", exc.message, final=True)
         except BerthError as exc:

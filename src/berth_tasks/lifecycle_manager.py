@@ -173,6 +173,7 @@ class TaskPodsLifecycleManager:
                 "node": step.pod.node or None,
                 "exitCode": step.pod.exit_code,
                 "log": log or None,
+                "terminationMessage": step.pod.termination_message or None,
             }
             told["startedAt"] = step.pod.started or None
         if step.status.final:

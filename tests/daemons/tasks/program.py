@@ -22,18 +22,11 @@ ACCOUNT = "team"
 
 
 def allow(world: World) -> Path:
-    """Give the account the guide's Role in the world's namespace; its kubeconfig, once that is in force."""
-    (role,) = (
-        document
-        for example in pages.examples(GUIDE)
-        if example.language == "yaml" and "kind: Role\n" in example.text
-        for document in example.documents
-    )
-    meta = {"name": role["metadata"]["name"], "namespace": world.name}
-    world.api.create(kinds.ROLE, {**role, "metadata": meta})
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": meta["name"]}
-    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": world.name}
-    world.api.create(kinds.ROLE_BINDING, {"metadata": meta, "roleRef": ref, "subjects": [subject]})
+    """Give the account the guide's Roles in the world's namespace; its kubeconfig, once that is in force."""
+    for example in pages.examples(GUIDE):
+        if example.language == "yaml" and "kind: Role\n" in example.text:
+            (role,) = example.documents
+            _bind(world, role)
     account = client_of(world.cluster.kubeconfig, world.name)
 
     def in_force() -> bool:
@@ -45,6 +38,14 @@ def allow(world: World) -> Path:
 
     until(in_force, "the program's rights")
     return kubeconfig(world)
+
+
+def _bind(world: World, role: dict[str, Any]) -> None:
+    meta = {"name": role["metadata"]["name"], "namespace": world.name}
+    world.api.create(kinds.ROLE, {**role, "metadata": meta})
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": meta["name"]}
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": world.name}
+    world.api.create(kinds.ROLE_BINDING, {"metadata": meta, "roleRef": ref, "subjects": [subject]})
 
 
 def kubeconfig(world: World) -> Path:
