@@ -15,8 +15,9 @@ from typing import NamedTuple
 from berth_core.errors import AdmissionError, ApiError, BerthError, ConflictError, InvalidError
 from berth_core.tasks import offers, states
 from berth_core.tasks.account import Account, Charge
-from berth_core.tasks.admission import Ledger, admit
+from berth_core.tasks.admission import Ledger, Verdict, admit
 from berth_core.tasks.batch import Batch
+from berth_core.tasks.held import TaskOffer
 from berth_core.tasks.next_step import Start
 from berth_core.tasks.offers import Offer
 from berth_core.tasks.pods import PENDING, PodState
@@ -54,6 +55,14 @@ class Refusal(NamedTuple):
     waits: bool = False
 
 
+class OfferEvents(NamedTuple):
+    """Who is told of TaskOffers, and must not wait."""
+
+    given: Callable[[TaskOffer, str], None]
+    waits: Callable[[TaskOffer, str, str], None]
+    ended: Callable[[TaskOffer], None]
+
+
 class KubernetesTaskSchedulerBackend:
     """Made inside a running loop. ``queues()``: the TaskQueues by namespace and name."""
 
@@ -74,6 +83,12 @@ class KubernetesTaskSchedulerBackend:
         #: Called when the first pod of a task runs, and when one is evicted.
         self.ran: Callable[[PodState], None] = lambda _pod: None
         self.reclaimed: Callable[[PodState], None] = lambda _pod: None
+        #: TaskOffers that wait for their turn, and those that are held with their nodes, by their names in a queue.
+        self._asking: dict[TaskKey, TaskOffer] = {}
+        self._held: dict[TaskKey, tuple[TaskOffer, str]] = {}
+        self.offer_events: OfferEvents | None = None
+        #: The node of what is held, and of what has taken the place of that; a pod's own counts more.
+        self._placed: dict[Charge, str] = {}
         #: The pods of what was given, where they are known.
         self._pods: dict[Charge, PodState] = {}
         #: uids of pods that were asked to go.
@@ -168,6 +183,7 @@ class KubernetesTaskSchedulerBackend:
                 self._pods[new.charge] = new
             elif old is not None or new is not None:
                 gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
+                self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
                 self._evicted.discard(gone.uid if gone is not None else "")
 
     def _runs_first(self, pod: PodState) -> None:
@@ -186,7 +202,7 @@ class KubernetesTaskSchedulerBackend:
         unplaced: list[Held] = []
         for key, entry in self.account.entries().items():
             pod = self._pods.get(key)
-            node = pod.node if pod is not None else ""
+            node = (pod.node if pod is not None else "") or self._placed.get(key, "")
             going = pod is not None and (pod.going or pod.uid in self._evicted)
             one = Held(
                 key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going, bool(node)
@@ -216,6 +232,72 @@ class KubernetesTaskSchedulerBackend:
         """Tasks that wait for their turn."""
         return len(self._wanting)
 
+    @property
+    def idle(self) -> bool:
+        """Whether a round would change nothing."""
+        return not (self._wanting or self._asking or self._held)
+
+    # -- offers that programs hold ---------------------------------------------------------------------------------
+
+    def ask(self, offer: TaskOffer) -> None:
+        """The offer waits for its turn."""
+        self._asking[offer.key] = offer
+
+    def hold(self, offer: TaskOffer, node: str) -> None:
+        """The room on that node is the offer's, until it is dropped or a Task takes it."""
+        self._asking.pop(offer.key, None)
+        self._held[offer.key] = (offer, node)
+        self.account.charge(offer.charge, f"{offer.namespace}/{offer.queue}", offer.requests)
+        self._placed[offer.charge] = node
+
+    def drop(self, offer: TaskOffer) -> None:
+        """Nobody holds it any more: what it took is free."""
+        self._asking.pop(offer.key, None)
+        self._held.pop(offer.key, None)
+        self._placed.pop(offer.charge, None)
+        self.account.give_back(offer.charge)
+
+    def _end(self, offer: TaskOffer) -> None:
+        self.drop(offer)
+        if self.offer_events is not None:
+            self.offer_events.ended(offer)
+
+    def _rescind(self) -> None:
+        """Room on a node that takes no pods any more is none."""
+        whole = self._nodes.whole()
+        for offer, node in list(self._held.values()):
+            if node not in whole:
+                self._end(offer)
+
+    def _accepted(self) -> list[tuple[Task, Start]]:
+        """Tasks whose offer is held: they have its room, before anybody else is asked."""
+        found = []
+        for key, (task, start) in list(self._wanting.items()):
+            offer, node = self._held.get((task.namespace, f"offer({task.offer})"), (None, ""))
+            if offer is None or offer.queue != task.queue or not offer.room_for(task.requests):
+                continue
+            self._end(offer)
+            del self._wanting[key]
+            self._placed[(task.uid, start.number)] = node
+            found.append((task, start))
+        return found
+
+    def _offers_after(self, verdict: Verdict, taken_back: Sequence[Charge]) -> None:
+        """What the verdict says of offers. Room that a queue has borrowed goes back at once: nothing runs there."""
+        events = self.offer_events
+        for offer, _node in list(self._held.values()):
+            if offer.charge in taken_back:
+                self._end(offer)
+        for wanted in verdict.admitted:
+            if isinstance(wanted, TaskOffer) and events is not None:
+                self.hold(wanted, verdict.nodes[wanted.key])
+                events.given(wanted, verdict.nodes[wanted.key])
+        for key, (reason, words) in verdict.waiting.items():
+            if key in self._asking and events is not None:
+                events.waits(self._asking[key], reason, words)
+
+    # -- a round ---------------------------------------------------------------------------------------------------
+
     async def launch(
         self, started: Callable[[PodState], None], refused: Callable[[TaskKey, Start, Refusal], None]
     ) -> bool:
@@ -223,22 +305,36 @@ class KubernetesTaskSchedulerBackend:
         begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
         for key in begun_before:  # its pod is made, and the watch has yet to tell
             self.unwant(key)
-        found, held = self.revive_offers()
-        queues = self._queues()
-        used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
-        tasks = [task for task, _start in self._wanting.values()]
-        ledger = Ledger(queues, used)
-        verdict = admit(tasks, ledger, self._nodes.whole(), found, self._policies, self._gangs.members(tasks, held))
+        self._rescind()
+        begun = self._accepted()
+        self._charge(begun)
+        verdict, chosen = self._admit()
+        self._offers_after(verdict, chosen)
         self._why = {key: reason for key, (reason, _words) in verdict.waiting.items()}
         for key, (reason, words) in verdict.waiting.items():
-            refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
-        chosen = victims(verdict.owed, ledger, found, held)
-        begun = [(task, self._wanting.pop(task.key)[1]) for task in verdict.admitted]
-        for task, start in begun:
-            self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
+            if key in self._wanting:
+                refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
+        admitted = [self._wanting.pop(one.key) for one in verdict.admitted if one.key in self._wanting]
+        self._charge(admitted)
+        begun += admitted
         evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
         await asyncio.gather(*(self._start(task, start, verdict.together, started, refused) for task, start in begun))
         return all(await evicted)
+
+    def _admit(self) -> tuple[Verdict, list[Charge]]:
+        """Who gets what, and what queues take back for those that do not."""
+        found, held = self.revive_offers()
+        queues = self._queues()
+        tasks = [task for task, _start in self._wanting.values()]
+        wanted: list[offers.Wants] = [*tasks, *self._asking.values()]
+        lines = {*queues, *((one.namespace, one.queue) for one in wanted)}
+        ledger = Ledger(queues, {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in lines})
+        verdict = admit(wanted, ledger, self._nodes.whole(), found, self._policies, self._gangs.members(tasks, held))
+        return verdict, victims(verdict.owed, ledger, found, held)
+
+    def _charge(self, begun: Sequence[tuple[Task, Start]]) -> None:
+        for task, start in begun:
+            self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
 
     async def _reclaim(self, pod: PodState) -> bool:
         """Take back what the pod's queue has borrowed: it is evicted, which costs its task no try."""
@@ -259,9 +355,6 @@ class KubernetesTaskSchedulerBackend:
         _log.info("pod %s/%s is evicted: TaskQueue %s gives back what it has borrowed", pod.namespace, pod.name, queue)
         return True
 
-    def _lines(self, queues: Mapping[TaskKey, Queue]) -> set[TaskKey]:
-        return {*queues, *((task.namespace, task.queue) for task, _start in self._wanting.values())}
-
     async def _start(
         self,
         task: Task,
@@ -274,7 +367,8 @@ class KubernetesTaskSchedulerBackend:
         try:
             started(await self._client.submit(task, start.number, together.get(task.key, 0)))
         except AdmissionError as exc:  # a quota: when others are done there is room
-            refusal = Refusal("NotAdmitted", exc.message)
+            final = "violates PodSecurity" in exc.message  # which no wait changes
+            refusal = Refusal("TemplateRejected" if final else "NotAdmitted", exc.message, final)
         except InvalidError as exc:
             refusal = Refusal("TemplateRejected", exc.message, final=True)
         except BerthError as exc:
@@ -282,6 +376,7 @@ class KubernetesTaskSchedulerBackend:
             refusal = Refusal("TemplateRejected" if final else "NotMade", exc.message, final)
         if refusal is not None:
             self.account.give_back((task.uid, start.number))
+            self._placed.pop((task.uid, start.number), None)
             refused(task.key, start, refusal)
 
 

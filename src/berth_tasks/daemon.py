@@ -20,6 +20,7 @@ from berth_kube.queue import Reconciler
 from .backend import KubernetesTaskSchedulerBackend, TaskKey
 from .batches import Batches
 from .checkpoint import Checkpoint
+from .held_offers import HeldOffers
 from .kubernetes_client import KubernetesClient
 from .lifecycle_manager import TaskPodsLifecycleManager
 from .metrics import Figures, Metrics
@@ -51,6 +52,7 @@ class Daemon:
         pods = KubernetesClient(client, settings.log_lines)
         backend = KubernetesTaskSchedulerBackend(pods, nodes, queues.all, policies)
         batches = Batches(client, backend)
+        held = HeldOffers(client, backend, room.set)
         store = PodSnapshotStore(backend.follow)
         manager = TaskPodsLifecycleManager(
             client, pods, tasks, batches, store, backend, self._metrics, room, settings.running_after
@@ -63,12 +65,13 @@ class Daemon:
         self._metrics.watch(Now(backend, batches))
         try:
             async with asyncio.TaskGroup() as group:
-                for work in (tasks.run(), queues.run(), batches.run(), nodes.run()):
+                for work in (tasks.run(), queues.run(), batches.run(), nodes.run(), held.run()):
                     group.create_task(work)
-                await asyncio.gather(*(each.wait_synced() for each in (tasks, queues, batches, nodes)))
+                await asyncio.gather(*(each.wait_synced() for each in (tasks, queues, batches, nodes, held)))
                 for obj in tasks.all():
                     _know(backend, obj)
                 batches.load()
+                held.begin()
                 store.begin(kept.load() if kept is not None else None)
                 source = PodsWatchSnapshotSource(client, store)
                 group.create_task(source.run())

@@ -102,7 +102,7 @@ class TaskPodsLifecycleManager:
         while True:
             await self._room.wait()
             self._room.clear()
-            if self._backend.waiting and not await self._backend.launch(self._started, self._refused):
+            if not self._backend.idle and not await self._backend.launch(self._started, self._refused):
                 self._loop.call_later(AGAIN, self._room.set)
             await asyncio.sleep(0.01)
 
@@ -178,6 +178,7 @@ class TaskPodsLifecycleManager:
                 "node": step.pod.node or None,
                 "exitCode": step.pod.exit_code,
                 "log": log or None,
+                "terminationMessage": step.pod.termination_message or None,
             }
             told["startedAt"] = step.pod.started or None
         if step.status.final:

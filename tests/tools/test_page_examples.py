@@ -6,6 +6,7 @@ tests/tools/test_execution_environment.py.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -162,6 +163,18 @@ def test_configurations_of_prometheus(example: Example, tmp_path: Path) -> None:
     (tmp_path / "prometheus.yml").write_text(found)
     done = run(["promtool", "check", "config", "--syntax-only", str(tmp_path / "prometheus.yml")])
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "example", [each for each in pages.every() if each.language == "python"], ids=lambda example: example.id
+)
+def test_programs_import_what_is_there(example: Example) -> None:
+    """They are run by tests/daemons/tasks/test_page_programs.py, of the one page that has some."""
+    assert example.page == ROOT / "docs/guides/tasks.md"
+    imports = [node for node in ast.parse(example.text).body if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imports if str(node.module).startswith("berth_")]
+    assert ours
+    exec(compile(ast.Module(ours, []), example.id, "exec"), {})
 
 
 CONSOLE = [example for example in pages.every() if example.language == "console"]

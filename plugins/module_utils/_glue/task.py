@@ -12,10 +12,10 @@ from ..berth_core.errors import InputError
 from ..berth_core.model.names import check_label
 from ..berth_core.model.resources import TASK
 from ..berth_core.tasks import states
-from ..berth_core.tasks.task import check_new
+from ..berth_core.tasks.task import FIELDS, check_new
 from ..berth_core.tasks.told import told
 from .base import Context, Operation
-from .submitted import FIELDS, OPTIONS, PLACE, Submitted, gang_field, why
+from .submitted import OPTIONS, PLACE, Submitted, gang_field, why
 
 Object = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ _TASK = Submitted(
     resource=TASK,
     result="task",
     info="task_info",
-    fields={**FIELDS, "keep_failed_pod": "keepFailedPod"},
+    fields={option: field for option, field in FIELDS.items() if option != "offer"},  # who holds one is a program
     check=check_new,
     told=lambda _context, live: told(live),
     ended_as=_ended_as,

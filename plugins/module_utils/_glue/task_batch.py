@@ -11,10 +11,10 @@ from typing import Any
 
 from ..berth_core.model.names import check_label
 from ..berth_core.model.resources import TASK_BATCH, TASK_BATCH_SHARD
-from ..berth_core.tasks.batch import check_new
+from ..berth_core.tasks.batch import FIELDS, check_new
 from ..berth_core.tasks.batch_told import rate, told
 from .base import Context, Operation
-from .submitted import FIELDS, OPTIONS, PLACE, Submitted, gang_field, why
+from .submitted import OPTIONS, PLACE, Submitted, gang_field, why
 
 Object = Mapping[str, Any]
 
@@ -36,13 +36,7 @@ def run(context: Context) -> dict[str, Any]:
         resource=TASK_BATCH,
         result="batch",
         info="task_batch_info",
-        fields={
-            **FIELDS,
-            "count": "count",
-            "items": "items",
-            "parallelism": "parallelism",
-            "max_failures": "maxFailures",
-        },
+        fields=FIELDS,
         check=check_new,
         told=_told,
         ended_as=_ended_as,

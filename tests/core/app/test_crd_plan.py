@@ -121,9 +121,10 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "berths.berth.dev": ("4", "1e96eb12e266"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("5", "25f9f0164a8a"),
-        "statefulapps.berth.dev": ("3", "8ae4c0b0224b"),
+        "statefulapps.berth.dev": ("4", "d20e9afc3070"),
         "taskbatches.berth.dev": ("2", "76c4e5e0cfaf"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
+        "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),
         "taskqueues.berth.dev": ("2", "fa6b1500536b"),
-        "tasks.berth.dev": ("2", "0cc68f5c8c51"),
+        "tasks.berth.dev": ("2", "0094086f777d"),
     }

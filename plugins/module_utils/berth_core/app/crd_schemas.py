@@ -20,6 +20,7 @@ from ..model.resources import (
     TASK,
     TASK_BATCH,
     TASK_BATCH_SHARD,
+    TASK_OFFER,
     TASK_QUEUE,
 )
 from .crd_plan import schema_of
@@ -33,6 +34,7 @@ SCHEMAS: Mapping[str, int] = {
     TASK.definition: 2,
     TASK_BATCH.definition: 2,
     TASK_BATCH_SHARD.definition: 1,
+    TASK_OFFER.definition: 1,
     TASK_QUEUE.definition: 2,
 }
 

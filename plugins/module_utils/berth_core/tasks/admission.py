@@ -13,10 +13,10 @@ from ..errors import InputError
 from ..model.pod import Amounts
 from . import offers as room
 from .gangs import Members, Unit, units
-from .offers import Offer
+from .offers import Offer, Wants
 from .policies import DEFAULT, Line, Policies
 from .queues import LENT, Cohort, Queue, QueueKey
-from .task import DEFAULT_QUEUE, Task
+from .task import DEFAULT_QUEUE
 
 Queues = Mapping[QueueKey, Queue]
 Why = tuple[str, str]
@@ -29,13 +29,14 @@ class Verdict(NamedTuple):
     """`admitted`: tasks in the order in which they are to be started; `waiting`: task -> reason and message.
 
     `together`: of a task that starts with its gang, how many are bound together. `owed`: what waits for what is its
-    queue's own, and might have it back (reclaim.py).
+    queue's own, and might have it back (reclaim.py). `nodes`: of what is given alone, on which node there is room.
     """
 
-    admitted: list[Task]
+    admitted: list[Wants]
     waiting: dict[tuple[str, str], Why]
     owed: list[Unit]
     together: dict[tuple[str, str], int]
+    nodes: dict[tuple[str, str], str]
 
 
 class Ledger:
@@ -63,7 +64,7 @@ class Ledger:
 
 
 def admit(
-    tasks: Iterable[Task],
+    tasks: Iterable[Wants],
     ledger: Ledger,
     nodes: Mapping[str, Mapping[str, int]],
     offers: Sequence[Offer],
@@ -75,7 +76,7 @@ def admit(
     The first of a queue that finds no room holds up those behind it, so that a large one is not starved. Queues that
     would borrow come after all others. `members`: those of gangs that do not wait, by `gang_key`.
     """
-    verdict = Verdict([], {}, [], {})
+    verdict = Verdict([], {}, [], {}, {})
     lines = _lines(tasks, ledger.queues, members or {}, verdict.waiting)
     whole = room.total(nodes.values())
     while lines:
@@ -83,7 +84,7 @@ def admit(
         if key is None:
             break
         unit = lines[key].popleft()
-        reason, words = _given(unit, ledger, nodes, offers)
+        reason, words = _given(unit, ledger, nodes, offers, verdict.nodes)
         if not reason:
             verdict.admitted.extend(unit.tasks)
             verdict.together.update((task.key, unit.together) for task in unit.tasks if unit.together)
@@ -119,8 +120,14 @@ def _next(
     return min(turns, key=turns.__getitem__) if turns else None
 
 
-def _given(unit: Unit, ledger: Ledger, nodes: Mapping[str, Mapping[str, int]], offers: Sequence[Offer]) -> Why:
-    """Take what it asks for; why not, where that cannot be."""
+def _given(
+    unit: Unit,
+    ledger: Ledger,
+    nodes: Mapping[str, Mapping[str, int]],
+    offers: Sequence[Offer],
+    at: dict[tuple[str, str], str],
+) -> Why:
+    """Take what it asks for; why not, where that cannot be. Into `at` goes the node of what is given alone."""
     task, requests, parts = unit.first, unit.requests, unit.parts
     cohort = ledger.cohort(task.namespace)
     gang = f"gang of {len(parts)}: " if len(parts) > 1 else ""
@@ -134,9 +141,12 @@ def _given(unit: Unit, ledger: Ledger, nodes: Mapping[str, Mapping[str, int]], o
     reason, words = cohort.obstacle(task.queue, requests)
     if reason:
         return reason, gang + words
-    placed = room.place(offers, parts) if gang else int(bool(room.subtract(offers, requests)))
+    node = "" if gang else room.subtract(offers, requests)
+    placed = room.place(offers, parts) if gang else int(bool(node))
     if placed < len(parts):
         return _no_room(parts, placed, nodes)
+    if node:
+        at[task.key] = node
     cohort.take(task.queue, requests)
     return "", ""
 
@@ -162,10 +172,10 @@ def _owe(line: Sequence[Unit], reason: str, ledger: Ledger, verdict: Verdict) ->
 
 
 def _lines(
-    tasks: Iterable[Task], queues: Queues, members: Mapping[str, Members], waiting: dict[tuple[str, str], Why]
+    tasks: Iterable[Wants], queues: Queues, members: Mapping[str, Members], waiting: dict[tuple[str, str], Why]
 ) -> dict[QueueKey, deque[Unit]]:
     """What waits in each queue, the next one first. Into `waiting` goes what cannot be given now, whatever is free."""
-    listed: dict[QueueKey, list[Task]] = {}
+    listed: dict[QueueKey, list[Wants]] = {}
     for task in sorted(tasks, key=lambda one: (-one.priority, one.created, one.namespace, one.name)):
         key = (task.namespace, task.queue)
         fault = queues[key].fault if key in queues else ("", "")

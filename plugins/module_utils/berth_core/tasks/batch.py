@@ -20,6 +20,7 @@ from .pods import element_name
 from .task import (
     DEFAULT_QUEUE,
     MOST_RETRIES,
+    SHARED_FIELDS,
     Element,
     Gang,
     Status,
@@ -34,6 +35,14 @@ from .task import (
 MOST_TASKS = 100_000
 #: A pod is called by its batch, an index of at most 5 digits, and 12 characters more.
 LONGEST_NAME = 45
+#: What modules and programs call a field of the spec.
+FIELDS = {
+    **SHARED_FIELDS,
+    "count": "count",
+    "items": "items",
+    "parallelism": "parallelism",
+    "max_failures": "maxFailures",
+}
 #: Elements of one status object: its text stays far below what etcd takes.
 IN_SHARD = 5_000
 

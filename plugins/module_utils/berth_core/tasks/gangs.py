@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ..model.pod import Amounts
+from .offers import Wants
 from .task import Task
 
 Why = tuple[str, str]
@@ -35,11 +36,11 @@ class Members(NamedTuple):
 class Unit:
     """Tasks that are given what they ask for at one time. `together`: so many pods are bound at once; 0: each alone."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[Wants, ...]
     together: int = 0
 
     @property
-    def first(self) -> Task:
+    def first(self) -> Wants:
         return self.tasks[0]
 
     @property
@@ -65,12 +66,12 @@ def group_name(task: Task) -> str:
     return f"{name}-{hashlib.sha256(task.gang_key.encode()).hexdigest()[:10]}"
 
 
-def units(line: Sequence[Task], members: Mapping[str, Members]) -> tuple[list[Unit], dict[tuple[str, str], Why]]:
+def units(line: Sequence[Wants], members: Mapping[str, Members]) -> tuple[list[Unit], dict[tuple[str, str], Why]]:
     """What is to be given of one queue, the next one first; and members that wait for others, and why.
 
     A gang stands where the first of its members stands. `members`: those that do not wait, by `gang_key`.
     """
-    gangs: dict[str, list[Task]] = {}
+    gangs: dict[str, list[Wants]] = {}
     for task in line:
         if task.gang is not None:
             gangs.setdefault(task.gang_key, []).append(task)
@@ -88,7 +89,7 @@ def units(line: Sequence[Task], members: Mapping[str, Members]) -> tuple[list[Un
     return found, waiting
 
 
-def _gang(mine: list[Task], there: Members) -> tuple[list[Unit], list[Task], Why]:
+def _gang(mine: list[Wants], there: Members) -> tuple[list[Unit], list[Wants], Why]:
     """The units of one gang; those of its members that wait for others, and why."""
     least = max(task.gang.least for task in mine if task.gang is not None)
     need = least - there.placed - there.pending - there.ended

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..model.pod import Amounts
 from ..model.requests import PODS
+
+if TYPE_CHECKING:
+    from .task import Gang
 
 Free = dict[str, int]
 
@@ -19,6 +22,37 @@ class Offer(NamedTuple):
 
     node: str
     free: Free
+
+
+class Wants(Protocol):
+    """What waits in a queue: a Task, or a TaskOffer, which is room for one."""
+
+    @property
+    def key(self) -> tuple[str, str]: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def created(self) -> str: ...
+
+    @property
+    def requests(self) -> Amounts: ...
+
+    @property
+    def gang(self) -> Gang | None: ...
+
+    @property
+    def gang_key(self) -> str: ...
 
 
 def subtract(offers: Sequence[Offer], requests: Amounts) -> str:

@@ -18,8 +18,8 @@ from numbers import Real
 from typing import Any, Callable, NamedTuple
 
 from ..errors import InputError
+from .offers import Wants
 from .queues import Queue
-from .task import Task
 
 
 class Line(NamedTuple):
@@ -33,7 +33,7 @@ class Line(NamedTuple):
     used: Mapping[str, int]
     whole: Mapping[str, int]
     waiting: int
-    first: Task
+    first: Wants
 
 
 class Turn(NamedTuple):

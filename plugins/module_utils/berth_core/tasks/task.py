@@ -33,6 +33,16 @@ LONGEST_NAME = 52
 MOST_RETRIES = 100
 #: Tasks that start together: as many as a batch has open at one time.
 LARGEST_GANG = 1_000
+#: What modules and programs call a field of the spec, of Tasks and of TaskBatches.
+SHARED_FIELDS = {
+    "queue": "queue",
+    "priority": "priority",
+    "retries": "retries",
+    "retry_exit_codes": "retryExitCodes",
+    "template": "template",
+    "gang": "gang",
+}
+FIELDS = {**SHARED_FIELDS, "keep_failed_pod": "keepFailedPod", "offer": "offer"}
 
 
 class Gang(NamedTuple):
@@ -73,7 +83,8 @@ class Element:
 class Task:
     """`requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a retry.
 
-    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task.
+    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task. `offer`: the
+    TaskOffer whose room its first try takes.
     """
 
     namespace: str
@@ -95,6 +106,7 @@ class Task:
     status: Status
     element: Element | None = None
     gang: Gang | None = None
+    offer: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -140,6 +152,7 @@ def read_task(obj: Object) -> Task:
         requests=requests_of(template, where),
         status=_status(mapping(obj, "status", f"{where}: status"), where),
         gang=_gang(spec, where),
+        offer=_offer(spec, where),
     )
 
 
@@ -153,6 +166,13 @@ def _gang(spec: Object, where: str) -> Gang | None:
             f"{where}: spec.gang.name is {shown(name)}: expected a DNS-1123 label of at most {LONGEST_NAME} characters"
         )
     return Gang(name, least)
+
+
+def _offer(spec: Object, where: str) -> str:
+    name = string(spec, "offer", f"{where}: spec.offer")
+    if name and spec.get("gang") is not None:
+        raise InputError(f"{where}: spec.offer is {shown(name)} and spec.gang is there: expected one of them, or none")
+    return name
 
 
 def least_of_gang(spec: Object, where: str) -> int | None:

@@ -20,6 +20,7 @@ _TOLD = {
     "node": "node",
     "exit_code": "exitCode",
     "log": "log",
+    "termination_message": "terminationMessage",
     "started_at": "startedAt",
     "finished_at": "finishedAt",
 }
