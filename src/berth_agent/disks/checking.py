@@ -24,6 +24,7 @@ from berth_host.unmounting import copies_of_dead
 
 from ..seams import Look, Object, Tools
 from ..seams import Record as Device
+from ..waiting import wait_for
 from .kernel_log import KernelLog
 from .pods import Pods, Verdict
 from .record import Record
@@ -180,7 +181,7 @@ class Checking:
 
     async def _pause(self) -> None:
         try:
-            await asyncio.wait_for(self._soon.wait(), self.tools.settings().intervals.health)
+            await wait_for(self._soon.wait(), self.tools.settings().intervals.health)
         except asyncio.TimeoutError:
             return
         self._soon.clear()
