@@ -78,8 +78,8 @@ class KubernetesTaskSchedulerBackend:
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
         #: Why those that wait do, by the last round.
         self._why: dict[TaskKey, str] = {}
-        #: Tasks whose first pod has run in this process' time.
-        self._have_run: set[str] = set()
+        #: Tasks whose first pod this process makes: True until it has run.
+        self._awaited: dict[str, bool] = {}
         #: Called when the first pod of a task runs, and when one is evicted.
         self.ran: Callable[[PodState], None] = lambda _pod: None
         self.reclaimed: Callable[[PodState], None] = lambda _pod: None
@@ -124,7 +124,7 @@ class KubernetesTaskSchedulerBackend:
         """The task is gone."""
         self._told.pop(uid, None)
         self._queue_of.pop(uid, None)
-        self._have_run.discard(uid)
+        self._awaited.pop(uid, None)
         self._gangs.forget(uid)
 
     def know(self, task: Task) -> None:
@@ -177,20 +177,15 @@ class KubernetesTaskSchedulerBackend:
         """For the store: what became of pods is in the account at once."""
         self.account.follow(changes, self.queue_of)
         for old, new in changes:
-            if old is not None and new is not None and old.phase == PENDING != new.phase and new.number == 1:
-                self._runs_first(new)
+            if new is not None and new.phase != PENDING and self._awaited.get(new.task_uid):
+                self._awaited[new.task_uid] = False
+                self.ran(new)
             if new is not None and not new.over:
                 self._pods[new.charge] = new
             elif old is not None or new is not None:
                 gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
                 self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
                 self._evicted.discard(gone.uid if gone is not None else "")
-
-    def _runs_first(self, pod: PodState) -> None:
-        """A try that vanished is made anew under the same number: that is not the first pod any more."""
-        if pod.task_uid not in self._have_run:
-            self._have_run.add(pod.task_uid)
-            self.ran(pod)
 
     # -- offers in -------------------------------------------------------------------------------------------------
 
@@ -364,6 +359,8 @@ class KubernetesTaskSchedulerBackend:
         refused: Callable[[TaskKey, Start, Refusal], None],
     ) -> None:
         refusal = None
+        if start.number == 1:
+            self._awaited.setdefault(task.uid, True)
         try:
             started(await self._client.submit(task, start.number, together.get(task.key, 0)))
         except AdmissionError as exc:  # a quota: when others are done there is room
