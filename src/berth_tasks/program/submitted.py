@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
-from berth_core.errors import ConflictError, NotFoundError, StateError, TimeoutExpired
+from berth_core.errors import ApiError, ConflictError, ForbiddenError, StateError, TimeoutExpired, UnauthorizedError
 from berth_core.model.names import check_label
 from berth_core.model.resources import POD, TASK, TASK_BATCH, TASK_BATCH_SHARD, Resource
 from berth_core.tasks import batch, batch_told, states, task, told
@@ -26,6 +26,7 @@ Row = dict[str, Any]
 Told = tuple[Obj, bool]
 #: Of a log at most so many bytes are read.
 MOST_LOG = 1024 * 1024
+LOG_SECONDS = 10.0
 
 
 class _Submitted:
@@ -197,7 +198,7 @@ class _Submitted:
         self._tell(live, gone=True)
 
     async def _log(self, labels: str, tail: int | None) -> str | None:
-        """Of the newest of the pods that have these labels; None: there is none, or it says nothing any more."""
+        """Of the newest of the pods that have these labels; None: there is none, or its node does not answer."""
         pods = (await self.client.list(POD, self.namespace, labels=labels)).items
         if not pods:
             return None
@@ -205,8 +206,10 @@ class _Submitted:
         lines = f"&tailLines={int(tail)}" if tail is not None else ""
         path = f"{POD.path(newest['metadata']['name'], self.namespace, 'log')}?limitBytes={MOST_LOG}{lines}"
         try:
-            return (await self.client.raw(path)).decode("utf-8", "replace")
-        except NotFoundError:
+            return (await self.client.raw(path, timeout=LOG_SECONDS)).decode("utf-8", "replace")
+        except (ForbiddenError, UnauthorizedError):
+            raise
+        except ApiError:
             return None
 
 

@@ -66,6 +66,6 @@ def run(path: Path, program: Callable[[KubeClient], Awaitable[Any]]) -> Any:
 
     async def main() -> Any:
         async with KubeClient(config.load(str(path))) as client:
-            return await asyncio.wait_for(program(client), 120)
+            return await asyncio.wait_for(program(client), 240)
 
     return asyncio.run(main())

@@ -183,4 +183,4 @@ def test_what_a_program_may_not_do_is_said_at_once(world: World, make: Make) -> 
             return exc.message
         return ""
 
-    assert "cannot list tasks" in until(refusal, "the rights are gone")
+    assert f"cannot list tasks in namespace {world.name}: RBAC does not allow it" in until(refusal, "no right is left")
