@@ -231,7 +231,9 @@ CASES: tuple[Case, ...] = (
     ("host_maintenance", {"node": "n1", "state": "over"}, ("state", "begun, ended", "over")),
     ("host_maintenance", {"node": "n1", "wait_timeout": -1}, ("wait_timeout", "-1", "0 or more seconds")),
     ("stateful_app_adoption", {"name": "Db", "state": "released"}, ("name", "'Db'", "DNS-1123")),
-    ("stateful_app_adoption", {"name": "db", "state": "adopted"}, ("state", "released", "adopted")),
+    ("stateful_app_adoption", {"name": "db", "state": "taken"}, ("state", "adopted, released", "taken")),
+    ("stateful_app_adoption", {"name": "db", "state": "adopted", "src": "/no/file"}, ("src", "/no/file", "be read")),
+    ("stateful_app_adoption", {"name": "db", "state": "adopted", "template": {"spec": {}}}, ("disks is empty",)),
     (
         "stateful_app_adoption",
         {"name": "db", "state": "released", "mount_root": "/"},

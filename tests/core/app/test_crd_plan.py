@@ -118,9 +118,9 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
         found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
     assert found == {
-        "berths.berth.dev": ("4", "1e96eb12e266"),
+        "berths.berth.dev": ("5", "d08e8f45f7cb"),
         "localdevices.berth.dev": ("2", "44580303188a"),
-        "localdisks.berth.dev": ("5", "25f9f0164a8a"),
+        "localdisks.berth.dev": ("6", "6b03a9cc3033"),
         "statefulapps.berth.dev": ("4", "d20e9afc3070"),
         "taskbatches.berth.dev": ("2", "76c4e5e0cfaf"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),

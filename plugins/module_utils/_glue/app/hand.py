@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...berth_core.app.choose import World
 from ...berth_core.app.leaving import LeaveRules
 from ...berth_core.app.node_loss import LossRules
-from ...berth_core.app.observed import Observed
+from ...berth_core.app.observed import Observed, selector_of
 from ...berth_core.app.observing import view_of
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.replace_request import answered
@@ -94,7 +94,7 @@ class Hand:
     def owner(self, ordinal: int, **facts: Any) -> ReplicaOwner:
         """The replica, for next_step; ``facts`` are ReplicaOwner's."""
         replaced = answered(self.leave_rules.replaced, ordinal, self.seen.berths.get(ordinal))
-        return ReplicaOwner(self.app, ordinal, replaced=replaced, **facts)
+        return ReplicaOwner(self.app, ordinal, selector=selector_of(self.seen), replaced=replaced, **facts)
 
     def given_up(self, ordinal: int, view: View) -> None:
         """What was seen, without what went with the berth that was given up: the next one of its name is made anew."""

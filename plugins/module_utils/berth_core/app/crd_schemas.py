@@ -27,9 +27,9 @@ from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
 SCHEMAS: Mapping[str, int] = {
-    BERTH.definition: 4,
+    BERTH.definition: 5,
     LOCAL_DEVICE.definition: 2,
-    LOCAL_DISK.definition: 5,
+    LOCAL_DISK.definition: 6,
     STATEFUL_APP.definition: 4,
     TASK.definition: 2,
     TASK_BATCH.definition: 2,

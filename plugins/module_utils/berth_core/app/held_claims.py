@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..errors import StateError
 from ..lifecycle.view import disks_of
 from ..model.quantity import exact_bytes
-from .manifests import volume_name
+from .manifests import volume_over
 from .observed import Object, Observed
 from .wanted import STATEFUL_SET, AppWanted, DiskWanted
 
@@ -71,7 +71,7 @@ def _of_berth(app: AppWanted, observed: Observed, record: Object) -> list[Refuse
 
 
 def _volume(observed: Observed, record: Object, disk: Object) -> Object | None:
-    return observed.volumes.get(volume_name(disk["metadata"]["name"], record["metadata"]["uid"]))
+    return observed.volumes.get(volume_over(record, disk["metadata"]["name"]))
 
 
 def _of_disk(wanted: DiskWanted, disk: Object, volume: Object | None) -> list[Refused]:

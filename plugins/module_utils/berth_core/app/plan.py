@@ -256,6 +256,8 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     desired["spec"]["volumeClaimTemplates"] = (
         live["spec"].get("volumeClaimTemplates") or []
     )  # never changes: they only name the claims
+    # Nor does this, of one that was there before berth.
+    desired["spec"]["selector"] = live["spec"].get("selector") or desired["spec"]["selector"]
     same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
     return None if same_revision and not differences(_compared(app, desired), live) else desired
 

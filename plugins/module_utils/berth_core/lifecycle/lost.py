@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..app.disk_acts import cordoned_disk
-from ..app.manifests import volume_name
+from ..app.manifests import volume_of
 from ..model.one_node import is_tied
 from ..model.resources import LOCAL_DISK, POD, PVC, RESOURCE_CLAIM
 from . import states
@@ -98,7 +98,7 @@ def stop(view: View, record: Object, loss: Loss) -> Step | None:
     A claim that the StatefulSet's controller has made anew meanwhile is the next berth's.
     """
     own = [view.claims.get(claim_name(record, each["claim"])) for each in disks_of(record)]
-    volumes = {volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)}
+    volumes = {volume_of(record, each) for each in disks_of(record)}
     claims = [one for one in own if one is not None and (going(one) or one["spec"].get("volumeName") in volumes)]
     for claim in claims:
         if not going(claim):
