@@ -121,7 +121,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "berths.berth.dev": ("4", "1e96eb12e266"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("5", "25f9f0164a8a"),
-        "statefulapps.berth.dev": ("3", "8ae4c0b0224b"),
+        "statefulapps.berth.dev": ("4", "d20e9afc3070"),
         "taskbatches.berth.dev": ("1", "0c5cc0e84404"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
         "taskqueues.berth.dev": ("1", "fea6fc2873d3"),
