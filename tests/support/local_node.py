@@ -152,7 +152,8 @@ class LocalNode:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(10)
-                raise AssertionError(f"the agent works on 60 s after SIGTERM:\n{self.log.read_text()[-4000:]}") from None
+                said = self.log.read_text()[-4000:]
+                raise AssertionError(f"the agent works on 60 s after SIGTERM:\n{said}") from None
         self.process = None
 
     # -- the disks -----------------------------------------------------------------------------------------------------
