@@ -90,12 +90,12 @@ def _what_keeps(tenants: World) -> str:
     """Why a namespace that is deleted is still there."""
     namespace = tenants.api.find(kinds.NAMESPACE, tenants.name) or {}
     told = [condition.get("message") for condition in (namespace.get("status") or {}).get("conditions") or []]
-    kept = {
+    remaining = {
         f"{kind.kind} {each['metadata']['name']}": each["metadata"].get("finalizers")
         for kind in (kinds.POD, kinds.PVC, kinds.BERTH)
         for each in tenants.api.list(kind, tenants.name)
     }
-    return f"{told}; still there, with their finalizers: {kept}"
+    return f"{told}; remaining objects and their finalizers: {remaining}"
 
 
 def _move_in(tenants: World) -> None:

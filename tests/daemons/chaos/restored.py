@@ -34,8 +34,8 @@ WORDS = {
 }
 #: Claims that come and go between backup and restore: more than there are disks for them.
 TURNS = 8
-#: Seconds after which a request that was asked anew counts as refused, too; before, the refusal may be the last one's.
-HEARD = 30.0
+#: Seconds between two wipe requests for one disk: until the agent answers, the status shows the previous refusal.
+REQUEST_INTERVAL = 30.0
 
 
 def etcd_is_restored(ground: ChaosGround, _chance: random.Random) -> None:
@@ -169,15 +169,15 @@ def _churn_is_given_up(ground: ChaosGround) -> None:
     """Disks of claims that came and went: when these are gone, a person gives each disk up that says what is wrong,
     until all are free, and blank."""
     rooms = {(host, role): ground.rooms[host] for host in HOSTS for role in CHURNING}
-    asked: dict[tuple[str, str], float] = {}
+    requested = dict.fromkeys(rooms, float("-inf"))
 
     def all_are_free() -> bool:
         disks = {key: disk for key, disk in ground.disks().items() if key in rooms}
         with contextlib.suppress(BerthError, DevError):  # its agent was faster
             for key, disk in disks.items():
-                if _is_told_of(disk) and time.monotonic() - asked.get(key, -HEARD) >= HEARD:
+                if _is_told_of(disk) and time.monotonic() - requested[key] >= REQUEST_INTERVAL:
                     _asked_anew(rooms[key], ground.names[key])
-                    asked[key] = time.monotonic()
+                    requested[key] = time.monotonic()
         return all(_is_free(disk) and _is_blank(ground, *key) for key, disk in disks.items())
 
     def story() -> str:
