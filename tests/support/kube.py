@@ -62,9 +62,14 @@ def disks_of(api: ApiClient, node: str) -> list[dict[str, Any]]:
 
 
 def forget_disks(api: ApiClient, *names: str) -> None:
-    """The same of LocalDisks."""
+    """:func:`forget` these LocalDisks."""
     for name in names:
         forget(api, resources.LOCAL_DISK, name)
+
+
+def patch_disk(api: ApiClient, name: str, **spec: Any) -> dict[str, Any]:
+    """Change the spec of a LocalDisk; the disk as it is then."""
+    return dict(api.patch(resources.LOCAL_DISK, name, None, {"spec": spec}))
 
 
 #: Kinds that the cluster's own components change all the time.

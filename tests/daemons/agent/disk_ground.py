@@ -14,7 +14,7 @@ from berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.dev.hosts_help import eventually
 from tests.support import berths
 from tests.support.agent import AgentOnHost, conditions_of
-from tests.support.kube import forget
+from tests.support.kube import forget, patch_disk
 
 NAMESPACE = "default"
 ROOT = "/var/lib/berth/disks"
@@ -92,7 +92,7 @@ class Ground:
         return str(self.object(name)["metadata"]["name"])
 
     def patch(self, name: str, **spec: Any) -> None:
-        self.agent.api.patch(kinds.LOCAL_DISK, self.object_name(name), None, {"spec": spec})
+        patch_disk(self.agent.api, self.object_name(name), **spec)
 
     def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """A new Berth for the disk; the lock that names it."""

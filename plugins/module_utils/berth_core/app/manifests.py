@@ -189,7 +189,7 @@ def claim(app: AppWanted, record: Mapping[str, Any], name: str, disk: Mapping[st
         "labels": app_labels(app, ordinal),
         "annotations": {BERTH_ANNOTATION: uid},
     }
-    spec = {**claim_spec(wanted, _class(wanted, disk)), "volumeName": volume_of(record, _entry(record, name))}
+    spec = {**claim_spec(wanted, _class(wanted, disk)), "volumeName": volume_over(record, disk["metadata"]["name"])}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
