@@ -30,7 +30,7 @@ def called(lines: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("example", "printed"), zip(PROGRAMS, (followed, called), strict=True), ids=lambda one: getattr(one, "id", "")
+    ("example", "printed"), list(zip(PROGRAMS, (followed, called), strict=True)), ids=lambda one: getattr(one, "id", "")
 )
 def test_programs(
     example: pages.Example, printed: Callable[[list[str]], bool], world: World, start: Any, tmp_path: Path

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BerthError, InputError, StateError
 from ..lifecycle import evidence, states
-from ..lifecycle.lost import Loss, keeps
+from ..lifecycle.lost import NO_BERTH, Loss, keeps
 from ..lifecycle.view import disks_of, recorded
 from ..model.names import check_subdomain, shown
 from . import replace_request, rescheduling
@@ -216,7 +216,7 @@ def left_data(
     found: dict[int, tuple[Loss, list[Object]]] = {}
     for ordinal in ordinals:
         for node in (*rules.nodes, *(node for whose, node in rules.places if whose == ordinal)):
-            loss = _left(observed, node, ordinal)
+            loss = _left(observed, node, ordinal, NO_BERTH)
             kept = [disk for disk in known if keeps(disk, loss)]
             if kept and not rules.give_up(ordinal, node):
                 names = [str(disk["metadata"]["name"]) for disk in kept]

@@ -25,13 +25,17 @@ from .step import FORCE, REMOVE, REPLACE, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
 
 
+#: A Loss of disks alone: no Berth of the ordinal is left, and one that is made later, there or elsewhere, stays.
+NO_BERTH = "none"
+
+
 @dataclass(frozen=True)
 class Loss:
     """``node``: the one that is lost. ``proof``: by what it is known that nothing of it runs any more.
 
     ``app`` and ``ordinal``: whose data its disks may keep. ``left``: the node is well, and the replica leaves it.
-    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it. ``why``: for
-    the berth's history, where there is more to tell.
+    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it; NO_BERTH:
+    there is none. ``why``: for the berth's history, where there is more to tell.
     """
 
     node: str
