@@ -24,7 +24,6 @@ from .locks import BERTH_ANNOTATION, holds_disk
 from .step import FORCE, REMOVE, REPLACE, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
 
-
 #: A Loss of disks alone: no Berth of the ordinal is left, and one that is made later, there or elsewhere, stays.
 NO_BERTH = "none"
 
