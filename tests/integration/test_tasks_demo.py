@@ -119,11 +119,9 @@ def test_what_pod_security_forbids_and_what_is_no_tree_is_said(cluster: Any, tmp
 
 def test_a_function_runs_in_a_pod_of_a_real_kubelet(cluster: Any) -> None:
     """Its image has no Python: that of the host is mounted."""
-    mounts = [{"name": "usr", "mountPath": "/usr", "readOnly": True}, {"name": "lib64", "mountPath": "/lib64"}]
-    volumes = [
-        {"name": "usr", "hostPath": {"path": "/usr"}},
-        {"name": "lib64", "hostPath": {"path": "/usr/lib64"}},
-    ]
+    folders = {"usr": "/usr", "lib": "/usr/lib", "lib64": "/usr/lib64"}  # its loader is a link to another folder
+    mounts = [{"name": name, "mountPath": f"/{name}", "readOnly": True} for name in folders]
+    volumes = [{"name": name, "hostPath": {"path": path}} for name, path in folders.items()]
     container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "volumeMounts": mounts}
     template = {"spec": {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 0}}
     options = {"kubeconfig": str(cluster.kubeconfig), "namespace": FREE, "python": "/usr/bin/python3"}

@@ -110,7 +110,11 @@ def _who(row: Row) -> str:
 def _how(row: Row, left: Mapping[str, Any]) -> str:
     if row["state"] == "Succeeded":
         return "has succeeded and left no result: does its image run the command that it is given?"
-    words = left.get("refused") or row.get("message") or row.get("reason") or "nobody says why"
+    words = left.get("refused")
+    if not words:
+        lines = [line for line in str(row.get("log") or "").splitlines() if line.strip()]
+        last = f"; its log ends with: {lines[-1]}" if lines else ""
+        words = f"{row.get('message') or row.get('reason') or 'nobody says why'}{last}"
     return f"is {row['state']} after {row.get('tries') or 0} tries, exit code {row.get('exit_code')}: {words}"
 
 

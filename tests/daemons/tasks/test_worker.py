@@ -139,6 +139,9 @@ def test_a_pod_that_says_nothing_and_one_that_lies(image: Image) -> None:
         calls.result_of(row("Succeeded", "hello"), {})
     with pytest.raises(TaskError, match="is Killed"):
         calls.result_of({**row("Killed", ""), "message": "asked for by spec.kill"}, {})
+    dumb = {**row("Failed", ""), "message": "exit code 1", "log": "begun\nexec python3: no such file or directory\n"}
+    with pytest.raises(TaskError, match=r": exit code 1; its log ends with: exec python3: no such file or directory$"):
+        calls.result_of(dumb, {})
     # Neither any class by name, nor what is not an Exception, is ever made of what a pod says.
     for kind in ("os:system", "builtins:SystemExit", "builtins:print", "kitchen:TooHot"):
         lie = {"error": {"type": kind, "text": "", "args": [1], "traceback": ""}}
