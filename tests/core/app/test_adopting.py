@@ -210,7 +210,6 @@ GONE = {"namespace": "shop", "name": "db-0", "uid": "gone", "app": "db", "ordina
         ("disks", disk(0, retainedFor=MINE), "n0-a keeps the data of shop/db-0"),
         ("disks", disk(0, retainedFor={**MINE, "volume": "pv-7"}), "shop/db-0 .* for PersistentVolume pv-7"),
         ("disks", disk(0, retainedFor={**MINE, "volume": "pv-0", "namespaceUID": "ns-0"}), "keeps the data of"),
-        ("disks", disk(0, reserved=True), "n0-a is reserved"),
         ("disks", disk(0, unschedulable=True), "n0-a is cordoned"),
         ("disks", disk(0, wipe={"requestID": "r"}), "n0-a is to be wiped"),
         ("disks", disk(0, volumeMode="Block"), "n0-a has volumeMode Block"),
@@ -235,9 +234,9 @@ def test_what_cannot_be_adopted_is_refused_by_name(part, thing, words):
 
 
 def test_all_that_is_in_the_way_is_told_at_once():
-    world = with_one("disks", disk(0, reserved=True))
+    world = with_one("disks", disk(0, wipe={"requestID": "r"}))
     world = replace(world, disks={**world.disks, "n1-a": disk(1, unschedulable=True)})
-    with pytest.raises(StateError, match=r"db-0: LocalDisk n0-a is reserved.*db-1: LocalDisk n1-a is cordoned"):
+    with pytest.raises(StateError, match=r"db-0: LocalDisk n0-a is to be wiped.*db-1: LocalDisk n1-a is cordoned"):
         judged(world)
     same = {**seen().volumes, "pv-1": edited(volume(1), "spec/local/path", "/mnt/disks/0")}
     other = edited(disk(1), "status/observed/mounts", ["/mnt/disks/0"])

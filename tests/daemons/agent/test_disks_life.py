@@ -81,7 +81,7 @@ def test_a_filesystem_of_before_is_left_to_its_host_and_never_made(ground: Groun
     device, place = ground.device(mine), f"/mnt/{mine}"
     ground.agent.here(f"mkfs.ext4 -q {device} && mkdir -p {place} && mount {device} {place} && echo old > {place}/file")
     uuid = ground.agent.here(f"blkid -p -o value -s UUID {device}")
-    ground.declare()
+    ground.declare(**{mine: {"reserved": True}})
     ground.agent.start()
     ground.wait_phase(mine, "Pending")
     seen = ground.wait(
@@ -90,7 +90,9 @@ def test_a_filesystem_of_before_is_left_to_its_host_and_never_made(ground: Groun
     assert seen["status"]["observed"]["filesystem"]["uuid"] == uuid
 
     lock = {**ground.berth(mine), "dataUID": "of-the-volume", "filesystemUUID": uuid}
-    ground.patch(mine, claimRef={**lock, "volume": "pv-of-before", "mountPoint": place})
+    lock.update(volume="pv-of-before", mountPoint=place)
+    ground.patch(mine, reserved=False, retainedFor={key: lock[key] for key in lock if key not in ("name", "uid")})
+    ground.patch(mine, retainedFor=None, claimRef=lock)
     words = ground.wait_condition(mine, "Prepared", "True", "MountedByHost")
     assert f"the host itself mounts it at {place} for PersistentVolume pv-of-before" in words
     ground.wait_phase(mine, "InUse")

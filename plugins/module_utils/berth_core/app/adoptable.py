@@ -165,7 +165,6 @@ def put_on_record(disk: Object, volume: Object, whose: Whose, size: int) -> dict
 
 def _check_free(title: str, spec: Object) -> None:
     for field, words in (
-        ("reserved", "is reserved: take that back (local_disk)"),
         ("unschedulable", "is cordoned: take that back (local_disk)"),
         ("wipe", "is to be wiped: take the request back"),
     ):

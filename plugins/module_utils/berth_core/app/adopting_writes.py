@@ -106,9 +106,13 @@ def sample_mark(thing: Object) -> dict[str, Any]:
 
 
 def recorded_disk(part: Part, disk: Object) -> dict[str, Any]:
-    """The LocalDisk with its data on record, in the replica's name."""
+    """The LocalDisk with its data on record, in the replica's name, which keeps it from others from now on.
+
+    Until then ``reserved`` has: nothing else declares a disk that the host uses (disk_plan.py).
+    """
     body = copy.deepcopy(dict(disk))
     body["spec"]["retainedFor"] = dict(part.kept)
+    body["spec"].pop("reserved", None)
     return body
 
 

@@ -57,6 +57,12 @@ def disk_holder(disk: Mapping[str, Any]) -> str | None:
     return f"{ref['namespace']}/{ref['name']}" if ref else None
 
 
+def keeps_from_before(disk: Mapping[str, Any]) -> bool:
+    """Whether the disk is a replica's, with a filesystem that was there before berth: ``reserved`` waits so long."""
+    spec = disk["spec"]
+    return any(_FILESYSTEM in (spec.get(part) or {}) for part in ("claimRef", "retainedFor"))
+
+
 def holds_disk(disk: Mapping[str, Any], uid: str) -> bool:
     ref = disk["spec"].get("claimRef")
     return bool(ref) and ref["uid"] == uid
