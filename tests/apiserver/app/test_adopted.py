@@ -73,8 +73,10 @@ def volume(ordinal, hostname):
 
 
 def found(world, node, path, uuid):
-    """A LocalDisk as its agent shows it: declared by its identity, mounted by the host."""
-    world.add_disk(local_disk(node, 0), "Pending")
+    """A LocalDisk as its agent shows it: declared as reserved, for its host mounts it."""
+    disk = local_disk(node, 0)
+    disk["spec"]["reserved"] = True
+    world.add_disk(disk, "Pending")
     seen = {**OBSERVED, "mounts": [path], "filesystem": {"type": "ext4", "uuid": uuid}}
     status = {"metadata": {}, "status": {"phase": "Pending", "observed": seen}}
     world.client.patch(world.kinds.LOCAL_DISK, f"{node}-d0", None, status, "status")
@@ -159,6 +161,7 @@ def check_adopted(world, before):
     names = {f"own-{ordinal}": before["claims"][ordinal][1] for ordinal in range(2)}
     for name, disk in world.disks().items():
         ref = disk["spec"]["claimRef"]
+        assert not disk["spec"].get("reserved")
         assert ref["volume"] == names[ref["name"]]
         number = ref["volume"].removeprefix("hand-")
         assert (ref["filesystemUUID"], ref["mountPoint"]) == (f"uuid-{number}", f"/mnt/disks/{number}"), name
