@@ -120,7 +120,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
     assert found == {
         "berths.berth.dev": ("5", "d08e8f45f7cb"),
         "localdevices.berth.dev": ("2", "44580303188a"),
-        "localdisks.berth.dev": ("6", "6b03a9cc3033"),
+        "localdisks.berth.dev": ("6", "6561dfa49717"),
         "statefulapps.berth.dev": ("4", "d20e9afc3070"),
         "taskbatches.berth.dev": ("2", "76c4e5e0cfaf"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),

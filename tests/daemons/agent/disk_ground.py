@@ -138,7 +138,7 @@ class Ground:
         return filesystem_uuid(lock["dataUID"], self.object_name(name))
 
     def wait(self, name: str, what: str, test: Any) -> dict[str, Any]:
-        """The LocalDisk's object that is so; with its status and the agent's log in the failure."""
+        """The LocalDisk's object that is so; with what it is and the agent's log in the failure."""
 
         def look() -> dict[str, Any] | None:
             disk = self.object(name)
@@ -147,8 +147,9 @@ class Ground:
         try:
             return dict(eventually(look, self.patience, what))
         except AssertionError as exc:
-            status = json.dumps(self.object(name).get("status"), indent=1)
-            raise AssertionError(f"{exc}\n{status}\n{self.agent.log()[-6000:]}") from None
+            disk = self.object(name)
+            told = json.dumps({part: disk.get(part) for part in ("spec", "status")}, indent=1)
+            raise AssertionError(f"{exc}\n{told}\n{self.agent.log()[-6000:]}") from None
 
     def wait_phase(self, name: str, phase: str) -> dict[str, Any]:
         return self.wait(name, f"phase {phase}", lambda disk: (disk.get("status") or {}).get("phase") == phase)

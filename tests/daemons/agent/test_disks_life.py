@@ -315,7 +315,7 @@ def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground)
     assert "wipe" not in status
     ground.wait_phase(mine, "Pending")  # what is left of it at the beginning is data of nobody knows whom
     ground.ask_wipe(mine, "signatures")
-    ground.wait_phase(mine, "Available")
+    ground.wait(mine, "free", lambda disk: disk["status"]["phase"] == "Available" and "wipe" not in disk["spec"])
 
     lock = ground.lock(mine)
     ground.wait_mounted(mine, lock)

@@ -38,7 +38,7 @@ def test_it_is_made_scaled_updated_and_deleted(apps: AppWorld, start: Any) -> No
     apps.kubectl("annotate", "sapp", "db", "looked=again")
     status = apps.ready(2)
     assert status["selector"] == "berth.dev/app=db"
-    assert status["updatedReplicas"] == 2
+    until(lambda: apps.status().get("updatedReplicas") == 2, lambda: str(apps.status()))
     assert set(apps.phases().values()) == {"Running"}
     forward = ["Selected", "Reserved", "Bound", "Created", "Running"]
     apps.changes_are_told("db-1", forward, "berth-controller")

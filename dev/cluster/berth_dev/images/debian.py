@@ -120,13 +120,14 @@ def _daemons(root: Path, zipapp: bytes) -> None:
 
 
 def daemons_archive() -> bytes:
-    """The agent's zipapp and, beside what both stand on, the controller's package and the library of its metrics."""
+    """The agent's zipapp and, beside what all stand on, two more daemons' packages and the library of their metrics."""
     found = importlib.util.find_spec("prometheus_client")
     if found is None or found.origin is None:
         raise BuildError("prometheus-client is not installed: the image takes it from this environment")
     content = io.BytesIO(agent_archive())
     with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as packed:
-        for package in (PROJECT / "src/berth_controller", Path(found.origin).parent):
+        daemons = [PROJECT / "src" / name for name in ("berth_controller", "berth_tasks")]
+        for package in (*daemons, Path(found.origin).parent):
             for path in sorted(package.rglob("*.py")):
                 # A fixed time: the same sources give the same image.
                 name = zipfile.ZipInfo(str(path.relative_to(package.parent)), (1980, 1, 1, 0, 0, 0))
