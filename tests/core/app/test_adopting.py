@@ -75,6 +75,7 @@ def volume(ordinal, path=None, name=None):
         "claimRef": {"namespace": "shop", "name": f"data-db-{ordinal}", "uid": f"claim-{ordinal}"},
         "persistentVolumeReclaimPolicy": "Delete",
         "volumeMode": "Filesystem",
+        "storageClassName": "local",
     }
     meta = {"name": name or f"pv-{ordinal}", "uid": f"pv-uid-{ordinal}", "resourceVersion": "8"}
     return {"metadata": meta, "spec": spec, "status": {"phase": "Bound"}}
@@ -86,7 +87,8 @@ def disk(ordinal, **spec):
         "mounts": [f"/mnt/disks/{ordinal}", f"/var/lib/kubelet/pods/{ordinal}/volumes/x"],
         "filesystem": {"type": "ext4", "uuid": f"fs-{ordinal}"},
     }
-    whole = {"nodeName": f"n{ordinal}", "identity": {"serial": f"S{ordinal}", "size": 4 * GI}, **spec}
+    identity = {"serial": f"S{ordinal}", "size": 4 * GI}
+    whole = {"nodeName": f"n{ordinal}", "identity": identity, "storageClassName": "local", **spec}
     return {"metadata": {"name": f"n{ordinal}-a"}, "spec": whole, "status": {"phase": "Pending", "observed": observed}}
 
 
@@ -210,6 +212,11 @@ GONE = {"namespace": "shop", "name": "db-0", "uid": "gone", "app": "db", "ordina
         ("disks", disk(0, retainedFor=MINE), "n0-a keeps the data of shop/db-0"),
         ("disks", disk(0, retainedFor={**MINE, "volume": "pv-7"}), "shop/db-0 .* for PersistentVolume pv-7"),
         ("disks", disk(0, retainedFor={**MINE, "volume": "pv-0", "namespaceUID": "ns-0"}), "keeps the data of"),
+        (
+            "disks",
+            disk(0, storageClassName="fast"),
+            r"n0-a is of class fast, and .* pv-0 of local: declare the disk with",
+        ),
         ("disks", disk(0, unschedulable=True), "n0-a is cordoned"),
         ("disks", disk(0, wipe={"requestID": "r"}), "n0-a is to be wiped"),
         ("disks", disk(0, volumeMode="Block"), "n0-a has volumeMode Block"),

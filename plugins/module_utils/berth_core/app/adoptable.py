@@ -153,6 +153,7 @@ def put_on_record(disk: Object, volume: Object, whose: Whose, size: int) -> dict
     _check_seen(title, disk, observed, volume)
     if spec["identity"]["size"] < size:
         raise StateError(f"{title} has {spec['identity']['size']} bytes, and its claim asks for {size}")
+    _check_class(title, spec, volume)
     return {
         **whose.names,
         **whose.tenant.fields(),
@@ -205,6 +206,16 @@ def _check_seen(title: str, disk: Object, observed: Object, volume: Object) -> N
     if filesystem.get("type") not in FS_TYPES or not filesystem.get("uuid"):
         told = f"{filesystem.get('type') or 'nothing'} {filesystem.get('uuid') or 'without UUID'}"
         raise StateError(f"{title} carries {told}: expected a filesystem of {' or '.join(FS_TYPES)} with a UUID")
+
+
+def _check_class(title: str, spec: Object, volume: Object) -> None:
+    """Else the replica's next template would not fit its own node."""
+    has, wanted = (each["spec"].get("storageClassName") or "" for each in ({"spec": spec}, volume))
+    if has != wanted:
+        raise StateError(
+            f"{title} is of class {has or '(none)'}, and PersistentVolume {volume['metadata']['name']} of "
+            f"{wanted or '(none)'}: declare the disk with storage_class: {wanted or repr(wanted)}"
+        )
 
 
 def check_alone(volume: Object, volumes: Mapping[str, Object]) -> None:
