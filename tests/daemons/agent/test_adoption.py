@@ -133,7 +133,7 @@ def done(result: dict[str, Any] | None) -> dict[str, Any]:
 def test_into_berth_through_an_update_and_out_again(ground: Ground) -> None:
     disk, path = by_hand(ground)
     uid = pod_uid(ground)
-    ground.declare(**{disk: {"reserved": True}})
+    ground.declare(**{disk: {"reserved": True, "storage_class": "by-hand"}})
     ground.agent.start()
     ground.wait(disk, "seen where it is mounted", lambda one: path in one["status"]["observed"].get("mounts", ()))
     assert ground.object(disk)["spec"]["reserved"] is True
@@ -159,4 +159,4 @@ def test_into_berth_through_an_update_and_out_again(ground: Ground) -> None:
     kept = ground.wait_phase(disk, "Released")["spec"]["retainedFor"]
     assert (kept["volume"], kept["mountPoint"]) == (VOLUME, path)
     assert (pod_uid(ground), starts(ground, path)) == (uid, ["first", "second"])
-    assert ground.agent.here(f"findmnt -n -o TARGET {ground.device(disk)}") == path, "its host mounts it as before"
+    assert path in ground.agent.here(f"findmnt -n -o TARGET {ground.device(disk)}").split(), "as its host mounts it"
