@@ -31,6 +31,8 @@ from ..errors import BuildError
 from . import archive, scheduler
 
 PROJECT = Path(__file__).resolve().parents[4]
+#: Where the daemons' packages are in their image.
+DAEMONS = "opt/berth/agent"
 #: Raised when `finish` does something else with the same contents.
 MANNER = "compiled by hash"
 DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "var/cache/apt", "var/lib/apt/lists")
@@ -88,7 +90,7 @@ def images() -> dict[str, DebianImage]:
     berth = archive.Image(
         "berth.local/berth:dev",
         entrypoint=("/usr/bin/python3",),
-        environment={"LANG": "C.UTF-8"},
+        environment={"LANG": "C.UTF-8", "PYTHONPATH": f"/{DAEMONS}"},
         user="65532:65532",
     )
     places = archive.Image(
@@ -109,7 +111,7 @@ def images() -> dict[str, DebianImage]:
 
 def _daemons(root: Path, zipapp: bytes) -> None:
     """Unpacked and compiled: /opt/berth/agent is what the DaemonSet runs, and where the Deployment's package is."""
-    folder = root / "opt/berth/agent"
+    folder = root / DAEMONS
     with tempfile.TemporaryFile() as file:
         file.write(zipapp)
         with zipfile.ZipFile(file) as packed:
