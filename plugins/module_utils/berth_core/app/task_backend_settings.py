@@ -52,7 +52,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 FLAGS = ("workers", "policy", "poll-interval", "running-after", "log-lines", "log-format")
 
 
-def check_policy(where: str, policy: str, known: Collection[str] = BUILT_IN) -> None:
+def check_policy(where: str, policy: str, known: Collection[str] = tuple(BUILT_IN)) -> None:
     """Raises InputError."""
     if policy not in known:
         raise InputError(f"{where} is {shown(policy)}: expected one of {', '.join(sorted(known))}")
