@@ -89,6 +89,7 @@ block_devices:
     pttype: {description: Partition table., type: str, sample: gpt}
     partitions: {description: Names of the partitions., type: list, elements: str}
     mounts: {description: Where it is mounted., type: list, elements: str}
+    partly_mounted: {description: Nothing but binds of folders inside it are left of its mounts., type: bool}
     holders: {description: Devices that the kernel builds on this one., type: list, elements: str}
     slaves: {description: Devices that this one is built on., type: list, elements: str}
     swap: {description: Whether it is swapped to., type: bool}

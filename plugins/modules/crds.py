@@ -21,7 +21,8 @@ description:
     local disks, and the roles to give to teams (C(berth-app-operator), C(berth-disk-user), C(berth-block-volumes),
     C(berth-disk-wiper)). No role is bound. They go after the definitions.
   - So does the policy C(berth-node-affinity), by which a pod of a StatefulSet that comes back to its Berth names its
-    node. An API server before Kubernetes 1.36 has no MutatingAdmissionPolicy, and goes without it.
+    node. An API server before Kubernetes 1.36 has no MutatingAdmissionPolicy, and goes without it. So does a cluster
+    that does not want it (O(node_affinity=false)).
   - Run the module before the controller, the scheduler and the agents of a release. Their rights are part of it.
 options:
   state:
@@ -46,6 +47,17 @@ options:
       - The directory below which agents mount disks. Volumes over local disks have no other paths.
       - By default it stays as it is installed; at first it is V(/var/lib/berth/disks).
     type: path
+  node_affinity:
+    description:
+      - Whether a pod of a StatefulSet that comes back to its Berth names its node. With V(false), the policy
+        C(berth-node-affinity) and its binding are removed, and the pod comes home by its volumes alone. Then
+        kube-scheduler looks at every node for it.
+      - Pods that are there keep the affinity that they were made with.
+      - The policy costs the API server up to a quarter of a millisecond of cpu for each Berth of the namespace and pod
+        that comes home, so it does not pay where a namespace has many hundreds of Berths.
+    type: bool
+    default: true
+    version_added: 0.2.0
   force:
     description: With O(state=absent), remove the definitions although that deletes every object of theirs.
     type: bool
@@ -78,6 +90,10 @@ EXAMPLES = r"""
 - name: Install or upgrade the custom resources
   berth.stateful.crds:
     kubeconfig: ~/.kube/config
+
+- name: Pods that come home are looked for on all nodes, because the namespaces have many hundreds of Berths
+  berth.stateful.crds:
+    node_affinity: false
 
 - name: See what would be lost
   berth.stateful.crds:

@@ -19,6 +19,9 @@ description:
   - The UUID of the filesystem is derived from C(dataUID) and the name of the LocalDisk. A disk that carries it is
     mounted
     and never formatted; a disk that carries anything else is refused. A blank disk that should carry data is refused.
+  - A filesystem that was there before berth (M(berth.stateful.stateful_app_adoption)) has its own UUID on record
+    (C(filesystemUUID)) and is never formatted. While its host mounts it for the volume of before nothing is done with
+    it. Mounted here later, it is the folder C(.berth-data) that pods get, into which a person has moved the data.
   - Pods get the folder C(data) inside the filesystem, so that a disk that is not mounted is never taken for an empty
     volume. The folder is writable for every user, since a pod without C(fsGroup) may run as any; the folder of all
     disks

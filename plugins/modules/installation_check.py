@@ -17,7 +17,7 @@ description:
   - Rights that the account lacks, hosts that are no nodes, custom resources and agents of another release,
     StorageClasses of another provisioner, parts of berth in another namespace, and agents that would run twice on a
     node.
-  - With O(state=absent) also what still needs berth - apps, claims, locks and pods that name its scheduler.
+  - With O(state=absent) also what still needs berth - apps, claims, locks, pods that name its scheduler, and tasks.
   - It writes nothing. The rights are asked for by SelfSubjectAccessReview, one for each right; one is enough for a
     cluster-admin.
 options:
@@ -27,7 +27,7 @@ options:
     choices: [present, absent]
     default: present
   namespace:
-    description: Where controller, scheduler and extender run. Agents are always in C(berth-system).
+    description: Where controller, scheduler, extender and task backend run. Agents are always in C(berth-system).
     type: str
     default: berth-system
   parts:
@@ -37,7 +37,7 @@ options:
         one of them is possible.
     type: list
     elements: str
-    choices: [crds, storage_classes, controller, agents_hosts, agents_daemonset, scheduler, extender]
+    choices: [crds, storage_classes, controller, agents_hosts, agents_daemonset, scheduler, extender, task_backend]
     required: true
   storage_classes:
     description: The StorageClasses that are made or removed, with the options of M(berth.stateful.storage_class).

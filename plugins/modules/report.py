@@ -13,7 +13,8 @@ author:
   - The berth authors (@berth-dev)
 description:
   - Writes one self-contained HTML file. Nodes with their local disks and devices, who holds each, its health, what is
-    free; every berth; what has drifted or is held by nobody; who changed each replica, and what happened lately.
+    free; every berth; TaskBatches, where the account may list them; what has drifted or is held by nobody; who changed
+    each replica, and what happened lately.
   - The page has a search, is light or dark, and asks the network for nothing; its own policy forbids it. Whatever the
     cluster says is shown as text, never run.
   - Sends one LIST for each kind of object and writes nothing to the cluster. The file is replaced whole, and left alone

@@ -373,8 +373,23 @@ options:
     description:
       - The replicas whose data on O(leave_nodes) may be given up, by name (C(db-2)) or ordinal. Nothing else is given
         up.
-      - With O(update_strategy=reschedule) a replica is named together with its node (C(db-2@worker-2)). Where it has
-        come to another one, the same words give up nothing any more.
+      - With O(update_strategy=reschedule) and O(replace) a replica is named together with its node
+        (C(db-2@worker-2)). Where it has come to another one, the same words give up nothing any more.
+    type: list
+    elements: str
+    version_added: 0.2.0
+  replace:
+    description:
+      - Replicas that get another berth because their place is bad although its node lives, each with the node of the
+        berth that goes (C(db-1@worker-2), or C(1@worker-2)). The node may be left to O(leave_data), if that names it.
+      - Node, disks and devices are chosen again among all, its own node among them, its old disks not. To keep it off
+        that node, cordon the Node first, or use O(leave_nodes).
+      - It leaves by the rules of O(leave_nodes). The others are Ready before it goes, no PodDisruptionBudget forbids
+        it, and the run waits until it is Ready again. A replica that may have data is refused where O(leave_data) does
+        not name it with that node. The old disks are cordoned and keep the data.
+      - A request is carried out once, so the same task run again moves nobody. It has nothing to do where the replica
+        is on another node, nor where its Berth says that it was chosen because of that request (annotation
+        C(berth.dev/replaced)). A new Berth takes the annotation over from the one before.
     type: list
     elements: str
     version_added: 0.2.0
@@ -546,6 +561,13 @@ EXAMPLES = r"""
     partition: 2
     leave_data: [postgres-2@worker-2]
 
+- name: Replica 1 gets another place, for its own is bad; it gets its data from the other replicas
+  berth.stateful.stateful_app:
+    name: postgres
+    src: postgres.yml
+    replace: [postgres-1@worker-3]
+    leave_data: [postgres-1@worker-3]
+
 - name: Carried out by berth-controller, as a StatefulApp
   berth.stateful.stateful_app:
     name: db
@@ -622,7 +644,8 @@ berths:
       devices: []
       phase: Running
 moved:
-  description: Replicas that leave their nodes, or get another berth because of a changed template, in that order.
+  description: Replicas that leave their nodes, or get another berth because of a changed template or by O(replace), in
+    that order.
   returned: when there are some
   type: list
   elements: dict
@@ -648,9 +671,12 @@ moved:
       type: str
     fields:
       description: With O(update_strategy=reschedule), the fields of the template because of which it gets another
-        berth; empty where a run before has begun with it.
+        berth; empty where a run before has begun with it, and with O(replace).
       type: list
       elements: str
+    replaced:
+      description: V(true) where O(replace) asks for it.
+      type: bool
 lost:
   description: Replicas that are not Ready and whose node is lost, and what is done about each.
   returned: when there are some

@@ -51,6 +51,21 @@ options:
     description: Exit codes that are worth a retry. Left out, every one is.
     type: list
     elements: int
+  gang:
+    description:
+      - Tasks of its queue with the same gang of which a minimum starts together, or none. With
+        C(schedulerName=berth-scheduler) in O(template) their pods are bound together, too.
+      - Submit its members with O(wait=false). The first one waits for the others.
+    type: dict
+    suboptions:
+      name:
+        description: The gang's name, a DNS-1123 label of at most 52 characters.
+        type: str
+        required: true
+      min_count:
+        description: So many start together, 1 to 1000. Those that have ended since this one was submitted count.
+        type: int
+        required: true
   keep_failed_pod:
     description: Whether the pod of the last failed try stays, for inspection.
     type: bool
@@ -145,6 +160,9 @@ task:
       type: int
     log:
       description: The last of its log.
+      type: str
+    termination_message:
+      description: What the container of that try has left in its C(terminationMessagePath), at most 4 KiB.
       type: str
     started_at:
       description: When that try began.

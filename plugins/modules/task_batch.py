@@ -64,6 +64,17 @@ options:
         description: Names of items that are to succeed first. Where one fails, this one fails without running.
         type: list
         elements: str
+  gang:
+    description:
+      - A minimum of its tasks starts together, or none. With C(schedulerName=berth-scheduler) in O(template) their pods
+        are bound together, too.
+      - Excludes C(needs) of O(items).
+    type: dict
+    suboptions:
+      min_count:
+        description: So many start together, 1 to 1000, and no more than may run at one time.
+        type: int
+        required: true
   parallelism:
     description: The most that run at one time. Left out, what the queue may have.
     type: int

@@ -98,6 +98,9 @@ tasks:
     log:
       description: The last of its log.
       type: str
+    termination_message:
+      description: What the container of that try has left in its C(terminationMessagePath), at most 4 KiB.
+      type: str
     started_at:
       description: When that try began.
       type: str

@@ -16,6 +16,7 @@ from .figures import Figures
 from .kubelet import KubeletClient
 from .report import ALLOCATABLE, Report
 from .seams import Tools
+from .waiting import wait_for
 
 LOG = logging.getLogger("berth_agent.facts")
 
@@ -41,7 +42,7 @@ class NodeFacts:
         while True:
             await self._compare()
             try:
-                await asyncio.wait_for(self._woken.wait(), self.tools.settings().intervals.facts)
+                await wait_for(self._woken.wait(), self.tools.settings().intervals.facts)
             except asyncio.TimeoutError:
                 continue
             # whatever woke us comes in bursts

@@ -19,6 +19,7 @@ from berth_host.machine import Machine
 from .disks.threads import in_thread
 from .hostevents import KernelMessages, MountMessages, fingerprint
 from .seams import Look
+from .waiting import wait_for
 
 LOG = logging.getLogger("berth_agent.observer")
 #: A survey that takes longer is told of; it goes on.
@@ -76,7 +77,7 @@ class Observer:
         """Until something is told of (then for the rest of the burst), or for the poll interval."""
         intervals = self.settings().intervals
         try:
-            await asyncio.wait_for(self._woken.wait(), intervals.poll)
+            await wait_for(self._woken.wait(), intervals.poll)
         except asyncio.TimeoutError:
             return
         await asyncio.sleep(intervals.debounce)

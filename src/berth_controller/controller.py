@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from berth_core.app import claim_wakes, claims
 from berth_core.app.claim_disks import place_of
-from berth_core.app.claim_manifests import DISK_ANNOTATION
 from berth_core.app.controller_settings import Settings
+from berth_core.lifecycle.locks import DISK_ANNOTATION
 from berth_kube.client import KubeClient
 from berth_kube.lifecycle import claim_berth
 from berth_kube.metrics import Metrics as RequestMetrics

@@ -12,7 +12,7 @@ from collections import Counter
 
 from berth_core.app import orphans
 from berth_core.app.controller_settings import Settings
-from berth_core.app.manifests import volume_name
+from berth_core.app.manifests import volume_of_lock
 from berth_core.app.orphans import Finding, Holdings
 from berth_core.errors import BerthError
 from berth_core.lifecycle.locks import unlock_disk
@@ -113,7 +113,7 @@ class OrphanWatch:
         berth = await self._client.find(BERTH, ref["name"], ref["namespace"])
         if berth is not None and berth["metadata"]["uid"] == ref["uid"]:
             return False
-        if await self._client.find(PV, volume_name(name, ref["uid"])) is not None:
+        if await self._client.find(PV, volume_of_lock(disk)) is not None:
             return False
         freed = unlock_disk(disk, ref["uid"], keep_data=True)
         if freed is None:

@@ -7,7 +7,8 @@
     lease.LeaderElection             who may write; `check` says so right before each write
     events.Recorder                  news for people
     serve.Server, metrics, logs      what a daemon shows of itself
+    talk.Talk                        a connection of a server that takes bodies
 
 Inside, each file knows only those to its right: client -> reading -> sending -> wire -> connection ->
-exchange -> http1; config -> credentials -> tls; serve -> listening -> tls.
+exchange -> http1; config -> credentials -> tls; talk -> serve -> listening -> tls.
 """

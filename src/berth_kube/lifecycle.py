@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from berth_core.app import claims
-from berth_core.app.manifests import volume_name
+from berth_core.app.manifests import volume_of, volume_over
 from berth_core.errors import ConflictError, NotFoundError
 from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.claim import ClaimOwner
@@ -73,7 +73,7 @@ class Driver:
         for name in sorted(names):
             await self.look(Ref(LOCAL_DISK, name))
             if record is not None:
-                await self.look(Ref(PV, volume_name(name, record["metadata"]["uid"])))
+                await self.look(Ref(PV, volume_over(record, name)))
         namespace, _slash, claim = view.key.partition("/")
         if view.owner is not None:
             await self.look(Ref(PVC, claim, namespace))
@@ -126,7 +126,7 @@ class Driver:
         meta: Mapping[str, Any] = record["metadata"]
         now = self._known.get(BERTH, meta["name"], meta["namespace"])
         for step in left_locks(view, record, now):
-            if await self._api.find(PV, volume_name(step.ref.name, meta["uid"])) is not None:
+            if await self._api.find(PV, volume_over(record, step.ref.name)) is not None:
                 continue
             try:
                 self._known.wrote(step.resource, await self._api.replace(step.resource, step.body))
@@ -152,7 +152,7 @@ def view_of_claim(known: Known, view: View) -> View:
         return view
     for each in disks_of(record):
         disk = known.get(LOCAL_DISK, each["name"])
-        volume = known.get(PV, volume_name(each["name"], record["metadata"]["uid"]))
+        volume = known.get(PV, volume_of(record, each))
         view = view if disk is None else view.having(LOCAL_DISK, disk)
         view = view if volume is None else view.having(PV, volume)
     return view

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import NoneType
 from typing import Any
 
@@ -22,6 +22,7 @@ from berth_core.framework import binding, contract
 from berth_core.framework.contract import Plugin
 from berth_core.framework.registry import Factory, Registry
 from berth_core.plugins.table import TABLE
+from berth_kube import outside
 
 GROUP = "berth.scheduler.plugins"
 #: The method by which a class is known to stand at an extension point.
@@ -57,13 +58,9 @@ Extends = Mapping[str, tuple[str, ...]]
 
 def known_plugins(found: typing.Iterable[EntryPoint] | None = None) -> tuple[Registry, Extends]:
     """The built-in plugins and those from outside, and at which points each stands. Raises InputError."""
-    points = entry_points(group=GROUP) if found is None else found
     factories: list[tuple[str, Factory]] = []
     extends = dict(EXTENDS)
-    for one in sorted(points, key=lambda point: point.name):
-        if one.name in EXTENDS or one.name in extends:
-            raise InputError(f"plugin {one.name} of {one.value} has the name of another plugin: give it its own")
-        loaded = _load(one)
+    for one, loaded in outside.found(GROUP, "plugin", EXTENDS, found):
         extends[one.name] = _points(_made_of(loaded, one))
         if not extends[one.name]:
             raise InputError(f"plugin {one.name} of {one.value} has no method of any extension point")
@@ -77,13 +74,6 @@ def _points(made_of: Any) -> tuple[str, ...]:
     if hasattr(made_of, "hold") and "reserve" not in found:
         found.append("reserve")
     return tuple(found)
-
-
-def _load(point: EntryPoint) -> Any:
-    try:
-        return point.load()
-    except Exception as exc:
-        raise InputError(f"plugin {point.name}: {point.value} cannot be loaded: {type(exc).__name__}: {exc}") from exc
 
 
 def _made_of(loaded: Any, point: EntryPoint) -> Any:

@@ -7,8 +7,13 @@
     checkpoint         what is kept on disk (SQLite), so that a restart lists nothing
     kubernetes_client  KubernetesClient: who makes and deletes pods; nobody else here does
     pod_cleanup        PodCleanup: ended pods of final tasks, deleted together
+    held_offers        HeldOffers: room that programs hold by TaskOffers, and when it goes back
     backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
+    gangs              which members of gangs do not wait
+    queues             the TaskQueues and their policies, and what their status says
+    program/           for programs that embed none of this: Tasks, TaskOffers, TaskExecutor
+    worker             what runs in the pod of an executor's call; the standard library alone
     nodes              what nodes have and what others use of it
 
 What is decided is decided in berth_core.tasks. What was asked for and how it ended is in the API server: whatever is

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from berth_core.errors import AdmissionError, ApiError, BerthError, InvalidError
+from berth_core.errors import AdmissionError, ApiError, BerthError, ConflictError, InvalidError
 from berth_core.tasks import offers, states
-from berth_core.tasks.account import Account
+from berth_core.tasks.account import Account, Charge
+from berth_core.tasks.admission import Ledger, Verdict, admit
 from berth_core.tasks.batch import Batch
+from berth_core.tasks.held import TaskOffer
 from berth_core.tasks.next_step import Start
-from berth_core.tasks.offers import Offer, Policy, Queue
-from berth_core.tasks.pods import PodState
+from berth_core.tasks.offers import Offer
+from berth_core.tasks.pods import PENDING, PodState
+from berth_core.tasks.policies import Policies
+from berth_core.tasks.queues import Queue
+from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.snapshot import Difference
 from berth_core.tasks.task import Task
 
+from .gangs import Gangs
 from .kubernetes_client import KubernetesClient
 from .nodes import Nodes
 
@@ -48,6 +55,14 @@ class Refusal(NamedTuple):
     waits: bool = False
 
 
+class OfferEvents(NamedTuple):
+    """Who is told of TaskOffers, and must not wait."""
+
+    given: Callable[[TaskOffer, str], None]
+    waits: Callable[[TaskOffer, str, str], None]
+    ended: Callable[[TaskOffer], None]
+
+
 class KubernetesTaskSchedulerBackend:
     """Made inside a running loop. ``queues()``: the TaskQueues by namespace and name."""
 
@@ -56,14 +71,32 @@ class KubernetesTaskSchedulerBackend:
         client: KubernetesClient,
         nodes: Nodes,
         queues: Callable[[], Mapping[TaskKey, Queue]],
-        policy: Policy,
+        policies: Policies,
     ) -> None:
-        self._client, self._nodes, self._queues, self._policy = client, nodes, queues, policy
+        self._client, self._nodes, self._queues, self._policies = client, nodes, queues, policies
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
-        #: What was given, and on which node the pod is, where it is known.
-        self._placed: dict[tuple[str, int], str] = {}
+        #: Why those that wait do, by the last round.
+        self._why: dict[TaskKey, str] = {}
+        #: Tasks whose first pod this process makes: True until it has run.
+        self._awaited: dict[str, bool] = {}
+        #: Called when the first pod of a task runs, and when one is evicted.
+        self.ran: Callable[[PodState], None] = lambda _pod: None
+        self.reclaimed: Callable[[PodState], None] = lambda _pod: None
+        #: TaskOffers that wait for their turn, and those that are held with their nodes, by their names in a queue.
+        self._asking: dict[TaskKey, TaskOffer] = {}
+        self._held: dict[TaskKey, tuple[TaskOffer, str]] = {}
+        self.offer_events: OfferEvents | None = None
+        #: The node of what is held, and of what has taken the place of that; a pod's own counts more.
+        self._placed: dict[Charge, str] = {}
+        #: The pods of what was given, where they are known.
+        self._pods: dict[Charge, PodState] = {}
+        #: uids of pods that were asked to go.
+        self._evicted: set[str] = set()
+        #: Queues of which a pod could not be evicted: that is told once, until one can.
+        self._kept_from: set[str] = set()
         self._queue_of: dict[str, str] = {}
+        self._gangs = Gangs()
         self._told: dict[str, tuple[str, int]] = {}
         self._subscribers: list[Callable[[Update], None]] = []
 
@@ -91,50 +124,93 @@ class KubernetesTaskSchedulerBackend:
         """The task is gone."""
         self._told.pop(uid, None)
         self._queue_of.pop(uid, None)
+        self._awaited.pop(uid, None)
+        self._gangs.forget(uid)
 
     def know(self, task: Task) -> None:
-        """The queue of a task, for the account of pods that were made by an earlier process."""
+        """The queue and gang of a task, for the account of pods that were made by an earlier process."""
         if task.element is None:
             self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
+            self._gangs.know(task)
 
-    def know_batch(self, batch: Batch) -> None:
-        """The queue of all elements of a batch."""
+    def know_batch(self, batch: Batch, ended: Callable[[], int]) -> None:
+        """The queue of all elements of a batch, and how many of them have ended."""
         self._queue_of[batch.uid] = f"{batch.namespace}/{batch.queue}"
+        self._gangs.know_batch(batch.uid, ended)
 
-    def _queue(self, uid: str) -> str:
+    def queue_of(self, uid: str) -> str:
+        """The queue of a task, as namespace/name; empty where nobody knows it."""
         return self._queue_of.get(uid) or self._queue_of.get(uid.rpartition(".")[0], "")
 
     def running_of(self, batch: Batch) -> int:
         """How many tries of a batch's elements have resources now."""
         return sum(uid.rpartition(".")[0] == batch.uid for uid, _number in self.account.entries())
 
+    # -- figures of what is there now (metrics.Now) ----------------------------------------------------------------
+
+    def waiting_by_reason(self) -> dict[tuple[str, str, str], int]:
+        """Tasks that wait for their turn, by what keeps them; empty: those before them."""
+        waiting = (task for task, _start in self._wanting.values())
+        return Counter((task.namespace, task.queue, self._why.get(task.key, "")) for task in waiting)
+
+    def tasks_by_state(self) -> Counter[tuple[str, str, str]]:
+        """Tasks by their state; elements of batches are not among them."""
+        told = ((self.queue_of(uid), state) for uid, (state, _tries) in self._told.items() if "." not in uid)
+        return Counter((*_split(queue), state) for queue, state in told if queue)
+
+    def used(self) -> dict[tuple[str, str, str], int]:
+        """What the tasks of each queue have, by resource."""
+        every = {*self.account.queues(), *("/".join(key) for key in self._queues())}
+        return {(*_split(one), name): value for one in every for name, value in self.account.used(one).items()}
+
+    def queues(self) -> Mapping[TaskKey, Queue]:
+        """The TaskQueues."""
+        return self._queues()
+
+    def offered(self) -> dict[str, int]:
+        """What nodes have free for tasks, by resource."""
+        return offers.total(offer.free for offer in self.revive_offers()[0])
+
     # -- the account -----------------------------------------------------------------------------------------------
 
     def follow(self, changes: Sequence[Difference]) -> None:
         """For the store: what became of pods is in the account at once."""
-        self.account.follow(changes, self._queue)
+        self.account.follow(changes, self.queue_of)
         for old, new in changes:
+            if new is not None and new.phase != PENDING and self._awaited.get(new.task_uid):
+                self._awaited[new.task_uid] = False
+                self.ran(new)
             if new is not None and not new.over:
-                self._placed[new.charge] = new.node
+                self._pods[new.charge] = new
             elif old is not None or new is not None:
+                gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
                 self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
+                self._evicted.discard(gone.uid if gone is not None else "")
 
     # -- offers in -------------------------------------------------------------------------------------------------
 
-    def revive_offers(self) -> list[Offer]:
-        """What is free on each node now, less what was given to tasks."""
+    def revive_offers(self) -> tuple[list[Offer], list[Held]]:
+        """What is free on each node now, less what was given to tasks; and that."""
         free = self._nodes.free()
-        unplaced = []
+        found = [Offer(name, left) for name, left in sorted(free.items())]
+        held: list[Held] = []
+        unplaced: list[Held] = []
         for key, entry in self.account.entries().items():
-            node = self._placed.get(key)
-            if node and node in free:
+            pod = self._pods.get(key)
+            node = (pod.node if pod is not None else "") or self._placed.get(key, "")
+            going = pod is not None and (pod.going or pod.uid in self._evicted)
+            one = Held(
+                key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going, bool(node)
+            )
+            if node in free:
                 offers.take(free[node], entry.requests)
             elif not node:
-                unplaced.append(entry.requests)
-        found = [Offer(name, left) for name, left in sorted(free.items())]
-        for requests in unplaced:
-            offers.subtract(found, requests)
-        return found
+                unplaced.append(one)
+                continue
+            held.append(one)
+        # Where a pod without a node will be nobody knows: it counts where there is room for it.
+        held += [one._replace(node=offers.subtract(found, one.requests)) for one in unplaced]
+        return found, held
 
     def want(self, task: Task, start: Start) -> bool:
         """The task waits for its turn; False where it did before."""
@@ -151,40 +227,145 @@ class KubernetesTaskSchedulerBackend:
         """Tasks that wait for their turn."""
         return len(self._wanting)
 
+    @property
+    def idle(self) -> bool:
+        """Whether a round would change nothing."""
+        return not (self._wanting or self._asking or self._held)
+
+    # -- offers that programs hold ---------------------------------------------------------------------------------
+
+    def ask(self, offer: TaskOffer) -> None:
+        """The offer waits for its turn."""
+        self._asking[offer.key] = offer
+
+    def hold(self, offer: TaskOffer, node: str) -> None:
+        """The room on that node is the offer's, until it is dropped or a Task takes it."""
+        self._asking.pop(offer.key, None)
+        self._held[offer.key] = (offer, node)
+        self.account.charge(offer.charge, f"{offer.namespace}/{offer.queue}", offer.requests)
+        self._placed[offer.charge] = node
+
+    def drop(self, offer: TaskOffer) -> None:
+        """Nobody holds it any more: what it took is free."""
+        self._asking.pop(offer.key, None)
+        self._held.pop(offer.key, None)
+        self._placed.pop(offer.charge, None)
+        self.account.give_back(offer.charge)
+
+    def _end(self, offer: TaskOffer) -> None:
+        self.drop(offer)
+        if self.offer_events is not None:
+            self.offer_events.ended(offer)
+
+    def _rescind(self) -> None:
+        """Room on a node that takes no pods any more is none."""
+        whole = self._nodes.whole()
+        for offer, node in list(self._held.values()):
+            if node not in whole:
+                self._end(offer)
+
+    def _accepted(self) -> list[tuple[Task, Start]]:
+        """Tasks whose offer is held: they have its room, before anybody else is asked."""
+        found = []
+        for key, (task, start) in list(self._wanting.items()):
+            offer, node = self._held.get((task.namespace, f"offer({task.offer})"), (None, ""))
+            if offer is None or offer.queue != task.queue or not offer.room_for(task.requests):
+                continue
+            self._end(offer)
+            del self._wanting[key]
+            self._placed[(task.uid, start.number)] = node
+            found.append((task, start))
+        return found
+
+    def _offers_after(self, verdict: Verdict, taken_back: Sequence[Charge]) -> None:
+        """What the verdict says of offers. Room that a queue has borrowed goes back at once: nothing runs there."""
+        events = self.offer_events
+        for offer, _node in list(self._held.values()):
+            if offer.charge in taken_back:
+                self._end(offer)
+        for wanted in verdict.admitted:
+            if isinstance(wanted, TaskOffer) and events is not None:
+                self.hold(wanted, verdict.nodes[wanted.key])
+                events.given(wanted, verdict.nodes[wanted.key])
+        for key, (reason, words) in verdict.waiting.items():
+            if key in self._asking and events is not None:
+                events.waits(self._asking[key], reason, words)
+
+    # -- a round ---------------------------------------------------------------------------------------------------
+
     async def launch(
         self, started: Callable[[PodState], None], refused: Callable[[TaskKey, Start, Refusal], None]
-    ) -> None:
-        """Give what there is to those whose turn it is, and make their pods."""
+    ) -> bool:
+        """Give what there is to those whose turn it is, and make their pods. False: try again after a while."""
         begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
         for key in begun_before:  # its pod is made, and the watch has yet to tell
             self.unwant(key)
-        found = self.revive_offers()
-        queues = self._queues()
-        used = {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in self._lines(queues)}
-        tasks = [task for task, _start in self._wanting.values()]
-        verdict = offers.admit(tasks, queues, used, self._nodes.whole(), found, self._policy)
+        self._rescind()
+        begun = self._accepted()
+        self._charge(begun)
+        verdict, chosen = self._admit()
+        self._offers_after(verdict, chosen)
+        self._why = {key: reason for key, (reason, _words) in verdict.waiting.items()}
         for key, (reason, words) in verdict.waiting.items():
-            refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
-        begun = [(task, self._wanting.pop(task.key)[1]) for task in verdict.admitted]
+            if key in self._wanting:
+                refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
+        admitted = [self._wanting.pop(one.key) for one in verdict.admitted if one.key in self._wanting]
+        self._charge(admitted)
+        begun += admitted
+        evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
+        await asyncio.gather(*(self._start(task, start, verdict.together, started, refused) for task, start in begun))
+        return all(await evicted)
+
+    def _admit(self) -> tuple[Verdict, list[Charge]]:
+        """Who gets what, and what queues take back for those that do not."""
+        found, held = self.revive_offers()
+        queues = self._queues()
+        tasks = [task for task, _start in self._wanting.values()]
+        wanted: list[offers.Wants] = [*tasks, *self._asking.values()]
+        lines = {*queues, *((one.namespace, one.queue) for one in wanted)}
+        ledger = Ledger(queues, {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in lines})
+        verdict = admit(wanted, ledger, self._nodes.whole(), found, self._policies, self._gangs.members(tasks, held))
+        return verdict, victims(verdict.owed, ledger, found, held)
+
+    def _charge(self, begun: Sequence[tuple[Task, Start]]) -> None:
         for task, start in begun:
             self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
-        await asyncio.gather(*(self._start(task, start, started, refused) for task, start in begun))
 
-    def _lines(self, queues: Mapping[TaskKey, Queue]) -> set[TaskKey]:
-        return {*queues, *((task.namespace, task.queue) for task, _start in self._wanting.values())}
+    async def _reclaim(self, pod: PodState) -> bool:
+        """Take back what the pod's queue has borrowed: it is evicted, which costs its task no try."""
+        self._evicted.add(pod.uid)
+        queue = self.queue_of(pod.task_uid)
+        try:
+            await self._client.evict(pod)
+        except BerthError as exc:
+            known = isinstance(exc, ConflictError) or queue in self._kept_from
+            how = logging.DEBUG if known else logging.WARNING
+            _log.log(how, "%s; what TaskQueue %s has borrowed is not given back yet", exc.message, queue)
+            if not isinstance(exc, ConflictError):
+                self._kept_from.add(queue)
+            self._evicted.discard(pod.uid)
+            return False
+        self._kept_from.discard(queue)
+        self.reclaimed(pod)
+        _log.info("pod %s/%s is evicted: TaskQueue %s gives back what it has borrowed", pod.namespace, pod.name, queue)
+        return True
 
     async def _start(
         self,
         task: Task,
         start: Start,
+        together: Mapping[TaskKey, int],
         started: Callable[[PodState], None],
         refused: Callable[[TaskKey, Start, Refusal], None],
     ) -> None:
         refusal = None
+        if start.number == 1:
+            self._awaited.setdefault(task.uid, True)
         try:
-            started(await self._client.submit(task, start.number))
+            started(await self._client.submit(task, start.number, together.get(task.key, 0)))
         except AdmissionError as exc:  # a quota: when others are done there is room
-            refusal = Refusal("NotAdmitted", exc.message)
+            final = "violates PodSecurity" in exc.message  # which no wait changes
+            refusal = Refusal("TemplateRejected" if final else "NotAdmitted", exc.message, final)
         except InvalidError as exc:
             refusal = Refusal("TemplateRejected", exc.message, final=True)
         except BerthError as exc:
@@ -192,4 +373,10 @@ class KubernetesTaskSchedulerBackend:
             refusal = Refusal("TemplateRejected" if final else "NotMade", exc.message, final)
         if refusal is not None:
             self.account.give_back((task.uid, start.number))
+            self._placed.pop((task.uid, start.number), None)
             refused(task.key, start, refusal)
+
+
+def _split(queue: str) -> tuple[str, str]:
+    namespace, _slash, name = queue.partition("/")
+    return namespace, name

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,18 @@ class Batches:
             else:
                 self._failures = 0
 
+    def by_state(self) -> Counter[tuple[str, str, str]]:
+        """Elements by their state, as metrics have it."""
+        found: Counter[tuple[str, str, str]] = Counter()
+        running = Counter(uid.rpartition(".")[0] for uid, _number in self._backend.account.entries())
+        for book in self._books.values():
+            batch, progress = book.batch, book.progress
+            left = batch.size - progress.ended
+            counts = {**progress.counts, states.RUNNING: min(left, running[batch.uid])}
+            counts[states.SUBMITTED] = left - counts[states.RUNNING]
+            found.update({(batch.namespace, batch.queue, state): count for state, count in counts.items() if count})
+        return found
+
     # -- for the lifecycle -----------------------------------------------------------------------------------------
 
     def task(self, key: Key) -> Task | None:
@@ -193,7 +206,7 @@ class Batches:
         elif book.batch.generation == batch.generation and book.batch.going == batch.going:
             return  # our own write of its status
         book.progress.batch, book.looked = batch, set()
-        self._backend.know_batch(batch)
+        self._backend.know_batch(batch, lambda: book.progress.ended)
         self._due.set()
         self._look(book)
 

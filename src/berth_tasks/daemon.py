@@ -9,8 +9,8 @@ from typing import Any
 
 from berth_core.app.task_backend_settings import Settings
 from berth_core.errors import InputError, StateError
-from berth_core.model.resources import TASK, TASK_QUEUE
-from berth_core.tasks.offers import POLICIES, Queue, read_queue
+from berth_core.model.resources import TASK
+from berth_core.tasks.policies import Policies
 from berth_core.tasks.task import read_task
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
@@ -20,11 +20,13 @@ from berth_kube.queue import Reconciler
 from .backend import KubernetesTaskSchedulerBackend, TaskKey
 from .batches import Batches
 from .checkpoint import Checkpoint
+from .held_offers import HeldOffers
 from .kubernetes_client import KubernetesClient
 from .lifecycle_manager import TaskPodsLifecycleManager
-from .metrics import Metrics
+from .metrics import Figures, Metrics
 from .nodes import Nodes
 from .polling_source import PodsPollingSnapshotSource
+from .queues import Queues, known_policies
 from .store import PodSnapshotStore
 from .watch_source import PodsWatchSnapshotSource
 
@@ -43,13 +45,14 @@ class Daemon:
         """Until cancelled. ``works`` is called once everything was listed."""
         settings, client = self._settings, self._client
         kept = _opened(settings.store, client.server)
-        tasks, queues = Informer(client, TASK), Informer(client, TASK_QUEUE)
         room = asyncio.Event()
+        policies = Policies(known_policies(), settings.policy)
+        tasks, queues = Informer(client, TASK), Queues(client, policies, room.set)
         nodes = Nodes(client, room.set)
         pods = KubernetesClient(client, settings.log_lines)
-        policy = POLICIES[settings.policy]
-        backend = KubernetesTaskSchedulerBackend(pods, nodes, lambda: _queues(queues), policy)
+        backend = KubernetesTaskSchedulerBackend(pods, nodes, queues.all, policies)
         batches = Batches(client, backend)
+        held = HeldOffers(client, backend, room.set)
         store = PodSnapshotStore(backend.follow)
         manager = TaskPodsLifecycleManager(
             client, pods, tasks, batches, store, backend, self._metrics, room, settings.running_after
@@ -58,33 +61,46 @@ class Daemon:
             "task", manager.reconcile, settings.workers, observe=self._requests.reconciles("task")
         )
         self._requests.depth("task", lambda: len(visits.queue))
-        self._metrics.waiting.set_function(lambda: backend.waiting)
         self._metrics.charged.set_function(lambda: len(backend.account))
+        self._metrics.watch(Now(backend, batches))
         try:
             async with asyncio.TaskGroup() as group:
-                for work in (tasks.run(), queues.run(), batches.run(), nodes.run()):
+                for work in (tasks.run(), queues.run(), batches.run(), nodes.run(), held.run()):
                     group.create_task(work)
-                await asyncio.gather(*(each.wait_synced() for each in (tasks, queues, batches, nodes)))
+                await asyncio.gather(*(each.wait_synced() for each in (tasks, queues, batches, nodes, held)))
                 for obj in tasks.all():
                     _know(backend, obj)
                 batches.load()
+                held.begin()
                 store.begin(kept.load() if kept is not None else None)
                 source = PodsWatchSnapshotSource(client, store)
                 group.create_task(source.run())
                 await source.synced.wait()
                 manager.listen(visits)
-                queues.on(*3 * [lambda *_versions: room.set()])
                 store.subscribe("tasks", manager.on_snapshot)
                 if kept is not None:
                     store.subscribe("checkpoint", kept.save)
                 self.synced = True
                 works()
                 polling = PodsPollingSnapshotSource(client, store, settings.poll_interval)
-                for work in (store.run(), manager.rounds(), visits.run(), pods.run(), polling.run()):
+                for work in (queues.tell(), store.run(), manager.rounds(), visits.run(), pods.run(), polling.run()):
                     group.create_task(work)
         finally:
             if kept is not None:
                 kept.close()
+
+
+class Now:
+    """What is there now, for the metrics (metrics.Now)."""
+
+    def __init__(self, backend: KubernetesTaskSchedulerBackend, batches: Batches) -> None:
+        self.waiting_by_reason, self.used = backend.waiting_by_reason, backend.used
+        self.queues, self.offered = backend.queues, backend.offered
+        self._backend, self._batches = backend, batches
+
+    def by_state(self) -> Figures:
+        """Tasks and elements of batches by their state."""
+        return self._backend.tasks_by_state() + self._batches.by_state()
 
 
 def _opened(path: str, cluster: str) -> Checkpoint | None:
@@ -100,16 +116,3 @@ def _know(backend: KubernetesTaskSchedulerBackend, obj: Mapping[str, Any]) -> No
         backend.know(read_task(obj))
     except InputError:
         _log.debug("a Task cannot be read; its turn says so")
-
-
-def _queues(informer: Informer) -> dict[TaskKey, Queue]:
-    """Every queue that can be read."""
-    found = {}
-    for obj in informer.all():
-        try:
-            queue = read_queue(obj)
-        except InputError as exc:
-            _log.error("%s", exc.message)
-        else:
-            found[(obj["metadata"]["namespace"], queue.name)] = queue
-    return found

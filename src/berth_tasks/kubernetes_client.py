@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from berth_core.errors import BerthError, ConflictError, StateError
+from berth_core.errors import BerthError, ConflictError, NotFoundError, StateError
 from berth_core.model.resources import POD
 from berth_core.tasks.pods import PodState, manifest, read_pod
 from berth_core.tasks.task import Task
@@ -33,12 +33,12 @@ class KubernetesClient:
         """Delete what `clean_up` was told of. Until cancelled."""
         await self._cleanup.run()
 
-    async def submit(self, task: Task, number: int) -> PodState:
-        """Make the pod of a try, or find the one that an earlier process made.
+    async def submit(self, task: Task, number: int, together: int = 0) -> PodState:
+        """Make the pod of a try, or find the one that an earlier process made. ``together``: bound with so many.
 
         Raises ApiError's children, and StateError where another pod has its name.
         """
-        body = manifest(task, number)
+        body = manifest(task, number, together)
         meta = body["metadata"]
         try:
             made = await self._client.create(POD, body)
@@ -55,6 +55,24 @@ class KubernetesClient:
             await self._client.delete(POD, pod.name, pod.namespace, uid=pod.uid)
         except ConflictError:  # another one has its name by now
             _log.debug("pod %s/%s is another one by now", pod.namespace, pod.name)
+
+    async def evict(self, pod: PodState) -> None:
+        """Have just this pod go as disrupted, which costs its task no try; one that is gone already is no error.
+
+        Raises ApiError's children: ConflictError where it has changed and perhaps ended, as nobody would know of that
+        end any more; UnavailableError where a PodDisruptionBudget forbids it.
+        """
+        seen = {"uid": pod.uid, "resourceVersion": str(pod.version)}
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": seen},
+        }
+        try:
+            await self._client.create(POD, body, subresource="eviction", read=False)
+        except NotFoundError:
+            _log.debug("pod %s/%s is gone by now", pod.namespace, pod.name)
 
     def clean_up(self, pods: Iterable[PodState]) -> None:
         """Delete these soon, with others by one request: ended pods of Tasks that are final."""

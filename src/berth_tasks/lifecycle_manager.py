@@ -13,13 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 from berth_core.errors import InputError, NotFoundError
+from berth_core.model import times
 from berth_core.model.resources import TASK
 from berth_core.tasks import next_step as steps
 from berth_core.tasks import states
+from berth_core.tasks.gangs import GANG_INCOMPLETE
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.progress import Record
 from berth_core.tasks.snapshot import Difference, PodsSnapshot
 from berth_core.tasks.task import Status, Task, read_task
+from berth_core.tasks.told import NEVER
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer
@@ -35,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 #: What is written into a task that waits: reasons that a person has to act on.
-TOLD = frozenset({"NeverFits", "UnknownQueue", "NotAdmitted", "NotMade", "TemplateRejected"})
+TOLD = frozenset({*NEVER, GANG_INCOMPLETE, "NotAdmitted", "NotMade", "TemplateRejected"})
 #: After a refusal by the API server it is tried again so many seconds later.
 AGAIN = 5.0
 LONGEST_MESSAGE = 1024
@@ -81,6 +84,8 @@ class TaskPodsLifecycleManager:
             self._backend.forget(obj["metadata"]["uid"])
             wake(obj)
 
+        self._backend.ran = self._ran
+        self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
         self._tasks.on(wake, lambda _old, new: wake(new), gone)
         self._batches.begin(self._queue.add, self._element_ended)
 
@@ -97,8 +102,8 @@ class TaskPodsLifecycleManager:
         while True:
             await self._room.wait()
             self._room.clear()
-            if self._backend.waiting:
-                await self._backend.launch(self._started, self._refused)
+            if not self._backend.idle and not await self._backend.launch(self._started, self._refused):
+                self._loop.call_later(AGAIN, self._room.set)
             await asyncio.sleep(0.01)
 
     # -- one task --------------------------------------------------------------------------------------------------
@@ -173,6 +178,7 @@ class TaskPodsLifecycleManager:
                 "node": step.pod.node or None,
                 "exitCode": step.pod.exit_code,
                 "log": log or None,
+                "terminationMessage": step.pod.termination_message or None,
             }
             told["startedAt"] = step.pod.started or None
         if step.status.final:
@@ -220,16 +226,32 @@ class TaskPodsLifecycleManager:
         newer = read_task(answer)
         self._written[task.key] = newer
         if status.final and not task.status.final:
-            self._count(status.state, status.reason)
+            self._count(task, status.state, status.reason)
         if status.state not in (states.SUBMITTED, task.status.state):
             self._backend.status_update(newer, status.state)
         self._queue.add(task.key)
 
-    def _count(self, state: str, reason: str) -> None:
-        self._metrics.ended.labels(state, reason).inc()
+    def _count(self, task: Task, state: str, reason: str) -> None:
+        self._metrics.ended.labels(task.namespace, task.queue, state, reason).inc()
+
+    def _queue_of(self, pod: PodState) -> tuple[str, str]:
+        return pod.namespace, self._backend.queue_of(pod.task_uid).partition("/")[2]
+
+    def _ran(self, pod: PodState) -> None:
+        """How long it took from the submission of a Task, or of its batch, until its first pod ran."""
+        if "[" in pod.task:
+            element = self._batches.task(pod.task_key)
+            submitted = element.created if element is not None else ""
+        else:
+            submitted = str(
+                ((self._tasks.get(pod.task, pod.namespace) or {}).get("metadata") or {}).get("creationTimestamp")
+            )
+        seconds = times.age(submitted, utc_now())
+        if seconds is not None:
+            self._metrics.start_seconds.labels(*self._queue_of(pod)).observe(max(0.0, seconds))
 
     def _element_ended(self, task: Task, record: Record) -> None:
-        self._count(record.state, record.reason)
+        self._count(task, record.state, record.reason)
         self._backend.status_update(task, record.state)
         self._backend.forget(task.uid)
 
@@ -266,7 +288,7 @@ class TaskPodsLifecycleManager:
     # -- what the backend says -------------------------------------------------------------------------------------
 
     def _started(self, pod: PodState) -> None:
-        self._metrics.started.inc()
+        self._metrics.started.labels(*self._queue_of(pod)).inc()
         if not self._store.wrote(pod):  # the watch has told of its coming and going in one moment: nothing differed
             self._backend.account.give_back(pod.charge)
             self._queue.add(pod.task_key)

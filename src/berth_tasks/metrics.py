@@ -1,10 +1,44 @@
-"""What is counted beside requests and visits, which berth_kube.metrics counts. Once for each registry."""
+"""What is counted beside requests and visits, which berth_kube.metrics counts. Once for each registry.
+
+What is there now (who waits and why, which task is in which state, what queues have) is asked for when somebody reads
+the metrics, in the loop's own thread.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from berth_core.model.requests import CPU
+from berth_core.tasks.queues import Queue, QueueKey
+
+_QUEUE = ["namespace", "queue"]
+_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
+#: (namespace, queue, reason or state or resource) -> how much
+Figures = Mapping[tuple[str, str, str], int]
+
+
+class Now(Protocol):
+    """Who knows what is there now."""
+
+    def waiting_by_reason(self) -> Figures:
+        """Tasks that wait, by reason; empty: their turn has not come."""
+
+    def by_state(self) -> Figures:
+        """Tasks by their state."""
+
+    def used(self) -> Figures:
+        """What the tasks of each queue have, by resource."""
+
+    def queues(self) -> Mapping[QueueKey, Queue]:
+        """The TaskQueues."""
+
+    def offered(self) -> Mapping[str, int]:
+        """What is free on nodes for tasks, by resource."""
 
 
 class Metrics:
@@ -12,7 +46,68 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         make: dict[str, Any] = {"registry": registry}
-        self.started = Counter("berth_tasks_tries_started", "Pods made for tries of tasks", **make)
-        self.ended = Counter("berth_tasks_ended", "Tasks that have ended", ["state", "reason"], **make)
-        self.waiting = Gauge("berth_tasks_waiting", "Tasks that wait for their turn", **make)
+        self.started = Counter("berth_tasks_tries_started", "Pods made for tries of tasks", _QUEUE, **make)
+        self.ended = Counter("berth_tasks_ended", "Tasks that have ended", [*_QUEUE, "state", "reason"], **make)
+        self.reclaimed = Counter("berth_tasks_reclaimed", "Pods evicted: their queue had borrowed", _QUEUE, **make)
+        self.start_seconds = Histogram(
+            "berth_tasks_start_seconds", "From submission until the first pod runs", _QUEUE, buckets=_SECONDS, **make
+        )
         self.charged = Gauge("berth_tasks_charged", "Tries that have resources now", **make)
+        self._state = State()
+        registry.register(self._state)
+
+    def watch(self, now: Now) -> None:
+        """Show what is there now."""
+        self._state.now = now
+
+
+class State(Collector):
+    """What is there now; nothing before this process leads."""
+
+    def __init__(self) -> None:
+        self.now: Now | None = None
+
+    def describe(self) -> Iterator[Metric]:
+        """The names, for the registry."""
+        return self._families(None)
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, as the text format has it."""
+        return self._families(self.now)
+
+    def _families(self, now: Now | None) -> Iterator[Metric]:
+        waiting = now.waiting_by_reason() if now is not None else {}
+        yield _gauge("waiting", "Tasks that wait for their turn, by what keeps them", "reason", _rows(waiting))
+        states = now.by_state() if now is not None else {}
+        yield _gauge("by_state", "Tasks by their state", "state", _rows(states))
+        used = now.used() if now is not None else {}
+        yield _gauge("used", "What the tasks of a queue have (cores, bytes, pieces)", "resource", _units(used))
+        queues = now.queues() if now is not None else {}
+        ceilings = {(*key, name): own for key, queue in queues.items() for name, own in queue.ceiling.items()}
+        yield _gauge("ceiling", "What is a queue's own", "resource", _units(ceilings))
+        borrowed = {key: max(0, used.get(key, 0) - own) for key, own in ceilings.items()}
+        yield _gauge("borrowed", "What a queue has beyond its ceiling", "resource", _units(borrowed))
+        offered = GaugeMetricFamily("berth_tasks_offered", "What nodes have free for tasks", labels=["resource"])
+        for name, value in sorted(now.offered().items() if now is not None else ()):
+            offered.add_metric([name], _unit(name, value))
+        yield offered
+
+
+def _gauge(name: str, text: str, label: str, rows: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    family = GaugeMetricFamily(f"berth_tasks_{name}", text, labels=[*_QUEUE, label])
+    for labels, value in rows:
+        family.add_metric(labels, value)
+    return family
+
+
+def _rows(figures: Figures) -> list[tuple[tuple[str, ...], float]]:
+    return [(key, float(value)) for key, value in sorted(figures.items())]
+
+
+def _units(figures: Figures) -> list[tuple[tuple[str, ...], float]]:
+    return [(key, _unit(key[2], value)) for key, value in sorted(figures.items())]
+
+
+def _unit(resource: str, value: int) -> float:
+    """Cores of cpu, else pieces or bytes."""
+    return value / 1000 if resource == CPU else float(value)

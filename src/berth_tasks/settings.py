@@ -10,6 +10,8 @@ from typing import Any
 from berth_core.app.task_backend_settings import BOUNDS, Settings, check_policy
 from berth_kube import option_values, options
 
+from .queues import known_policies
+
 #: Each flag has an environment variable: BERTH_TASKS_ and the flag's name in capitals.
 PREFIX = "BERTH_TASKS_"
 
@@ -19,7 +21,7 @@ _HELP = {
     "identity": "name of this process in the Lease (default: the host's name and a random part)",
     "leader_elect": "work only while holding the Lease berth-tasks",
     "workers": "tasks that are worked on at one time",
-    "policy": "which queue is served next: fair or priority",
+    "policy": "the policy of queues that name none: fair, priority, or one of a package that is installed",
     "store": "SQLite file of the checkpoint, made where it is missing (default: none, a restart lists the pods)",
     "poll_interval": "seconds between two whole lists of tasks' pods, whatever the watch told",
     "running_after": "seconds that a task runs before that is written into its status; short ones cost no write",
@@ -47,7 +49,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
     settings = Settings(**given)
     options.check_served(settings)
     options.check_bounds(settings, BOUNDS)
-    check_policy("--policy", settings.policy)
+    check_policy("--policy", settings.policy, known_policies())
     if settings.store:
         option_values.check_file_to_make("--store", settings.store)
     return settings

@@ -26,7 +26,8 @@ from tests.core.app.disk_samples import held
 
 NAMES = [
     *("berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev", "statefulapps.berth.dev"),
-    *("taskbatches.berth.dev", "taskbatchshards.berth.dev", "taskqueues.berth.dev", "tasks.berth.dev"),
+    *("taskbatches.berth.dev", "taskbatchshards.berth.dev", "taskoffers.berth.dev"),
+    *("taskqueues.berth.dev", "tasks.berth.dev"),
 ]
 POLICIES = [
     *((VALIDATING_ADMISSION_POLICY, name) for name in ("berth-disks", "berth-disk-status", "berth-devices")),

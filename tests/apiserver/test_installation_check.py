@@ -19,6 +19,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue import (
     node_agent_token,
     scheduler,
     storage_class,
+    task_backend,
 )
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, Operation, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
@@ -32,7 +33,7 @@ from tests.support.kube import forget, install_crds
 pytestmark = pytest.mark.usefixtures("crds")
 IMAGE, NAMESPACE = "registry.example.com/berth:0.2.0", "berth-system"
 PEM = dict.fromkeys(("certificate", "key", "client_ca"), "-----BEGIN CERTIFICATE-----\n")
-PARTS = ["crds", "storage_classes", "controller", "agents_daemonset", "scheduler", "extender"]
+PARTS = ["crds", "storage_classes", "controller", "agents_daemonset", "scheduler", "extender", "task_backend"]
 World = Callable[[], dict[str, str]]
 
 
@@ -168,6 +169,7 @@ def install(kubeconfig: Any, name: str, node: str, state: str, check: bool = Fal
         (storage_class.OPERATION, {"name": name, "state": state}, check),
         (controller.OPERATION, {**shared, **image}, check),
         (scheduler.OPERATION, {**shared, **image, "name": None}, check),
+        (task_backend.OPERATION, {**shared, **image}, check),
         (
             scheduler.OPERATION,
             {**shared, **image, "mode": "extender", "name": None, "tls": PEM if image else None},

@@ -5,12 +5,14 @@ Pods are created as a dry run, which admission treats as any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION, prepare
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.dev.hosts_help import eventually
 
@@ -94,3 +96,36 @@ def test_who_does_not_come_home_is_left_alone(berth: Any, admitted: Admitted) ->
     assert admitted(nodeName="node-3") == {}
     bare = terms_of({"matchFields": [{**FIELD, "values": ["node-3"]}]})
     assert admitted(affinity=bare) == bare
+
+
+@pytest.fixture
+def switch(control_plane: Any) -> Iterator[Callable[..., dict[str, Any]]]:
+    """The module crds with the switch; on again at the end."""
+
+    def run(on: bool, check: bool = False) -> dict[str, Any]:
+        defaults = {name: spec.get("default") for name, spec in OPERATION.argument_spec().items()}
+        params = prepare({**defaults, "kubeconfig": str(control_plane.kubeconfig), "node_affinity": on})
+        return execute(OPERATION, Context(params, check, lambda text: None, environ={}))
+
+    yield run
+    assert not run(on=True).get("failed")
+
+
+def test_it_is_turned_off_and_stays_so_until_it_is_turned_on(
+    api: ApiClient, berth: Any, admitted: Admitted, switch: Callable[..., dict[str, Any]]
+) -> None:
+    both = (kinds.MUTATING_ADMISSION_POLICY_BINDING, kinds.MUTATING_ADMISSION_POLICY)
+    berth(1)
+    in_force(admitted)
+    planned = switch(on=False, check=True)
+    rows = [row for row in planned["policies"] if row["action"] != "none"]
+    assert rows == [{"kind": one.kind, "name": "berth-node-affinity", "action": "delete"} for one in both]
+    assert all(api.find(one, "berth-node-affinity") for one in both), "check mode"
+    done = switch(on=False)
+    assert (done["changed"], done["policies"], done["diff"]) == (True, planned["policies"], planned["diff"])
+    assert not any(api.find(one, "berth-node-affinity") for one in both)
+    eventually(lambda: admitted() == {}, 60, "the policy out of force")
+    assert not switch(on=False)["changed"]
+    assert switch(on=True)["changed"]
+    in_force(admitted)
+    assert not switch(on=True)["changed"]

@@ -15,11 +15,13 @@ import yaml
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources
 from tests.support import pages
+from tests.support.kube import AUTOSCALER
 from tests.support.pages import Example
 from tests.support.playbook import environment
 from tests.support.small_cluster import put
 
-KINDS = {kind.kind: kind for kind in vars(resources).values() if isinstance(kind, resources.Resource)}
+OURS = (kind for kind in vars(resources).values() if isinstance(kind, resources.Resource))
+KINDS = {kind.kind: kind for kind in (*OURS, AUTOSCALER)}
 #: What the examples change is there before: the disk of docs/guides/disk_life.md, with the identity that it repeats.
 THERE = {"n1-9f86d08188": {"serial": "S5H9NS0N986704", "size": 480103981056}}
 

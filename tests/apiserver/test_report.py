@@ -39,7 +39,7 @@ def test_a_page(module: Module, cluster: str, namespace: str, world: Callable[[]
     assert module(check=True, dest=str(dest))["changed"]
     assert not dest.exists()
     result = module(dest=str(dest), title="East <1>")
-    assert (result["changed"], result["requests"]) == (True, {"list": 7}), result
+    assert (result["changed"], result["requests"]) == (True, {"list": 8}), result
     assert world() == before
     text = dest.read_text()
     assert result["size"] == len(text.encode())

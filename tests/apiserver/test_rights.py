@@ -65,6 +65,7 @@ NOBODY = (
     ("berth.dev", "tasks", WRITES),
     ("berth.dev", "taskbatches", WRITES),
     ("berth.dev", "taskbatchshards", ("delete", "deletecollection")),
+    ("berth.dev", "taskoffers", ("create", "update", "deletecollection")),
     ("berth.dev", "taskqueues", WRITES),
     ("berth.dev", "localdisks/volumes", ("adopt",)),
 )

@@ -24,6 +24,8 @@ VARIABLES = {
     "berth_image": "registry.example.com/berth:1",
     "berth_agents": "daemonset",
     "berth_scheduling": "extender",
+    "berth_tasks": True,
+    "task_backend_namespaces": ["default"],
     "berth_wait": False,
     "scheduler_extender_tls": PEM,
 }
@@ -32,6 +34,7 @@ WORKLOADS = (
     (kinds.DEPLOYMENT, "berth-controller"),
     (kinds.DAEMON_SET, "berth-agent"),
     (kinds.DEPLOYMENT, "berth-scheduler-extender"),
+    (kinds.DEPLOYMENT, "berth-tasks"),
 )
 #: In a namespace; `world` leaves these kinds out.
 INSIDE = (kinds.LEASE, kinds.CONFIG_MAP, kinds.SERVICE_ACCOUNT, kinds.SECRET)

@@ -61,10 +61,18 @@ def test_a_task_that_is_wrong(api: ApiClient, namespace: str, spec: dict[str, An
 def test_a_name_too_long_and_queues_that_are_wrong(api: ApiClient, namespace: str) -> None:
     with pytest.raises(InvalidError, match="at most 52 characters"):
         api.create(kinds.TASK, task(namespace, "x" * 53))
-    for spec, words in (({"share": 0}, "share"), ({"ceiling": {"cpu": "-1"}}, "a ceiling is a quantity of 0 or more")):
+    for spec, words in (
+        ({"share": 0}, "share"),
+        ({"ceiling": {"cpu": "-1"}}, "a ceiling is a quantity of 0 or more"),
+        ({"borrowingLimit": {"cpu": 1}}, "a borrowing limit needs a ceiling"),
+        ({"ceiling": {"cpu": 1}, "lendingLimit": {"memory": "1Gi"}}, "a lending limit needs a ceiling"),
+        ({"reclaim": "Always"}, "reclaim"),
+    ):
         with pytest.raises(InvalidError, match=words):
             api.create(kinds.TASK_QUEUE, queue(namespace, **spec))
-    api.create(kinds.TASK_QUEUE, queue(namespace, share=2, ceiling={"cpu": 4, "memory": "1Gi"}))
+    api.create(
+        kinds.TASK_QUEUE, queue(namespace, share=2, ceiling={"cpu": 4, "memory": "1Gi"}, borrowingLimit={"cpu": 1})
+    )
 
 
 def test_who_writes_a_task_may_make_pods(api: ApiClient, namespace: str, control_plane: Any) -> None:

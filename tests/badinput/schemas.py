@@ -29,8 +29,11 @@ LOCK: dict[str, Any] = {
     "dataUID": "u-1",
     "namespaceUID": "n-1",
     "podUID": "p-1",
+    "filesystemUUID": "f-1",
+    "volume": "pv-1",
+    "mountPoint": "/mnt/d",
 }
-KEPT = {**{key: value for key, value in LOCK.items() if key not in ("name", "uid")}, "volume": "pv-1"}
+KEPT = {key: value for key, value in LOCK.items() if key not in ("name", "uid")}
 IDENTITY = {"wwn": "0x1", "serial": "S1", "model": "M", "byPath": "pci-1", "size": 1024}
 SEEN = "2026-01-01T00:00:00Z"
 CONDITION = {
@@ -77,6 +80,7 @@ _DISK_STATUS = {
         "sharedWith": "n2",
         "health": "Healthy",
         "mounts": ["/mnt"],
+        "partlyMounted": True,
         "holders": ["dm-0"],
         "filesystem": {"type": "ext4", "uuid": "f-1", "label": "l"},
     },
@@ -138,7 +142,7 @@ _BERTH = {
     "ordinal": 0,
     "nodeName": "n1",
     "revision": "r1",
-    "disks": [{"claim": "data", "name": "d1", "size": 5}],
+    "disks": [{"claim": "data", "name": "d1", "size": 5, "volume": "pv-1"}],
     "devices": [{"claim": "gpu", "name": "g1", "shares": 10}],
     "requests": {"cpu": "500m"},
     "podLabels": {"app": "db"},

@@ -61,7 +61,10 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
     "resource_list_info": ({},),
     "scheduler": ({"image": "s:1"}, {"mode": "service"}, {"mode": "extender", "image": "s:1"}),
     "stateful_app": (APP, {**APP, "workload": "Pod"}, {"name": "db", "state": "absent"}),
-    "stateful_app_adoption": ({"name": "db", "state": "released"},),
+    "stateful_app_adoption": (
+        {"name": "db", "state": "released"},
+        {"name": "db", "state": "adopted", "local_disks": [{"ordinal": 0, "claim": "data", "name": "h1-a"}]},
+    ),
     "stateful_app_info": ({"name": "db"},),
     "storage_class": ({"name": "fast"}, {"name": "fast", "state": "absent"}),
     "task": (

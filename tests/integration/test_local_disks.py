@@ -20,12 +20,11 @@ import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.fsid import filesystem_uuid, namespace_link
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually, out, ssh
 from tests.support import berths
 from tests.support.hosts import run_plays
-from tests.support.kube import client_for, disks_of, forget_disks, install_crds
+from tests.support.kube import client_for, disks_of, forget_disks, install_crds, patch_disk
 from tests.support.playbook import Run, Task
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -109,7 +108,7 @@ class Ground:
         return {serial.rsplit("-", 1)[-1]: each["status"]["phase"] for serial, each in self.objects().items()}
 
     def patch(self, name: str, **spec: Any) -> None:
-        self.api.patch(kinds.LOCAL_DISK, name, None, {"spec": spec})
+        patch_disk(self.api, name, **spec)
 
     def lock(self, name: str, data_uid: str = "") -> dict[str, Any]:
         """The disk is held by a new Berth, which may have come for data that is there."""

@@ -19,7 +19,7 @@ from tests.dev.hosts_help import eventually, out, ssh
 from tests.support import tarball
 from tests.support.agent import newer, zipapp
 from tests.support.hosts import run_on
-from tests.support.kube import client_for, forget_disks, install_crds
+from tests.support.kube import client_for, forget_disks, install_crds, patch_disk
 from tests.support.playbook import Run, changed
 
 HOSTS = ["h1", "h2"]
@@ -84,14 +84,13 @@ def ground(dev_cluster: Any, built: Path, tmp_path: Path) -> Iterator[Ground]:
 
     it = Ground(dev_cluster, serial, play, built)
     yield it
+    api = client_for(dev_cluster.kubeconfig)
     for each in it.disks():
-        name = each["metadata"]["name"]
-        dev_cluster.kubectl("patch", "ld", name, "--type", "merge", "-p", '{"spec":{"claimRef":null}}')
+        patch_disk(api, each["metadata"]["name"], claimRef=None)
     play(hosts=":".join(sorted(touched)), node_agent_state="absent", node_agent_force=True).ok()
     for host in touched:
         ssh(dev_cluster, host, "rm -rf /var/lib/berth/agent")
-    for each in it.disks():
-        forget_disks(client_for(dev_cluster.kubeconfig), each["metadata"]["name"])
+    forget_disks(api, *(each["metadata"]["name"] for each in it.disks()))
     dev_cluster.hosts.disk_remove(ONE, disk)
 
 

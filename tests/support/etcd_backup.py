@@ -19,7 +19,7 @@ SOURCE = Path(__file__).parent / "etcd_tools"
 TOOLS = ("etcdctl", "etcdutl")
 #: More revisions than any cluster makes between a backup and its restore: all that clients have seen are behind it.
 BUMP = 1_000_000_000
-_SECONDS = 60.0
+_SECONDS = 120.0
 
 
 def tools() -> Path:

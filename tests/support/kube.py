@@ -20,6 +20,9 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import p
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources
 
+#: A kind that examples and tests write, and no part of berth.
+AUTOSCALER = resources.Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True)
+
 
 def fail_on_warning(text: str) -> None:
     raise AssertionError(f"the API server warns: {text}")
@@ -59,9 +62,14 @@ def disks_of(api: ApiClient, node: str) -> list[dict[str, Any]]:
 
 
 def forget_disks(api: ApiClient, *names: str) -> None:
-    """The same of LocalDisks."""
+    """:func:`forget` these LocalDisks."""
     for name in names:
         forget(api, resources.LOCAL_DISK, name)
+
+
+def patch_disk(api: ApiClient, name: str, **spec: Any) -> dict[str, Any]:
+    """Change the spec of a LocalDisk; the disk as it is then."""
+    return dict(api.patch(resources.LOCAL_DISK, name, None, {"spec": spec}))
 
 
 #: Kinds that the cluster's own components change all the time.

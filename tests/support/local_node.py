@@ -147,7 +147,13 @@ class LocalNode:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(60)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10)
+                said = self.log.read_text()[-4000:]
+                raise AssertionError(f"the agent works on 60 s after SIGTERM:\n{said}") from None
         self.process = None
 
     # -- the disks -----------------------------------------------------------------------------------------------------

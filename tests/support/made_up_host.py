@@ -16,7 +16,7 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.support.agent import NAMESPACE, install_rights, kubeconfig, token, zipapp
-from tests.support.kube import client_for, disks_of, forget
+from tests.support.kube import client_for, disks_of, forget, patch_disk
 from tests.unit.host import trees
 
 SELECTOR = [{"query": "[?model == 'made-up']", "storage_class": "made-up"}]
@@ -60,7 +60,7 @@ class MadeUp:
         return disks_of(self.api, self.node)
 
     def patch(self, disk: dict[str, Any], **spec: Any) -> None:
-        self.api.patch(kinds.LOCAL_DISK, disk["metadata"]["name"], None, {"spec": spec})
+        patch_disk(self.api, disk["metadata"]["name"], **spec)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Examples are fenced blocks with a language, and what plugins show as EXAMPLES. What kind a YAML block is, its content
 says; a block that nobody can tell is an error, and each kind has a test (tests/tools/test_page_examples.py,
-tests/apiserver/test_page_manifests.py).
+tests/apiserver/test_page_manifests.py, tests/daemons/tasks/test_page_programs.py).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SHOWN = ("text", "mermaid")
 CHECKED = {
     *("playbook", "tasks", "module_defaults", "host_vars", "agent", "devices", "scheduler", "prometheus", "console"),
     *("manifest", "inventory", "toml", "execution_environment", "hosts"),
+    "python",
 }
 
 

@@ -6,6 +6,7 @@ tests/tools/test_execution_environment.py.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -25,7 +26,10 @@ import yaml
 from berth_agent.config_check import check_text
 from berth_agent.devices.described import problems_of
 from berth_core.config.configuration import SchedulerConfiguration
+from berth_scheduler import outside
 from berth_scheduler.outside import known_plugins
+from berth_tasks import queues
+from berth_tasks.queues import known_policies
 from tests.support import pages
 from tests.support.documented import unknown_options
 from tests.support.pages import Example
@@ -125,9 +129,14 @@ def test_descriptions_of_devices(example: Example) -> None:
 def test_configurations_of_the_scheduler(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the plugins of the examples, found as an installed package's are."""
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
-    points = [point for each in pages.every() if each.language == "toml" for point in entry_points(each)]
     (document,) = example.documents
-    SchedulerConfiguration.parse(document, *known_plugins(points))
+    SchedulerConfiguration.parse(document, *known_plugins(packaged(outside.GROUP)))
+
+
+def packaged(group: str) -> list[EntryPoint]:
+    """The entry points of that group, of all pages."""
+    found = [point for each in pages.every() if each.language == "toml" for point in entry_points(each)]
+    return [point for point in found if point.group == group]
 
 
 def entry_points(example: Example) -> Iterator[EntryPoint]:
@@ -138,9 +147,12 @@ def entry_points(example: Example) -> Iterator[EntryPoint]:
 
 def test_packages_name_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
-    found = [point for each in pages.every() if each.language == "toml" for point in entry_points(each)]
+    found = packaged(outside.GROUP)
     assert found
     assert [point.load().name for point in found] == [point.name for point in found]
+    policies = packaged(queues.GROUP)
+    assert policies
+    assert known_policies(policies).keys() == {"fair", "priority", *(point.name for point in policies)}
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="prometheus is not installed (make deps)")
@@ -151,6 +163,18 @@ def test_configurations_of_prometheus(example: Example, tmp_path: Path) -> None:
     (tmp_path / "prometheus.yml").write_text(found)
     done = run(["promtool", "check", "config", "--syntax-only", str(tmp_path / "prometheus.yml")])
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "example", [each for each in pages.every() if each.language == "python"], ids=lambda example: example.id
+)
+def test_programs_import_what_is_there(example: Example) -> None:
+    """They are run by tests/daemons/tasks/test_page_programs.py, of the one page that has some."""
+    assert example.page == ROOT / "docs/guides/tasks.md"
+    imports = [node for node in ast.parse(example.text).body if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imports if str(node.module).startswith("berth_")]
+    assert ours
+    exec(compile(ast.Module(ours, []), example.id, "exec"), {})
 
 
 CONSOLE = [example for example in pages.every() if example.language == "console"]

@@ -19,7 +19,7 @@ from tests.support.playbook import Run, Task, run_playbook
 
 ROOT = Path(__file__).parents[2]
 HOSTS = ["n1", "n2", "n3"]
-ROLES = ("node_agent", "controller", "scheduler")
+ROLES = ("node_agent", "controller", "scheduler", "task_backend")
 MODULES = ("installation_check", "crds", "storage_class", "node_agent", "local_disk", "local_disk_info")
 #: It hands back what it was asked, and what the role reads of its answer.
 MODULE = """#!/usr/bin/python
@@ -112,9 +112,14 @@ def test_a_fault_of_the_first_agent_reaches_no_other_host(
     [
         ({"berth_agents": "none", "berth_scheduling": "stock"}, ["crds", "storage_classes", "controller"], []),
         (
-            {"berth_agents": "daemonset", "berth_scheduling": "extender", "berth_storage_classes": []},
-            ["crds", "controller", "agents_daemonset", "extender"],
-            ["node_agent present n1 n2 n3", "scheduler present extender n1 n2 n3"],
+            {
+                "berth_agents": "daemonset",
+                "berth_scheduling": "extender",
+                "berth_storage_classes": [],
+                "berth_tasks": True,
+            },
+            ["crds", "controller", "agents_daemonset", "extender", "task_backend"],
+            ["node_agent present n1 n2 n3", "scheduler present extender n1 n2 n3", "task_backend present n1 n2 n3"],
         ),
     ],
 )
@@ -123,7 +128,7 @@ def test_parts_are_chosen(
 ) -> None:
     run = play(collections, tmp_path, **variables).ok()
     assert first_asked(run)["parts"] == parts
-    assert [each for each in calls(run) if each.startswith(("node_agent", "scheduler"))] == called
+    assert [each for each in calls(run) if each.startswith(("node_agent", "scheduler", "task_"))] == called
 
 
 def test_they_go_in_the_opposite_order(collections: Path, tmp_path: Path) -> None:
@@ -133,6 +138,7 @@ def test_they_go_in_the_opposite_order(collections: Path, tmp_path: Path) -> Non
     assert calls(run) == [
         "The cluster, the images, the nodes, and what is there already: absent",
         *objects,
+        "task_backend absent n1 n2 n3",
         "scheduler absent daemon n1 n2 n3",
         "scheduler absent extender n1 n2 n3",
         "controller absent n1 n2 n3",

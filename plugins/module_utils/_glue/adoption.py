@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module stateful_app_adoption: an application is released from berth, and goes on as plain Kubernetes.
+"""The module stateful_app_adoption: an application comes under berth, or is released and goes on as plain Kubernetes.
 
-Called by plugins/modules/stateful_app_adoption.py and plugins/action/stateful_app_adoption.py. What is refused and
-what would be written is decided in berth_core.app.adoption; how a berth goes, in berth_core.lifecycle.way_out.
+Called by plugins/modules/stateful_app_adoption.py and plugins/action/stateful_app_adoption.py. The way in is in
+adopting. Of the way out, what is refused and what would be written is decided in berth_core.app.adoption; how a berth
+goes, in berth_core.lifecycle.way_out.
 """
 
 from __future__ import annotations
@@ -24,17 +25,27 @@ from ..berth_core.lifecycle.driving import refuse
 from ..berth_core.lifecycle.step import PATCH, Ref
 from ..berth_core.lifecycle.view import View, disks_of
 from ..berth_core.model.resources import LOCAL_DISK, STATEFUL_APP
+from . import adopting
 from .app import by_controller
 from .app.driver import Driver
 from .app.observe import observe, with_beside
+from .app.sources import read_src
 from .base import Context, Operation
 from .objects import diff_entry
 
-_RELEASED = "released"
+_ADOPTED, _RELEASED = "adopted", "released"
+_DISK = {
+    "ordinal": {"type": "int", "required": True},
+    "claim": {"type": "str"},
+    "name": {"type": "str", "required": True},
+}
 OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "default"},
-    "state": {"type": "str", "choices": [_RELEASED], "required": True},
+    "state": {"type": "str", "choices": [_ADOPTED, _RELEASED], "required": True},
+    "template": {"type": "dict"},
+    "src": {"type": "path"},
+    "local_disks": {"type": "list", "elements": "dict", "options": _DISK},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "wait_timeout": {"type": "int", "default": 60},
 }
@@ -44,8 +55,14 @@ def run(context: Context) -> dict[str, Any]:
     params = context.params
     check_app_name(params["name"], params["namespace"])
     mount_point("disk", params["mount_root"])  # refuses a root that cannot be one before anything is read
+    given = adopting.asked(params) if params["state"] == _ADOPTED else None
     kept = by_controller.found(context)
     by_controller.refuse(kept)
+    return adopting.run(context, given) if params["state"] == _ADOPTED else _released(context, kept)
+
+
+def _released(context: Context, kept: Mapping[str, Any] | None) -> dict[str, Any]:
+    params = context.params
     seen = with_beside(
         context.client,
         observe(context.client, params["name"], params["namespace"], STATEFUL_SET, None),
@@ -107,4 +124,11 @@ def _entry(change: Change) -> dict[str, Any]:
     return diff_entry(change.resource, meta["name"], change.before, change.after, meta.get("namespace"), absent=gone)
 
 
-OPERATION = Operation("stateful_app_adoption", OPTIONS, run)
+OPERATION = Operation(
+    "stateful_app_adoption",
+    OPTIONS,
+    run,
+    mutually_exclusive=(("template", "src"),),
+    controller_files=("src",),
+    prepare=read_src,
+)

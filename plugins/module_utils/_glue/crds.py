@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..berth_core.app.crd_plan import check_definitions, established, loss_message, plan_crd
-from ..berth_core.app.policy_plan import check_policies
+from ..berth_core.app.policy_plan import check_policies, without_node_affinity
 from ..berth_core.errors import ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
 from ..berth_core.model.resources import CRD, Resource
 from . import policies
@@ -84,7 +84,11 @@ def _present(
     live = installed(context, CRD, [str(body["metadata"]["name"]) for body in definitions])
     changes = [plan_crd(body, live[body["metadata"]["name"]]) for body in definitions]
     changed = [change for change in changes if change.action != "none"]
+    off: Sequence[Mapping[str, Any]] = ()
+    if not context.params["node_affinity"]:
+        brought, off = without_node_affinity(brought)
     beside = policies.plan_present(context, brought, context.params["mount_root"], policies.NEWER)
+    beside += policies.plan_absent(context, off, policies.NEWER)
     policies.carry_out(context, beside)  # first: no object of a definition is ever without them
     if not context.check_mode:
         for change, body in zip(changes, definitions):
@@ -224,6 +228,7 @@ OPERATION = Operation(
         "definitions": {"type": "list", "elements": "dict"},
         "policies": {"type": "list", "elements": "dict"},
         "mount_root": {"type": "path"},
+        "node_affinity": {"type": "bool", "default": True},
         "force": {"type": "bool", "default": False},
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 60},

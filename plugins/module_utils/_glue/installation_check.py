@@ -196,8 +196,11 @@ def _holdings(reader: _Reader, asked: Asked) -> Holdings:
     of = (kinds.BERTH, kinds.LOCAL_DISK, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV)
     berths, disks, claims, classes, volumes = (reader.list(kind) if holding else [] for kind in of)
     applications = reader.list(kinds.STATEFUL_APP) if asked.with_any("crds", "controller") else []
+    of_tasks = (kinds.TASK, kinds.TASK_BATCH) if asked.with_any("crds", "task_backend") else ()
+    tasks = [body for kind in of_tasks for body in reader.list(kind)]
+    queues = reader.list(kinds.TASK_QUEUE) if asked.with_any("crds") else []
     pods, waiting = _pods(reader, asked), _waiting(reader, asked)
-    return Holdings(berths, disks, claims, classes, volumes, applications, pods, waiting)
+    return Holdings(berths, disks, claims, classes, volumes, applications, tasks, queues, pods, waiting)
 
 
 def _pods(reader: _Reader, asked: Asked) -> list[str]:

@@ -20,8 +20,9 @@ from ..berth_core.app.disk_change import check_declared
 from ..berth_core.app.history import history
 from ..berth_core.app.html_report import made_at, render
 from ..berth_core.app.overview import overview, snapshot_of
-from ..berth_core.errors import InputError
-from ..berth_core.model.resources import BERTH, LOCAL_DISK
+from ..berth_core.errors import ForbiddenError, InputError, NotFoundError
+from ..berth_core.model.resources import BERTH, LOCAL_DISK, TASK_BATCH
+from ..berth_core.tasks.batch_told import told
 from .base import Context, Operation
 from .overview import read_lists
 
@@ -43,8 +44,10 @@ def run(context: Context) -> dict[str, Any]:
     happened = history(lists, params["history"])
     changes = latest(rows(lists[BERTH.kind], lists[LOCAL_DISK.kind]), params["history"])
 
+    batches = _batches(context)
+
     def page(made: str) -> str:
-        return render(found, findings, happened, params["title"], made, changes)
+        return render(found, findings, happened, params["title"], made, changes, batches)
 
     before, now = _read(dest), time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     text = page(made_at(before) or now)
@@ -57,6 +60,16 @@ def run(context: Context) -> dict[str, Any]:
     shown = {"before_header": dest, "after_header": dest, "before": "", "after": summary}
     result = {"changed": changed, "dest": dest, "size": len(text.encode()), "summary": summary, "findings": findings}
     return {**result, "diff": [shown] if changed else []}
+
+
+def _batches(context: Context) -> list[dict[str, Any]] | None:
+    """Rows of TaskBatches; None: this account may not list them, and has the rest of the page all the same."""
+    try:
+        return [told(one) for one in context.client.list(TASK_BATCH)]
+    except NotFoundError:  # custom resources of an earlier release
+        return []
+    except ForbiddenError:
+        return None
 
 
 def _dest(path: str) -> str:

@@ -38,7 +38,7 @@ from .app.observe import observe, with_beside
 from .app.release import Release
 from .app.reserving import Reservation
 from .app.selecting import Selector
-from .app.sources import load_template
+from .app.sources import load_template, read_src
 from .app.trying import Trial
 from .app.updating import Updater, caught_up
 from .base import Context, Operation
@@ -109,6 +109,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "confirm_fenced": {"type": "list", "elements": "str"},
     "leave_nodes": {"type": "list", "elements": "str"},
     "leave_data": {"type": "list", "elements": "str"},
+    "replace": {"type": "list", "elements": "str"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -354,15 +355,6 @@ def _history(context: Context, observed: Observed) -> list[dict[str, Any]]:
     return [row for row in whole if (row["namespace"], row["app"]) == (observed.namespace, observed.name)]
 
 
-def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
-    """On the controller: read ``src`` there, for whoever runs the module where that file is not."""
-    src = arguments.get("src")
-    if not isinstance(src, str) or arguments.get("template") is not None:
-        return arguments
-    others = {key: value for key, value in arguments.items() if key != "src"}
-    return {**others, "template": load_template(None, src)}
-
-
 OPERATION = Operation(
     "stateful_app",
     OPTIONS,
@@ -370,7 +362,7 @@ OPERATION = Operation(
     mutually_exclusive=(("template", "src"),),
     required_if=(("state", "present", ("template", "src"), True),),
     controller_files=("src",),
-    prepare=_prepare,
+    prepare=read_src,
 )
 INFO = Operation(
     "stateful_app_info",

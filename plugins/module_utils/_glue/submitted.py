@@ -35,20 +35,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "retry_exit_codes": {"type": "list", "elements": "int"},
     "wait": {"type": "bool", "default": True},
 }
-#: option -> field of the spec, of both.
-FIELDS = {
-    "queue": "queue",
-    "priority": "priority",
-    "retries": "retries",
-    "retry_exit_codes": "retryExitCodes",
-    "template": "template",
-}
+
+
+def gang_field(gang: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The option ``gang`` as the field of a spec."""
+    names = {"name": "name", "min_count": "minCount"}
+    return None if gang is None else {names[key]: value for key, value in gang.items() if value is not None}
 
 
 class Submitted(NamedTuple):
-    """One kind. ``check`` refuses what it cannot be; ``told``: a row of the result; ``info``: the module that lists.
+    """One kind. ``fields``: option -> field of the spec; ``check`` refuses what it cannot be.
 
-    ``ended_as``: what follows the state of one that has not succeeded; ``far``: how far one is that has not ended.
+    ``told``: a row of the result; ``info``: the module that lists. ``ended_as``: what follows the state of one that has
+    not succeeded; ``far``: how far one is that has not ended.
     """
 
     resource: Resource

@@ -12,10 +12,10 @@ from ..berth_core.errors import InputError
 from ..berth_core.model.names import check_label
 from ..berth_core.model.resources import TASK
 from ..berth_core.tasks import states
-from ..berth_core.tasks.task import check_new
+from ..berth_core.tasks.task import FIELDS, check_new
 from ..berth_core.tasks.told import told
 from .base import Context, Operation
-from .submitted import FIELDS, OPTIONS, PLACE, Submitted, why
+from .submitted import OPTIONS, PLACE, Submitted, gang_field, why
 
 Object = Mapping[str, Any]
 
@@ -34,12 +34,18 @@ _TASK = Submitted(
     resource=TASK,
     result="task",
     info="task_info",
-    fields={**FIELDS, "keep_failed_pod": "keepFailedPod"},
+    fields={option: field for option, field in FIELDS.items() if option != "offer"},  # who holds one is a program
     check=check_new,
     told=lambda _context, live: told(live),
     ended_as=_ended_as,
     far=_far,
 )
+
+
+def run(context: Context) -> dict[str, Any]:
+    """One Task, by ``state``."""
+    context.params = {**context.params, "gang": gang_field(context.params["gang"])}
+    return _TASK.run(context)
 
 
 def run_info(context: Context) -> dict[str, Any]:
@@ -62,8 +68,19 @@ def run_info(context: Context) -> dict[str, Any]:
 
 OPERATION = Operation(
     name="task",
-    options={**OPTIONS, "keep_failed_pod": {"type": "bool"}, "wait_timeout": {"type": "int", "default": 600}},
-    run=_TASK.run,
+    options={
+        **OPTIONS,
+        "gang": {
+            "type": "dict",
+            "options": {
+                "name": {"type": "str", "required": True},
+                "min_count": {"type": "int", "required": True},
+            },
+        },
+        "keep_failed_pod": {"type": "bool"},
+        "wait_timeout": {"type": "int", "default": 600},
+    },
+    run=run,
     required_if=(("state", "present", ("template",)),),
 )
 INFO = Operation(

@@ -18,13 +18,14 @@ from ..berth_core.app.shipped import Owner
 from ..berth_core.errors import NotFoundError, StateError
 from ..berth_core.model import resources as kinds
 from ..berth_core.model.names import check_label, first
+from ..berth_core.model.resources import Resource
 from . import daemon, installing
 from .base import Context, Operation
 from .crds import bring
 from .installing import Object
 from .tried import Change
 
-_WAYS = "wait for them, end them (module task, state: killed), or set force: true"
+_WAYS = "wait for them, end them (modules task and task_batch, state: killed), or set force: true"
 
 
 def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -90,10 +91,7 @@ def _refuse_while_tasks(context: Context, what: str, namespaces: Collection[str]
     """Tasks that have not ended, of the namespaces, keep it there unless forced (StateError)."""
     if namespaces is not None and not namespaces:
         return []
-    try:
-        needing = install.needed_by(context.client.list(kinds.TASK), namespaces)
-    except NotFoundError:  # the custom resources are gone, and the tasks with them
-        return []
+    needing = install.needed_by([*_listed(context, kinds.TASK), *_listed(context, kinds.TASK_BATCH)], namespaces)
     if needing and not context.params["force"]:
         raise StateError(
             f"{what} while Tasks there have not ended: {first(needing)}. Nobody else would run them, or record how they"
@@ -101,6 +99,13 @@ def _refuse_while_tasks(context: Context, what: str, namespaces: Collection[str]
             tasks=needing,
         )
     return needing
+
+
+def _listed(context: Context, kind: Resource) -> list[Object]:
+    try:
+        return context.client.list(kind)
+    except NotFoundError:  # the custom resources are gone, and the tasks with them
+        return []
 
 
 OPERATION = Operation(

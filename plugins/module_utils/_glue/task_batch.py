@@ -11,10 +11,10 @@ from typing import Any
 
 from ..berth_core.model.names import check_label
 from ..berth_core.model.resources import TASK_BATCH, TASK_BATCH_SHARD
-from ..berth_core.tasks.batch import check_new
+from ..berth_core.tasks.batch import FIELDS, check_new
 from ..berth_core.tasks.batch_told import rate, told
 from .base import Context, Operation
-from .submitted import FIELDS, OPTIONS, PLACE, Submitted, why
+from .submitted import OPTIONS, PLACE, Submitted, gang_field, why
 
 Object = Mapping[str, Any]
 
@@ -22,7 +22,8 @@ Object = Mapping[str, Any]
 def run(context: Context) -> dict[str, Any]:
     """One TaskBatch, by ``state``."""
     began: list[tuple[float, int]] = []
-    context.params = {**context.params, "items": _plain(context.params["items"])}
+    params = context.params
+    context.params = {**params, "items": _plain(params["items"]), "gang": gang_field(params["gang"])}
 
     def far(live: Object) -> str:
         status, now = live.get("status") or {}, time.monotonic()
@@ -35,13 +36,7 @@ def run(context: Context) -> dict[str, Any]:
         resource=TASK_BATCH,
         result="batch",
         info="task_batch_info",
-        fields={
-            **FIELDS,
-            "count": "count",
-            "items": "items",
-            "parallelism": "parallelism",
-            "max_failures": "maxFailures",
-        },
+        fields=FIELDS,
         check=check_new,
         told=_told,
         ended_as=_ended_as,
@@ -101,6 +96,7 @@ OPERATION = Operation(
                 "needs": {"type": "list", "elements": "str"},
             },
         },
+        "gang": {"type": "dict", "options": {"min_count": {"type": "int", "required": True}}},
         "parallelism": {"type": "int"},
         "max_failures": {"type": "int"},
         "wait_timeout": {"type": "int", "default": 3600},

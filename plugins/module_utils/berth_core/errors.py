@@ -21,6 +21,7 @@ BerthError                       the only class that front ends need to catch
 |   |-- GoneError                410: a resourceVersion or a page's token is too old; list again
 |   |-- InvalidError             422, of an apply 500: the object breaks its schema or a rule
 |   `-- UnavailableError         cannot be reached, or 429/5xx that outlasted the retries
+|-- TaskError                    a function that was to run as a Task has no result; says how the Task ended
 `-- TimeoutExpired               waited as long as was allowed; carries what was still missing
 
 A class exists only where somebody catches it. The message names the object, what was wrong, what was expected, and
@@ -126,6 +127,13 @@ class InvalidError(ApiError):
 
 class UnavailableError(ApiError):
     """No answer, or one that says: later."""
+
+
+class TaskError(BerthError):
+    """A function that was to run as a Task has no result.
+
+    ``details``: the Task's row (``task``), and of an exception in it its ``type`` and ``traceback``.
+    """
 
 
 class TimeoutExpired(BerthError):

@@ -16,7 +16,7 @@ from typing import Any
 
 from .kernel_words import Words, read_words
 from .machine import Machine
-from .mounts import Mount, mount_points, read_mounts, read_swaps, system_devices
+from .mounts import Mount, is_partly_mounted, mount_points, read_mounts, read_swaps, system_devices
 from .probes import FILESYSTEM_FACTS, Signature, Udev, read_lsblk, read_signature, read_udev
 from .refusals import refusals
 
@@ -84,6 +84,7 @@ class Survey:
             if parent
             else [sub for sub in machine.names(folder) if machine.exists(f"{folder}/{sub}/partition")],
             "mounts": mount_points(self.mounts, number),
+            "partly_mounted": is_partly_mounted(self.mounts, number),
             "holders": machine.names(f"{folder}/holders"),
             "slaves": machine.names(f"{folder}/slaves"),
             "swap": number in self.swaps,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 try:
     from ..berth_core.app.fs_plan import DATA, MARK, FilesystemPlan, find_device, fstab_line, plan_prepared
-    from ..berth_core.app.fsid import DATA_DIRECTORY, NAMESPACES_DIRECTORY, mount_point
+    from ..berth_core.app.fsid import DATA_DIRECTORY, MOVED_DIRECTORY, NAMESPACES_DIRECTORY, mount_point
     from ..berth_core.errors import BerthError, DataError, StateError
 except ImportError:
     from berth_core.app.fs_plan import (  # type: ignore[no-redef]
@@ -21,13 +21,14 @@ except ImportError:
         fstab_line,
         plan_prepared,
     )
-    from berth_core.app.fsid import DATA_DIRECTORY, NAMESPACES_DIRECTORY, mount_point  # type: ignore[no-redef]
+    from berth_core.app.fsid import DATA_DIRECTORY, MOVED_DIRECTORY, NAMESPACES_DIRECTORY, mount_point  # type: ignore[no-redef]
     from berth_core.errors import BerthError, DataError, StateError  # type: ignore[no-redef]
 
 __all__ = [
     "DATA",
     "DATA_DIRECTORY",
     "MARK",
+    "MOVED_DIRECTORY",
     "NAMESPACES_DIRECTORY",
     "BerthError",
     "DataError",

@@ -80,7 +80,7 @@ def prepare(
     old, new = _tables(machine, plan, at_boot)
     wanted = {
         "formatted": plan.format,
-        "namespace link": not namespace_links.is_linked(plan.point, plan.path),
+        "namespace link": not namespace_links.is_linked(plan.point, plan.path, plan.folder),
         "mounted": plan.mount,
         "fstab": new != old,
         "data directory": _lacks_data(plan),
@@ -92,6 +92,8 @@ def prepare(
         "fstab": fstab.find(old, plan.name),
     }
     after = {"filesystem": plan.uuid, "mounted": True, "fstab": fstab.find(new, plan.name)}
+    if not plan.mount:
+        _check_moved(plan)
     if done and not dry:
         _carry_out(machine, disk, plan, journal, at_boot)
     return Outcome(done, plan, before, after)
@@ -139,12 +141,14 @@ def _carry_out(
             journal("Mounting", plan)
             _check_mountable(machine, plan, lock)
         # Before the mount: data that was given over to this namespace is never there by the link of the one before.
-        namespace_links.link(plan.point, plan.path)
+        namespace_links.link(plan.point, plan.path, plan.folder)
         if plan.mount:
             _mount(machine, plan)
         if new != old:
             fstab.write(machine.path(fstab.FSTAB), new)
-        make_data_directory(plan.point)
+        if plan.folder == DATA_DIRECTORY:
+            make_data_directory(plan.point)
+        _check_moved(plan)
         journal("Mounted", plan)
 
 
@@ -233,7 +237,22 @@ def _check_point(machine: Machine, plan: FilesystemPlan) -> None:
 
 def _lacks_data(plan: FilesystemPlan) -> bool:
     """Whether its data directory has to be made, as far as can be seen: what is not mounted has kept its own."""
+    if plan.folder != DATA_DIRECTORY:
+        return False
     return plan.format or (not plan.mount and not os.path.isdir(os.path.join(plan.point, DATA_DIRECTORY)))
+
+
+def _check_moved(plan: FilesystemPlan) -> None:
+    """A filesystem that was there before berth has its data where its volume had it: a person moves it. Raises
+    StateError as long as that is not done; it stays mounted, so that it can be done."""
+    if plan.folder == DATA_DIRECTORY or os.path.isdir(os.path.join(plan.point, plan.folder)):
+        return
+    raise StateError(
+        f"LocalDisk {plan.name}: filesystem {plan.uuid} was there before berth, and is mounted at {plan.point}. What "
+        f"its volume had lies in its root: make the folder {plan.point}/{plan.folder} with the owner and mode of the "
+        "root, and move everything into it; nothing else is done with it",
+        disk=plan.name,
+    )
 
 
 def make_data_directory(point: str) -> None:

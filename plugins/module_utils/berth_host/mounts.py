@@ -102,6 +102,12 @@ def mount_points(mounts: Iterable[Mount], device: str) -> list[str]:
     return whole or sorted({mount.point for mount in here})
 
 
+def is_partly_mounted(mounts: Iterable[Mount], device: str) -> bool:
+    """Whether nothing but binds of folders inside it is left of a device's mounts."""
+    roots = {mount.root for mount in mounts if device and mount.device == device}
+    return bool(roots) and "/" not in roots
+
+
 def system_devices(machine: Machine, mounts: list[Mount]) -> set[str]:
     """``major:minor`` of what the running system stands on: its folders, and the layers of an overlay root."""
     found = {mount.device for mount in mounts if mount.point in SYSTEM_POINTS and mount.root == "/"}

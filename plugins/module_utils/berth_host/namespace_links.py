@@ -7,7 +7,8 @@ Called by filesystems before a disk is mounted for its lock, and by unmounting. 
 the disk: a full, read-only or dead filesystem keeps nobody from making or removing it. No pod can see it. What is there
 and is no link of ours is neither followed nor removed.
 
-``point``: the disk's mount point; ``path``: the link, as fsid.namespace_link names it.
+``point``: the disk's mount point; ``path``: the link, as fsid.namespace_link names it; ``data``: the directory in the
+filesystem that it leads to, as fsid.data_directory names it.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ import os
 import stat
 
 from .begun import make_root, sync_folder
-from .core import DATA_DIRECTORY, NAMESPACES_DIRECTORY, StateError
+from .core import DATA_DIRECTORY, MOVED_DIRECTORY, NAMESPACES_DIRECTORY, StateError
 
 #: Both folders: a path is open to nobody but to root, as the folder of all disks is.
 _MODE = 0o700
 
 
-def is_linked(point: str, path: str) -> bool:
+def is_linked(point: str, path: str, data: str = DATA_DIRECTORY) -> bool:
     """Whether the link is there, and none of another namespace."""
     try:
-        return os.listdir(os.path.dirname(path)) == [os.path.basename(path)] and _is_ours(path, point)
+        alone = os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+        return alone and os.readlink(path) == _target(point, data)
     except OSError:
         return False
 
@@ -46,16 +48,17 @@ def check(point: str, path: str) -> None:
             )
 
 
-def link(point: str, path: str) -> None:
+def link(point: str, path: str, data: str = DATA_DIRECTORY) -> None:
     """Links of other namespaces go before ours comes. Outlives a power cut when this returns. Raises StateError."""
     check(point, path)
     folder = os.path.dirname(path)
     _make_folders(point, folder)
     for name in _names(folder):
-        if os.path.join(folder, name) != path:
-            os.unlink(os.path.join(folder, name))
+        other = os.path.join(folder, name)
+        if other != path or os.readlink(other) != _target(point, data):
+            os.unlink(other)
     if not os.path.lexists(path):
-        os.symlink(_target(point), path)
+        os.symlink(_target(point, data), path)
     sync_folder(folder)
 
 
@@ -94,12 +97,13 @@ def _names(folder: str) -> list[str]:
 
 
 def _is_ours(path: str, point: str) -> bool:
-    return os.path.islink(path) and os.readlink(path) == _target(point)
+    ours = [_target(point, data) for data in (DATA_DIRECTORY, MOVED_DIRECTORY)]
+    return os.path.islink(path) and os.readlink(path) in ours
 
 
-def _target(point: str) -> str:
+def _target(point: str, data: str = DATA_DIRECTORY) -> str:
     """Relative: it means the same in a container that has the folder of all disks at another place."""
-    return os.path.join(os.pardir, os.pardir, os.path.basename(point), DATA_DIRECTORY)
+    return os.path.join(os.pardir, os.pardir, os.path.basename(point), data)
 
 
 def _folder(point: str) -> str:

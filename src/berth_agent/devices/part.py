@@ -19,6 +19,7 @@ from berth_core.model.resources import LOCAL_DEVICE, NODE, RESOURCE_SLICE, Resou
 
 from ..report import Report
 from ..seams import Tools
+from ..waiting import wait_for
 from . import publish, slices
 from .device import Device
 from .kubelet import DraService, Health, Sockets
@@ -152,7 +153,7 @@ class DevicePart:
                 log.warning("devices are not published: %s", exc.message)
                 self._stale, wait, pause = True, pause, min(pause * 2, RETRY_MOST)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait)
+                await wait_for(self._wake.wait(), wait)
             await asyncio.sleep(self._tools.settings().intervals.debounce)
 
     async def _scan(self) -> bool:

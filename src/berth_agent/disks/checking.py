@@ -13,9 +13,10 @@ from typing import Any
 
 from berth_core.app.fsid import mount_point
 from berth_core.app.health import Evidence, Health, from_status, judge, smart_facts, to_status
-from berth_core.app.manifests import volume_name
+from berth_core.app.manifests import volume_of_lock
 from berth_core.app.next_commands import mend
 from berth_core.app.phase import FAULTED
+from berth_core.app.prepare import expected_point
 from berth_core.errors import BerthError
 from berth_host.disk_probe import Probe, Tried
 from berth_host.mounts import Mount, read_mounts
@@ -24,6 +25,7 @@ from berth_host.unmounting import copies_of_dead
 
 from ..seams import Look, Object, Tools
 from ..seams import Record as Device
+from ..waiting import wait_for
 from .kernel_log import KernelLog
 from .pods import Pods, Verdict
 from .record import Record
@@ -90,7 +92,7 @@ class Checking:
         for gone in set(self._health) - set(disks):
             self._health.pop(gone)
         began = time.monotonic()
-        tried = await self._try_all({name: found for name, (_disk, found) in disks.items() if found is not None})
+        tried = await self._try_all({name: (disk, found) for name, (disk, found) in disks.items() if found is not None})
         self._failed.update({name: began for name, each in tried.items() if each.result == "failed"})
         mounts = read_mounts(self.tools.machine)
         for name, (disk, device) in disks.items():
@@ -127,13 +129,17 @@ class Checking:
         root = self.tools.settings().mount_root
         await self.pods.tell(disk, _verdict(disk, device, health or Health(), root, mounts))
 
-    async def _try_all(self, devices: dict[str, Device]) -> dict[str, Tried]:
-        """Begin a try of each, then wait for the answers, all together."""
+    async def _try_all(self, devices: dict[str, tuple[Object, Device]]) -> dict[str, Tried]:
+        """Begin a try of each, then wait for the answers, all together.
+
+        Nothing is written to a filesystem that was there before berth: all of it is the application's.
+        """
         settings = self.tools.settings()
-        for name, device in devices.items():
+        for name, (disk, device) in devices.items():
             probe = self._probes.setdefault(name, Probe(self.tools.machine))
             point = mount_point(name, settings.mount_root)
-            mounted = settings.policies.probe_writes and point in (device.get("mounts") or ())
+            ours = settings.policies.probe_writes and not _was_there_before(disk)
+            mounted = ours and point in (device.get("mounts") or ())
             try:
                 probe.start(str(device["path"]), point if mounted else "")
             except OSError as exc:
@@ -180,7 +186,7 @@ class Checking:
 
     async def _pause(self) -> None:
         try:
-            await asyncio.wait_for(self._soon.wait(), self.tools.settings().intervals.health)
+            await wait_for(self._soon.wait(), self.tools.settings().intervals.health)
         except asyncio.TimeoutError:
             return
         self._soon.clear()
@@ -195,10 +201,15 @@ def _verdict(disk: Object, device: Device | None, health: Health, root: str, mou
         return Verdict(False, health.reason, f"{what}: {health.message}: {mend(str(name))}")
     if device.get("health") == FAULTED:
         return Verdict(False, FAULTED, f"{what}: {device.get('problem')}: {mend(str(name))}")
-    if _is_left_over(disk, device, mount_point(str(name), root)) or _is_from_before(disk, device, mounts):
+    if _is_left_over(disk, device, expected_point(disk, root)) or _is_from_before(disk, device, mounts):
         words = "this pod has an old mount of a filesystem that is shut down; delete the pod: the next gets a new one"
         return Verdict(False, "OldMount", f"LocalDisk {name}: {words}")
     return Verdict(True, "Healthy", "every disk of this pod answers")
+
+
+def _was_there_before(disk: Object) -> bool:
+    owner = disk["spec"].get("claimRef") or disk["spec"].get("retainedFor") or {}
+    return bool(owner.get("filesystemUUID"))
 
 
 def _is_left_over(disk: Object, device: Device, point: str) -> bool:
@@ -212,5 +223,4 @@ def _is_from_before(disk: Object, device: Device, mounts: list[Mount]) -> bool:
     lock = disk["spec"].get("claimRef")
     if not lock or disk["spec"].get("volumeMode") == "Block":
         return False
-    volume = volume_name(str(disk["metadata"]["name"]), str(lock["uid"]))
-    return bool(copies_of_dead(mounts, volume, str(device["number"])))
+    return bool(copies_of_dead(mounts, volume_of_lock(disk), str(device["number"])))

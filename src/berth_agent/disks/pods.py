@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from berth_core.app.manifests import volume_name
+from berth_core.app.manifests import volume_of_lock
 from berth_core.errors import NotFoundError
 from berth_core.model.resources import POD, PV, PVC
 
@@ -42,16 +42,16 @@ class Pods:
             return
         if verdict.good and self._told.get(name) == verdict:
             return
-        claim = await self._claim(disk, ref)
+        claim = await self._claim(disk)
         for pod in await self._on(claim) if claim else ():
             await self._tell_one(pod, verdict)
         if claim:
             self._tell_claim(claim, self._told.get(name), verdict)
         self._told[name] = verdict
 
-    async def _claim(self, disk: Object, ref: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _claim(self, disk: Object) -> Mapping[str, Any]:
         """Namespace, name and uid of the claim over the disk; empty where there is none."""
-        volume = await self.tools.client.find(PV, volume_name(disk["metadata"]["name"], ref["uid"]))
+        volume = await self.tools.client.find(PV, volume_of_lock(disk))
         return ((volume or {}).get("spec") or {}).get("claimRef") or {}
 
     def _tell_claim(self, claim: Mapping[str, Any], before: Verdict | None, verdict: Verdict) -> None:

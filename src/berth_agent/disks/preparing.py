@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from berth_core.app.fs_plan import FilesystemPlan, carries_another
-from berth_core.app.fsid import mount_point, namespace_link
+from berth_core.app.fsid import data_directory, mount_point, namespace_link
 from berth_core.app.prepare import (
     CONDITION,
     FORMATTED,
@@ -23,9 +23,11 @@ from berth_core.app.prepare import (
     UNMOUNTING,
     Finding,
     after_release,
+    at_host,
     check_lock,
     check_tenant,
     finding,
+    host_point,
     is_mounted_for,
     journal_entry,
     journal_of,
@@ -41,7 +43,7 @@ from berth_host.filesystems import Outcome, prepare
 from ..seams import Object, Tools
 from ..seams import Record as Device
 from .finished import Finished
-from .record import Record
+from .record import MESSAGE, Record
 from .threads import in_thread
 
 T = TypeVar("T")
@@ -61,9 +63,14 @@ class Preparing:
 
     async def prepare(self, disk: Object, device: Device | None, broken: bool) -> float | None:
         """Make the disk ready for its lock. ``broken``: what is mounted there answers errors only."""
-        name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
         if device is None:
             return await self._detach(disk)
+        if host_point(disk):
+            return await self._at_host(disk, device)
+        return await self._prepare(disk, device, broken)
+
+    async def _prepare(self, disk: Object, device: Device, broken: bool) -> float | None:
+        name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
         try:
             if _is_raw(disk):  # nothing on it tells whose it is
                 check_not_wiped(disk, self.finished.since(disk, str(ref["dataUID"])))
@@ -88,6 +95,26 @@ class Preparing:
             if "mounted" in outcome.done:
                 self.renewed(name)
             self.tools.look_again()
+        return None
+
+    async def _at_host(self, disk: Object, device: Device) -> float | None:
+        """What the host mounts itself, for a volume that was there before berth, is looked at and left alone."""
+        told = at_host(disk, device)
+        if _is_told(disk, told):
+            return None
+        name, ref = str(disk["metadata"]["name"]), disk["spec"]["claimRef"]
+        try:
+            fresh = await self._fence(name, ref["uid"])
+            await self.record.write(fresh, told, **locked_since(fresh, ref["uid"]))
+        except LockError as exc:
+            await self._say(disk, "Waiting", exc.message)
+            return _WAIT_SECONDS
+        except BerthError as exc:
+            LOG.warning("LocalDisk %s: %s", name, exc.message)
+            return _RETRY_SECONDS
+        if told[1] == "False":
+            LOG.warning("LocalDisk %s: %s", name, told[3])
+            self.tools.recorder.event(disk, "Warning", told[2], told[3], action="Prepare")
         return None
 
     async def _detach(self, disk: Object) -> float | None:
@@ -124,9 +151,10 @@ class Preparing:
                 self.tools.check()
                 machine = self.tools.machine
                 await _on_host(lambda: unmounting.unmount(machine, fresh, root, False), f"unmount {name}")
+            mounted = f"its host mounts it at {host_point(fresh)}" if host_point(fresh) else "it is not mounted"
             await self.record.write(
                 fresh,
-                (CONDITION, "False", UNMOUNTED, "nobody holds the disk, and it is not mounted"),
+                (CONDITION, "False", UNMOUNTED, f"nobody holds the disk, and {mounted}"),
                 journal=after_release(UNMOUNTED, journal, point) if left or journal else None,
             )
         except BerthError as exc:
@@ -142,9 +170,9 @@ class Preparing:
         if not volume or await self.tools.client.find(PV, volume) is None:
             return False
         words = f"no berth holds the disk; it stays mounted for PersistentVolume {volume}"
-        told = (disk.get("status") or {}).get("conditions") or []
-        if not any((each["type"], each.get("message")) == (CONDITION, words) for each in told):
-            await self.record.write(disk, (CONDITION, "True", LEFT, words))
+        told: Finding = (CONDITION, "True", LEFT, words)
+        if not _is_told(disk, told):
+            await self.record.write(disk, told)
         return True
 
     def _is_ready(self, disk: Object, device: Device) -> bool:
@@ -156,7 +184,8 @@ class Preparing:
         if not is_mounted_for(disk, ref["uid"]):
             return _is_raw(disk) and _says_ready(disk)
         point = mount_point(name, root)
-        linked = namespace_links.is_linked(point, namespace_link(name, str(ref["namespace"]), root))
+        path = namespace_link(name, str(ref["namespace"]), root)
+        linked = namespace_links.is_linked(point, path, data_directory(ref))
         return linked and point in (device.get("mounts") or ()) and not carries_another(disk, device)
 
     async def _fence(self, name: str, uid: str) -> Object:
@@ -215,10 +244,7 @@ class Preparing:
     async def _say(self, disk: Object, reason: str, message: str) -> None:
         """The condition, and an Event where it is news."""
         told: Finding = (CONDITION, "False", reason, message)
-        before: list[Any] = (disk.get("status") or {}).get("conditions") or []
-        if any(
-            (each["type"], each.get("reason"), each.get("message")) == (CONDITION, reason, message) for each in before
-        ):
+        if _is_told(disk, told):
             return
         LOG.warning("LocalDisk %s is not made ready: %s", disk["metadata"]["name"], message)
         await self.record.write(disk, told)
@@ -232,6 +258,15 @@ async def _on_host(work: Callable[[], T], title: str) -> T:
         return await in_thread(work, title)
     except OSError as exc:
         raise StateError(f"{title}: {exc.filename or 'the disk'}: {exc.strerror or exc}") from exc
+
+
+def _is_told(disk: Object, told: Finding) -> bool:
+    """The longest messages are cut when they are written."""
+    known = (disk.get("status") or {}).get("conditions") or []
+    kind, _status, reason, message = told
+    return any(
+        (each["type"], each.get("reason"), each.get("message")) == (kind, reason, message[:MESSAGE]) for each in known
+    )
 
 
 def _is_raw(disk: Object) -> bool:

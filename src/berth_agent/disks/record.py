@@ -23,7 +23,7 @@ from ..seams import Object, Tools
 MANAGER = "berth-agent-disks"
 FIELDS = ("journal", "wipe", "lastWipe", "health")
 CONDITIONS = ("Prepared", "Wiped")
-_MESSAGE = 1024
+MESSAGE = 1024
 #: The frame and others write to the same object: each loss is looked at anew.
 _TRIES = 8
 
@@ -71,7 +71,7 @@ class Record:
         if finding is None:
             return before
         kind, status, reason, message = finding
-        made = conditions([(kind, status, reason, message[:_MESSAGE])], before, self.tools.now())
+        made = conditions([(kind, status, reason, message[:MESSAGE])], before, self.tools.now())
         if any(each == made[0] for each in before):
             return before
         return [*(each for each in before if each["type"] != kind), *made]

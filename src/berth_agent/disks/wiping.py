@@ -36,6 +36,7 @@ from berth_host.probes import ends_digest
 
 from ..seams import Object, Tools
 from ..seams import Record as Device
+from ..waiting import wait_for
 from .finished import Finished
 from .record import Record
 from .threads import in_thread
@@ -229,7 +230,7 @@ class _Follower:
     async def _follow(self, lines: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
         while True:
             try:
-                line = await asyncio.wait_for(lines.readline(), _TICK)
+                line = await wait_for(lines.readline(), _TICK)
             except asyncio.TimeoutError:
                 line = None
             if line == b"":

@@ -52,7 +52,7 @@ class Builder:
         record = view.berth
         if record is None:
             return None
-        names = {manifests.volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)}
+        names = {manifests.volume_of(record, each) for each in disks_of(record)}
         if names <= set(view.volumes):
             return None
         node = record["spec"]["nodeName"]

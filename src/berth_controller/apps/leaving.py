@@ -52,7 +52,7 @@ async def look(api: Requests, body: Mapping[str, Any], app: AppWanted, seen: Obs
     """
     try:
         rules = leave_rules(options_of(body), app.name, app.replicas)
-        if not rules.nodes and not rescheduling.wanted(app):
+        if not rules.nodes and not rules.replaced and not rescheduling.wanted(app):
             return Leaving()
         due = await _due(api, app, seen, plan)
         moves = find_moves(app, seen, rules, due)

@@ -46,6 +46,7 @@ def _choose(run: Run, world: World) -> list[Choice]:
         world = rescheduling.without_left(world, run.seen, run.leaving.losses)
         behind = {disk["metadata"]["name"] for _loss, disks in run.behind.values() for disk in disks}
         world = choose.without_disks(world, behind)  # else data is where its replica goes
+        world = leaving.without_kept(world, run.seen, {*run.leaving.losses, *run.leaving.later, *run.behind})
         found = choose.choose(run.app, choose.without_nodes(world, rules.nodes), [*wanted, *run.leaving.later])
     except UnschedulableError as exc:
         raise leaving.nowhere(rules, exc) if rules.nodes else exc from None

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from berth_core.app.choose import World
-from berth_core.app.observed import Observed
+from berth_core.app.observed import Observed, selector_of
 from berth_core.app.observing import view_of
 from berth_core.app.plan import Plan
+from berth_core.app.replace_request import answered
 from berth_core.app.wanted import AppWanted
 from berth_core.lifecycle.driving import refuse
 from berth_core.lifecycle.lost import Loss
@@ -76,7 +77,8 @@ class Run:
 
     def owner(self, ordinal: int, **facts: Any) -> ReplicaOwner:
         """The replica, for next_step; ``facts`` are ReplicaOwner's."""
-        return ReplicaOwner(self.app, ordinal, **facts)
+        replaced = answered(self.leaving.rules.replaced, ordinal, self.seen.berths.get(ordinal))
+        return ReplicaOwner(self.app, ordinal, selector=selector_of(self.seen), replaced=replaced, **facts)
 
     def stopped(self, ordinal: int, step: Step) -> None:
         """Raise where the berth cannot go on by itself (StateError), or not yet (Later)."""

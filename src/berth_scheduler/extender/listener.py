@@ -7,16 +7,14 @@ its own word or while it arrives; so is one more than memory is set aside for (5
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import h11
 
 from berth_kube.listening import Limits, Peer, Port
-from berth_kube.serve import MAX_HEAD
+from berth_kube.talk import Talk
 from berth_kube.tls import ServerTls
 
 from .messages import Refused
@@ -28,9 +26,6 @@ LIMITS = Limits(
 MAX_BODY = 64 << 20
 #: Of all bodies together.
 BUDGET = 256 << 20
-#: So much of a refused body is still read, that its sender comes to read why.
-DISCARD = 4 << 20
-_CHUNK = 256 << 10
 
 #: Says status and JSON value for (path, body). Raises Refused.
 Answer = Callable[[str, bytes], Awaitable[Any]]
@@ -67,12 +62,12 @@ class Listener:
         await self._port.stop()
 
     async def _serve(self, peer: Peer) -> None:
-        talk = _Talk(peer, self._limits)
+        talk = Talk(peer, self._limits)
         with contextlib.suppress(h11.ProtocolError):
             while await self._exchange(talk):
                 talk.next()
 
-    async def _exchange(self, talk: _Talk) -> bool:
+    async def _exchange(self, talk: Talk) -> bool:
         """One request and its answer. False: the connection is at its end."""
         held = bytearray()
         try:
@@ -105,7 +100,7 @@ class Listener:
         if int(size) > MAX_BODY:  # h11 has seen to it that it is a number
             raise Refused(413, f"the body has {int(size)} bytes: expected at most {MAX_BODY}")
 
-    async def _read(self, talk: _Talk, held: bytearray) -> None:
+    async def _read(self, talk: Talk, held: bytearray) -> None:
         """The whole body, counted while it arrives."""
         await talk.invite()
         while True:
@@ -120,72 +115,3 @@ class Listener:
                 raise Refused(413, f"the body has more than {MAX_BODY} bytes")
             if self._held > BUDGET:
                 raise Refused(503, "too many large requests at one moment: ask again")
-
-
-class _Talk:
-    """One connection."""
-
-    def __init__(self, peer: Peer, limits: Limits) -> None:
-        self.parser = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
-        self.peer, self._limits = peer, limits
-        self._reader, self._writer = peer.reader, peer.writer
-        #: Nothing of the next request has come. The first one is due from the start.
-        self._idle = False
-
-    async def event(self) -> Any:
-        """The next part of a request. Raises h11.RemoteProtocolError."""
-        while True:
-            event = self.parser.next_event()
-            if event is not h11.NEED_DATA:
-                return event
-            data = await self._reader.read(_CHUNK)
-            if self._idle:
-                self._idle = False
-                self.peer.waits(self._limits.request_seconds)
-            self.parser.receive_data(data)
-
-    def next(self) -> None:
-        """Another request may come, or a part of it lies here."""
-        self.parser.start_next_cycle()
-        self._idle = not self.parser.trailing_data[0]
-        if self._idle:
-            self.peer.waits(self._limits.idle_seconds, late="")
-        else:
-            self.peer.waits(self._limits.request_seconds)
-
-    async def invite(self) -> None:
-        """Tell a careful client that its body is welcome."""
-        if self.parser.they_are_waiting_for_100_continue:
-            await self._write(self.parser.send(h11.InformationalResponse(status_code=100, headers=[])))
-
-    async def send(self, status: int, document: Any, close: bool = False) -> None:
-        """One answer; nothing where the other side cannot be answered any more."""
-        if self.parser.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            return
-        body = json.dumps(document, separators=(",", ":")).encode()
-        headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
-        headers += [("allow", "POST")] * (status == 405) + [("connection", "close")] * close
-        parts = [
-            self.parser.send(h11.Response(status_code=status, headers=headers)),
-            self.parser.send(h11.Data(data=body)),
-            self.parser.send(h11.EndOfMessage()),
-        ]
-        self.peer.waits(self._limits.request_seconds)
-        await self._write(b"".join(part for part in parts if part))
-
-    async def _write(self, data: bytes | None) -> None:
-        self._writer.write(data or b"")
-        await self._writer.drain()
-
-    async def discard(self) -> None:
-        """Read a little on, unlooked at: a connection that is cut off at once takes the answer with it."""
-        left = DISCARD
-        with contextlib.suppress(TimeoutError, OSError):
-            async with asyncio.timeout(2.0):
-                if self._writer.can_write_eof():
-                    self._writer.write_eof()
-                while left > 0:
-                    data = await self._reader.read(_CHUNK)
-                    if not data:
-                        return
-                    left -= len(data)

@@ -61,7 +61,7 @@ def test_an_application_outlives_the_upgrade_and_the_way_back(before, now, app_w
     assert not now(app(kubeconfig)).ok().last["changed"], "this collection on the earlier custom resources"
     upgraded, rerun = now(CRDS).ok().last, now(CRDS).ok().last
     actions = sorted(crd["action"] for crd in upgraded["crds"])
-    assert actions == [*["create"] * 5, *["update"] * 3], "it had no StatefulApps, nor kinds of tasks"
+    assert actions == [*["create"] * 6, *["update"] * 3], "it had no StatefulApps, nor kinds of tasks"
     assert not rerun["changed"]
     for run in (now, before):
         assert not run(app(kubeconfig)).ok().last["changed"]

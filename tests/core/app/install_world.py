@@ -12,7 +12,7 @@ from berth_core.app.install_check import Asked, Seen
 from berth_core.app.install_found import installed
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
-FOLDERS = ("agent", "controller", "crds", "extender", "policies", "scheduler")
+FOLDERS = ("agent", "controller", "crds", "extender", "policies", "scheduler", "tasks")
 Object = dict[str, Any]
 
 

@@ -118,12 +118,13 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
         found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
     assert found == {
-        "berths.berth.dev": ("4", "1e96eb12e266"),
+        "berths.berth.dev": ("5", "d08e8f45f7cb"),
         "localdevices.berth.dev": ("2", "44580303188a"),
-        "localdisks.berth.dev": ("5", "25f9f0164a8a"),
-        "statefulapps.berth.dev": ("3", "8ae4c0b0224b"),
-        "taskbatches.berth.dev": ("1", "0c5cc0e84404"),
+        "localdisks.berth.dev": ("6", "6561dfa49717"),
+        "statefulapps.berth.dev": ("4", "d20e9afc3070"),
+        "taskbatches.berth.dev": ("2", "76c4e5e0cfaf"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
-        "taskqueues.berth.dev": ("1", "fea6fc2873d3"),
-        "tasks.berth.dev": ("1", "417d24ce4ec0"),
+        "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),
+        "taskqueues.berth.dev": ("2", "fa6b1500536b"),
+        "tasks.berth.dev": ("2", "0094086f777d"),
     }

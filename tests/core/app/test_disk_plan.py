@@ -82,6 +82,14 @@ def test_a_disk_in_use_may_only_be_declared_as_reserved(facts):
     assert "reserved: true" in refused.errors[0]
     (disk,) = plan([{"serial": "SERIAL-sdb", "reserved": True}], devices=[used]).disks
     assert disk["reserved"] is True
+    for part in ("claimRef", "retainedFor"):
+        there = local_disk(
+            "h1-b",
+            used,
+            **{part: {"namespace": "shop", "name": "db", "app": "db", "ordinal": 0, "filesystemUUID": "fs"}},
+        )
+        (disk,) = plan([{"serial": "SERIAL-sdb", "reserved": True}], devices=[used], existing=[there]).disks
+        assert disk["reserved"] is False, "it keeps what a replica had there before berth"
 
 
 def test_who_only_compares_is_not_kept_from_a_localdisk_by_what_it_is_in_use_for():

@@ -98,6 +98,17 @@ def test_what_belongs_to_nobody_on_record_is_foreign():
     assert ours in foreign_signature("h1-d1", local_disk("h1-d1", claimRef=held())["spec"], carries)
 
 
+def test_a_filesystem_of_before_is_its_holders_by_the_uuid_on_record():
+    there = observed_of(formatted(uuid="fs-1", partly_mounted=True))
+    assert there["partlyMounted"] is True
+    for owner in (
+        {"claimRef": {**held(), "filesystemUUID": "FS-1"}},
+        {"retainedFor": {**kept(), "filesystemUUID": "fs-1"}},
+    ):
+        assert foreign_signature("h1-d0", local_disk(**owner)["spec"], there) == ""
+        assert "fs-2" in foreign_signature("h1-d0", local_disk(**owner)["spec"], observed_of(formatted(uuid="fs-2")))
+
+
 def test_a_block_volumes_content_is_its_holders_business():
     block = local_disk(volumeMode="Block", claimRef=held())["spec"]
     assert foreign_signature("h1-d0", block, observed_of(formatted())) == ""

@@ -78,6 +78,44 @@ def test_what_came_since_the_journal_was_written_is_another_holders():
     assert not carries_another(local_disk(claimRef=held(), volumeMode="Block"), today)
 
 
+BEFORE = {"filesystemUUID": "FS-1", "volume": "pv-1", "mountPoint": "/mnt/x"}
+
+
+@pytest.mark.promise
+def test_what_the_host_mounts_itself_is_looked_at_and_left_alone():
+    disk = local_disk(claimRef={**held(data_uid="pv-uid"), **BEFORE})
+    here = formatted(uuid="fs-1", mounts=["/mnt/x", "/var/lib/kubelet/pods/1/volumes/x"])
+    plan = plan_prepared(disk, [here])
+    assert (plan.point, plan.path, plan.format, plan.mount) == ("", "", False, False)
+    assert not carries_another(disk, here)
+    for found, words in (
+        (formatted(uuid="fs-1"), "not mounted at /mnt/x, where PersistentVolume pv-1 expects it"),
+        (formatted(uuid="fs-1", mounts=["/mnt/y"]), "not mounted at /mnt/x"),
+        (formatted(uuid="fs-1", mounts=["/mnt/x"], partly_mounted=True), "not mounted at /mnt/x"),
+        (
+            formatted(uuid="fs-2", mounts=["/mnt/x"]),
+            "carries ext4 fs-2, expected filesystem fs-1, which was",
+        ),
+        (device(), "carries nothing without UUID, expected filesystem fs-1"),
+    ):
+        with pytest.raises(StateError, match=words):
+            plan_prepared(disk, [found])
+
+
+@pytest.mark.promise
+def test_a_filesystem_of_before_is_mounted_and_never_made():
+    disk = local_disk(claimRef={**held("u2", "pv-uid"), "filesystemUUID": "FS-1"})
+    plan = plan_prepared(disk, [formatted(uuid="fs-1")])
+    assert (plan.uuid, plan.folder, plan.format, plan.mount, plan.point) == ("fs-1", ".berth-data", False, True, POINT)
+    assert plan_prepared(local_disk(claimRef=held()), [device()]).folder == "data"
+    for found in (device(), formatted(uuid=OURS), formatted(uuid="fs-1", mounts=["/mnt/x"]),
+                  device(fstype="data", begun="fs-1")):  # fmt: skip
+        with pytest.raises(DataError):
+            plan_prepared(disk, [found])
+    half = formatted(uuid="fs-1", unfinished=True)
+    assert plan_prepared(disk, [half]).format is False, "the kernel refuses it, and nobody makes it once more"
+
+
 def test_a_broken_disk_is_refused():
     with pytest.raises(StateError, match="input/output error"):
         plan_prepared(local_disk(claimRef=held()), [device(health="Faulted", problem="input/output error")])

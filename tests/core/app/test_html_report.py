@@ -13,6 +13,7 @@ from berth_core.app.history import history
 from berth_core.app.html_report import made_at, render
 from berth_core.app.overview import overview
 from berth_core.lifecycle.history import ANNOTATION
+from berth_core.tasks.batch_told import told
 from tests.core.app.report_world import cluster
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e\x1b"
@@ -65,6 +66,29 @@ def test_each_replica_has_a_timeline_the_latest_first_of_which_nothing_runs() ->
     assert "\u202e" not in text
     assert "shop/db-0" in found.texts["summary"]
     assert text.index("step2") < text.index("step1")
+
+
+def test_task_batches_stand_there_with_what_keeps_them_and_how_tasks_failed() -> None:
+    def batch(name: str, **status: object) -> dict[str, object]:
+        live = {"metadata": {"name": name, "namespace": "lab"}, "spec": {"queue": "night"}, "status": status}
+        return told(live)
+
+    failed = [{"reason": "Error", "exitCode": 3, "count": 7, "example": "12"}]
+    rows = [
+        batch("ended", state="Failed", counts={"succeeded": 93, "failed": 7}, reasons=failed),
+        batch("waits", state="Submitted", reason="NeverFits", message=HOSTILE, counts={"left": 5}),
+    ]
+    lists = cluster("plain")
+    text = render(overview(living(lists)), cluster_drift(lists), history(lists), "berth", "now", (), rows)
+    found = Page(text)
+    assert found.open == []
+    assert "img" not in [tag for tag, _attrs in found.elements]
+    cells = found.texts["td"]
+    assert "7 failed with exit code 3 (Error), as 12" in cells
+    assert cells.index("waits") < cells.index("ended"), "what has not ended comes first"
+    assert "Task batches" not in page()
+    unread = render(overview(living(lists)), cluster_drift(lists), history(lists), "berth", "now", (), None)
+    assert "may not list them" in unread
 
 
 def test_the_page_is_whole_and_says_what_is_there() -> None:

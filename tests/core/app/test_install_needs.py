@@ -57,6 +57,19 @@ def test_applications_as_objects_need_their_driver_and_their_definition():
     assert needs(("scheduler",), Holdings(applications=found)) == []
 
 
+def test_tasks_need_their_backend_and_all_that_is_there_its_definition():
+    tasks = [
+        {"metadata": {"namespace": "lab", "name": name}, "status": {"state": state}}
+        for name, state in (("done", "Succeeded"), ("runs", "Running"))
+    ]
+    queue = {"metadata": {"namespace": "lab", "name": "night"}}
+    (alone,) = needs(("task_backend",), Holdings(tasks=tasks, queues=[queue]))
+    assert alone.startswith("tasks have not ended: lab/runs; wait for them")
+    (every,) = needs(ALL, Holdings(tasks=tasks[:1], queues=[queue]))
+    assert every.startswith("Tasks, TaskBatches or TaskQueues are there: lab/done, lab/night;")
+    assert needs(("task_backend",), Holdings(tasks=tasks[:1], queues=[queue])) == []
+
+
 def test_claims_of_the_provisioner_waiting_and_bound():
     bound = {
         "metadata": {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": "local.berth.dev"}},

@@ -16,11 +16,14 @@ from berth_core.app.leaving import (
     left_data,
     losses,
     rows,
+    without_kept,
     words,
 )
 from berth_core.app.observed import Observed
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
+from berth_core.lifecycle.lost import concerns
+from berth_core.lifecycle.view import View
 from tests.core.app.samples import changed
 
 SINCE = "2026-01-01T00:00:00Z"
@@ -182,6 +185,9 @@ def test_data_that_was_left_before_is_given_up_by_name_too():
     ((loss, kept),) = given.values()
     assert (loss.node, loss.left, [one["metadata"]["name"] for one in kept]) == ("n1", True, ["d1"])
     assert left_data(app(), disks, LeaveRules(("n1",)), seen(), [0]) == {}
+    view = View("default/db-1", None, loss=loss)
+    later = {"metadata": {"uid": "u"}, "spec": {"nodeName": "n1", "ordinal": 1}}
+    assert not concerns(view, later), "the next berth may be on that node, too"
 
 
 def test_nothing_is_chosen_on_a_node_that_is_left():
@@ -198,3 +204,18 @@ def test_what_is_told():
     assert words(first) == "moves from node n2 to node n9"
     assert words(second) == "moves from node n1 to node n8; its data on LocalDisk d1 is given up, and kept there"
     assert (second["ordinal"], second["from"], second["to"], second["disks"]) == (1, "n1", "n8", ["d1"])
+
+
+def test_what_was_given_up_before_elsewhere_holds_nobody_back():
+    """A replica that leaves a second place: the disks of the first are cordoned and keep its data."""
+    kept = {"namespace": "default", "app": "db", "ordinal": 1, "claim": "data"}
+    disks = [
+        {"metadata": {"name": "old"}, "spec": {"nodeName": "n7", "unschedulable": True, "retainedFor": kept}},
+        {"metadata": {"name": "open"}, "spec": {"nodeName": "n8", "retainedFor": kept}},
+        {"metadata": {"name": "free"}, "spec": {"nodeName": "n9", "unschedulable": True}},
+    ]
+    world = World([], [], disks, [], [])
+    names = [each["metadata"]["name"] for each in without_kept(world, seen(), [1]).disks]
+    assert names == ["open", "free"], "whoever takes the cordon off has the replica go back there"
+    assert without_kept(world, seen(), [0, 2]) is world
+    assert without_kept(world, seen(), []) is world

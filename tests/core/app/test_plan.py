@@ -13,7 +13,6 @@ from berth_core.app.plan import make_plan, removal_plan
 from berth_core.app.pod_revision import HASH
 from berth_core.app.report import restarted
 from berth_core.app.wanted import REVISION_ANNOTATION, parse_app
-from berth_core.errors import StateError
 from berth_core.lifecycle import states
 from berth_core.lifecycle.locks import lock_disk
 from tests.core.app.samples import GOOD, changed
@@ -125,20 +124,6 @@ def test_a_choice_that_is_only_written_down_is_made_again_when_the_request_chang
     bigger = app(disks=[{**GOOD["disks"][0], "size": "300Mi"}])
     plan = make_plan(bigger, seen)
     assert plan.discard == plan.select == (0, 1, 2)
-
-
-def test_a_held_disk_is_never_exchanged():
-    seen = observed(app(), states.RUNNING)
-    with pytest.raises(StateError, match=r"holds LocalDisk h0-d0 .* a held disk is never exchanged"):
-        make_plan(app(disks=[{**GOOD["disks"][0], "size": "2Gi"}]), seen)
-
-
-def test_the_disks_of_an_existing_app_do_not_change():
-    template = copy.deepcopy(GOOD["template"])
-    template["spec"]["containers"][0]["volumeMounts"].append({"name": "wal", "mountPath": "/wal"})
-    more = app(disks=[*GOOD["disks"], {**GOOD["disks"][0], "name": "wal"}], template=template)
-    with pytest.raises(StateError, match="has the disks data, and data, wal are asked for"):
-        make_plan(more, observed(app(), states.RUNNING))
 
 
 def test_a_new_template_refreshes_the_records_and_the_workload():

@@ -10,7 +10,14 @@ import pytest
 import yaml
 
 from berth_core.app.crd_plan import updated
-from berth_core.app.policy_plan import check_policies, for_mount_root, mount_root_of, plan_policy
+from berth_core.app.policy_plan import (
+    NODE_AFFINITY,
+    check_policies,
+    for_mount_root,
+    mount_root_of,
+    plan_policy,
+    without_node_affinity,
+)
 from berth_core.errors import BerthError, InputError, StateError
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "policies"
@@ -113,3 +120,11 @@ def test_what_only_saves_work_never_refuses_a_pod() -> None:
     (binding,) = [body["spec"] for body in SHIPPED if body["kind"] == "MutatingAdmissionPolicyBinding"]
     assert policy["failurePolicy"] == "Ignore"
     assert binding["paramRef"]["parameterNotFoundAction"] == "Allow"
+
+
+def test_what_saves_work_is_all_that_is_left_out() -> None:
+    kept, off = without_node_affinity(SHIPPED)
+    assert [(body["kind"], body["metadata"]["name"]) for body in off] == list(NODE_AFFINITY)
+    left = [(body["kind"], body["metadata"]["name"]) for body in SHIPPED if body not in kept]
+    assert left == list(NODE_AFFINITY)
+    assert without_node_affinity([]) == ([], off), "also where others are brought"

@@ -10,21 +10,36 @@ from berth_core.app.fs_plan import plan_prepared
 from berth_core.app.prepare import (
     STEPS,
     after_release,
+    at_host,
     check_alone,
     check_lock,
     check_tenant,
     check_unchanged,
+    expected_point,
     finding,
+    host_point,
     is_mounted_for,
     journal_entry,
     journal_of,
+    left_to,
     names_earlier_data,
     next_work,
 )
 from berth_core.errors import LockError, StateError
-from tests.core.app.disk_samples import device, held, kept, local_disk
+from tests.core.app.disk_samples import device, formatted, held, kept, local_disk
 
 WIPE = {"requestID": "r1"}
+
+
+def test_a_disk_that_its_host_mounts_says_so():
+    ref = {**held(data_uid="pv"), "filesystemUUID": "fs-1", "volume": "pv-1", "mountPoint": "/mnt/x"}
+    disk = local_disk(claimRef=ref)
+    assert at_host(disk, formatted(uuid="fs-1", mounts=["/mnt/x"]))[1:3] == ("True", "MountedByHost")
+    assert at_host(disk, formatted(uuid="fs-1"))[1:3] == ("False", "NotMountedByHost")
+    assert (host_point(disk), expected_point(disk, "/r")) == ("/mnt/x", "/mnt/x")
+    kept = local_disk(retainedFor={**{key: ref[key] for key in ("filesystemUUID", "volume", "mountPoint")}, "app": "x"})
+    assert (host_point(kept), left_to(kept)) == ("/mnt/x", "pv-1")
+    assert (host_point(local_disk()), expected_point(local_disk(), "/r")) == ("", "/r/h1-d0")
 
 
 def berth(uid: str = "u1", phase: str = "Reserved", disk: str = "h1-d0", **meta: Any) -> dict[str, Any]:

@@ -297,7 +297,7 @@ class Process:
         disks = {each["name"]: kept.get(each["name"]) or (free.pop(0) if free else None) for each in DISKS}
         if None in disks.values():
             return None
-        return SimpleNamespace(ordinal=0, node="h1", disks=disks, devices=(("gpu", "h1-gpu", 1000),))
+        return SimpleNamespace(ordinal=0, node="h1", disks=disks, devices=(("gpu", "h1-gpu", 1000),), volumes={})
 
     def _write(self, step):
         try:

@@ -103,7 +103,8 @@ class OnTwoNodes(Process):
         if len(kept) + len(free) < 2:
             return None
         names = {claim: kept.get(claim) or free.pop(0) for claim in ("data", "wal")}
-        return SimpleNamespace(ordinal=0, node=node, disks=names, devices=(("gpu", f"{node}-gpu", 1000),))
+        devices = (("gpu", f"{node}-gpu", 1000),)
+        return SimpleNamespace(ordinal=0, node=node, disks=names, devices=devices, volumes={})
 
 
 def _kept(disk):

@@ -17,6 +17,13 @@ def task(name: str = "job", status: dict[str, Any] | None = None, going: bool = 
     return read_task({"metadata": meta, "spec": {"template": TEMPLATE, **spec}, "status": status or {}})
 
 
+def sized(name: str, cpu: int, queue: str = "default", **spec: Any) -> Task:
+    """A task that asks for so many thousandths of a core."""
+    requests = {"cpu": f"{cpu}m"}
+    template = {"spec": {"containers": [{"name": "m", "image": "x", "resources": {"requests": requests}}]}}
+    return task(name, template=template, queue=queue, **spec)
+
+
 def pod(of: Task, number: int = 1, phase: str = "Running", code: int | None = None, **more: Any) -> PodState:
     """The pod of a try. ``more``: uid, version, node, reason, going."""
     body = manifest(of, number)

@@ -7,25 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth_core.errors import InputError
-from berth_core.tasks import offers
-from berth_core.tasks.offers import Offer, Queue, Verdict, read_queue
+from berth_core.tasks import admission
+from berth_core.tasks.admission import Ledger, Verdict
+from berth_core.tasks.offers import Offer
+from berth_core.tasks.policies import Policies
+from berth_core.tasks.queues import Queue, read_queue
 from berth_core.tasks.task import Task
-from tests.core.tasks.samples import task
+from tests.core.tasks.samples import sized
 
 NODE = {"cpu": 1000, "memory": 1000, "pods": 10}
-
-
-def sized(name: str, cpu: int, queue: str = "default", **spec: object) -> Task:
-    requests = {"cpu": f"{cpu}m"}
-    template = {"spec": {"containers": [{"name": "m", "image": "x", "resources": {"requests": requests}}]}}
-    return task(name, template=template, queue=queue, **spec)
 
 
 def admit(tasks: list[Task], queues: list[Queue], nodes: int = 1, used: object = None, policy: str = "fair") -> Verdict:
     whole = {f"n{number}": dict(NODE) for number in range(nodes)}
     free = [Offer(name, dict(has)) for name, has in whole.items()]
     known = {("ns", queue.name): queue for queue in queues}
-    return offers.admit(tasks, known, used or {}, whole, free, offers.POLICIES[policy])  # type: ignore[arg-type]
+    return admission.admit(tasks, Ledger(known, used or {}), whole, free, Policies(default=policy))  # type: ignore[arg-type]
 
 
 def names(verdict: Verdict) -> list[str]:
@@ -83,7 +80,7 @@ def test_never_more_than_there_is(wanted: list[tuple[int, str]], nodes: int, pol
     whole = {f"n{number}": dict(NODE) for number in range(nodes)}
     free = [Offer(name, dict(has)) for name, has in whole.items()]
     queues = {("ns", name): Queue(name, priority=ord(name), ceiling={"cpu": 1500}) for name in "abc"}
-    verdict = offers.admit(tasks, queues, {}, whole, free, offers.POLICIES[policy])
+    verdict = admission.admit(tasks, Ledger(queues, {}), whole, free, Policies(default=policy))
     given_ = sum(dict(one.requests)["cpu"] for one in verdict.admitted)
     assert all(value >= 0 for offer in free for value in offer.free.values())
     assert given_ + sum(offer.free["cpu"] for offer in free) == 1000 * nodes
@@ -98,6 +95,12 @@ def test_never_more_than_there_is(wanted: list[tuple[int, str]], nodes: int, pol
         ({"share": 0}, "TaskQueue ns/q: spec.share is 0: expected 1 or more"),
         ({"ceiling": {"cpu": "-1"}}, "TaskQueue ns/q: spec.ceiling.cpu is below 0"),
         ({"ceiling": {"cpu": "many"}}, r"spec\.ceiling\.cpu: 'many' is not a quantity"),
+        (
+            {"borrowingLimit": {"cpu": 1}},
+            r"spec\.borrowingLimit\.cpu is without spec\.ceiling\.cpu: say what is its own",
+        ),
+        ({"ceiling": {"cpu": 1}, "lendingLimit": {"cpu": -1}}, r"spec\.lendingLimit\.cpu is below 0"),
+        ({"reclaim": "Always"}, "spec.reclaim is 'Always': expected one of Never, Any"),
     ],
 )
 def test_a_queue_that_is_wrong(spec: dict[str, object], words: str) -> None:

@@ -14,7 +14,7 @@ from berth_core.app.fsid import filesystem_uuid, namespace_link
 from tests.dev.hosts_help import eventually
 from tests.support import berths
 from tests.support.agent import AgentOnHost, conditions_of
-from tests.support.kube import forget
+from tests.support.kube import forget, patch_disk
 
 NAMESPACE = "default"
 ROOT = "/var/lib/berth/disks"
@@ -92,7 +92,7 @@ class Ground:
         return str(self.object(name)["metadata"]["name"])
 
     def patch(self, name: str, **spec: Any) -> None:
-        self.agent.api.patch(kinds.LOCAL_DISK, self.object_name(name), None, {"spec": spec})
+        patch_disk(self.agent.api, self.object_name(name), **spec)
 
     def berth(self, name: str, phase: str = "Reserved") -> dict[str, Any]:
         """A new Berth for the disk; the lock that names it."""
@@ -138,7 +138,7 @@ class Ground:
         return filesystem_uuid(lock["dataUID"], self.object_name(name))
 
     def wait(self, name: str, what: str, test: Any) -> dict[str, Any]:
-        """The LocalDisk's object that is so; with its status and the agent's log in the failure."""
+        """The LocalDisk's object that is so; with what it is and the agent's log in the failure."""
 
         def look() -> dict[str, Any] | None:
             disk = self.object(name)
@@ -147,8 +147,9 @@ class Ground:
         try:
             return dict(eventually(look, self.patience, what))
         except AssertionError as exc:
-            status = json.dumps(self.object(name).get("status"), indent=1)
-            raise AssertionError(f"{exc}\n{status}\n{self.agent.log()[-6000:]}") from None
+            disk = self.object(name)
+            told = json.dumps({part: disk.get(part) for part in ("spec", "status")}, indent=1)
+            raise AssertionError(f"{exc}\n{told}\n{self.agent.log()[-6000:]}") from None
 
     def wait_phase(self, name: str, phase: str) -> dict[str, Any]:
         return self.wait(name, f"phase {phase}", lambda disk: (disk.get("status") or {}).get("phase") == phase)

@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.app.fsid import filesystem_uuid
 from tests.support.agent import install_rights
+from tests.support.kube import patch_disk
 from tests.support.local_node import BERTH, LocalNode
 from tests.support.wire import dying_after_each
 
@@ -73,7 +74,7 @@ class Life:
         self.node.start(**dying_after_each("berth_agent", self.last, WRITES))
 
     def _patch(self, disk: Obj, **spec: Any) -> None:
-        self.node.api.patch(kinds.LOCAL_DISK, disk["metadata"]["name"], None, {"spec": spec})
+        patch_disk(self.node.api, disk["metadata"]["name"], **spec)
 
     def _lock(self, disk: Obj) -> None:
         meta = {"name": f"b-{uuid4().hex[:6]}", "namespace": "default"}

@@ -75,6 +75,46 @@ def test_from_the_lock_to_the_wipe(ground: Ground) -> None:
     assert ground.checksum(other) == before
 
 
+def test_a_filesystem_of_before_is_left_to_its_host_and_never_made(ground: Ground) -> None:
+    """As stateful_app_adoption puts it on record; then given up, and taken again over a volume of berth's own."""
+    mine = ground.plug()
+    device, place = ground.device(mine), f"/mnt/{mine}"
+    ground.agent.here(f"mkfs.ext4 -q {device} && mkdir -p {place} && mount {device} {place} && echo old > {place}/file")
+    uuid = ground.agent.here(f"blkid -p -o value -s UUID {device}")
+    ground.declare(**{mine: {"reserved": True}})
+    ground.agent.start()
+    ground.wait_phase(mine, "Pending")
+    seen = ground.wait(
+        mine, "seen where it is mounted", lambda disk: disk["status"]["observed"].get("mounts") == [place]
+    )
+    assert seen["status"]["observed"]["filesystem"]["uuid"] == uuid
+
+    lock = {**ground.berth(mine), "dataUID": "of-the-volume", "filesystemUUID": uuid}
+    lock.update(volume="pv-of-before", mountPoint=place)
+    ground.patch(mine, reserved=False, retainedFor={key: lock[key] for key in lock if key not in ("name", "uid")})
+    ground.patch(mine, retainedFor=None, claimRef=lock)
+    words = ground.wait_condition(mine, "Prepared", "True", "MountedByHost")
+    assert f"the host itself mounts it at {place} for PersistentVolume pv-of-before" in words
+    ground.wait_phase(mine, "InUse")
+    assert ground.linked(mine) == {}
+    assert ground.agent.here(f"ls -A {place}").split() == ["file", "lost+found"], "nothing is written there"
+    ground.agent.here(f"umount {place}")
+    ground.wait_condition(mine, "Prepared", "False", "NotMountedByHost")
+    assert ground.agent.here(f"findmnt -n {device}", check=False) == ""
+
+    ground.release(mine, lock, filesystemUUID=uuid)
+    again = {**ground.berth(mine), "dataUID": "of-the-volume", "filesystemUUID": uuid}
+    ground.patch(mine, retainedFor=None, claimRef=again)
+    point, path = ground.point(mine), ground.link(mine)
+    assert f"{point}/.berth-data" in ground.wait_condition(mine, "Prepared", "False", "Failed")
+    assert ground.agent.here(f"ls {path}/ 2>&1 || echo absent", check=False).endswith("absent"), (
+        "no pod gets an empty one"
+    )
+    ground.agent.here(f"cd {point} && mkdir .berth-data && mv file .berth-data")
+    ground.wait_condition(mine, "Prepared", "True", "Mounted")
+    assert ground.agent.here(f"cat {path}/file") == "old"
+
+
 def a_path_for_its_namespace_alone(ground: Ground, name: str) -> None:
     """Also where an agent of a release before, which makes no such path, has mounted it, and one of another is left."""
     path, data = ground.link(name), f"../../{ground.object_name(name)}/data"
@@ -275,7 +315,7 @@ def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground)
     assert "wipe" not in status
     ground.wait_phase(mine, "Pending")  # what is left of it at the beginning is data of nobody knows whom
     ground.ask_wipe(mine, "signatures")
-    ground.wait_phase(mine, "Available")
+    ground.wait(mine, "free", lambda disk: disk["status"]["phase"] == "Available" and "wipe" not in disk["spec"])
 
     lock = ground.lock(mine)
     ground.wait_mounted(mine, lock)

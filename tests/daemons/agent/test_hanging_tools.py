@@ -32,10 +32,10 @@ def test_smartctl_that_never_returns(agent_on: Callable[..., AgentOnHost], dev_c
 
         def judged() -> bool:
             disk = agent.disks().get(serial)
-            return disk is not None and conditions_of(disk).get("Healthy", ("", ""))[0] == "True"
+            healthy = disk is not None and conditions_of(disk).get("Healthy", ("", ""))[0] == "True"
+            return healthy and agent.phases()[serial] == "Available"
 
-        eventually(judged, 120, "a new disk is published, and judged by its probe alone")
-        assert agent.phases()[serial] == "Available"
+        eventually(judged, 120, "a new disk is published, judged by its probe alone, and free")
         asked = agent.here(f"cat {agent.folder}/asked").split()
         hanging = [pid for pid in asked if agent.here(f"kill -0 {pid} 2>/dev/null && echo yes", check=False)]
         assert len(hanging) <= len(agent.disks()), "a disk that does not answer is not asked again meanwhile"

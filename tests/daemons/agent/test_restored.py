@@ -20,6 +20,7 @@ from berth_dev.pytest_plugin import temporary_cluster
 from tests.dev.hosts_help import eventually
 from tests.support.agent import conditions_of, install_rights
 from tests.support.etcd_backup import Backup
+from tests.support.kube import patch_disk
 from tests.support.local_node import BERTH, LocalNode
 
 pytestmark = [
@@ -54,8 +55,7 @@ class Machine(LocalNode):
         return next(str(each.get("message")) for each in disk["status"]["conditions"] if each["type"] == kind)
 
     def patch(self, name: str, **spec: Any) -> None:
-        disk = self.disk(name)["metadata"]["name"]
-        self.api.patch(kinds.LOCAL_DISK, disk, None, {"spec": spec})
+        patch_disk(self.api, self.disk(name)["metadata"]["name"], **spec)
 
     def lock(self, name: str) -> tuple[str, dict[str, Any]]:
         """A new replica has the disk; the LocalDisk's name, and how its data is kept."""

@@ -32,6 +32,8 @@ WORDS = {
     "passed": "made for this very lock before the other came",
     "raw": "destroyed on this host: what is on the disk came since",
 }
+#: The claim of the replica that the application has grown by.
+GROWN = "data-queue-2"
 #: Claims that come and go between backup and restore: more than there are disks for them.
 TURNS = 8
 #: Seconds between two wipe requests for one disk: until the agent answers, the status shows the previous refusal.
@@ -56,7 +58,7 @@ def etcd_is_restored(ground: ChaosGround, _chance: random.Random) -> None:
     assert ground.bank.connections() == connections, "the database's connection was lost"
     for role, name in disks.items():
         assert _data(room, role, name) == data[role], f"{role}: the data that came since the backup has changed"
-    _are_given_up(room, disks.values())
+    _are_given_up(room, disks.values(), ground.world.name)
     room.agent.configure(**ground.settings_of(BY_SERVICE))
     forget_disks(ground.api, *(room.object_name(name) for name in disks.values()))
     for role, name in disks.items():
@@ -212,8 +214,9 @@ def _asked_anew(room: Ground, name: str) -> None:
     room.ask_wipe(name, "signatures")
 
 
-def _are_given_up(room: Ground, names: Collection[str]) -> None:
-    """Whoever holds one in the backup is given up first."""
+def _are_given_up(room: Ground, names: Collection[str], namespace: str) -> None:
+    """Whoever holds one in the backup is given up first, and whom a controller made of what it knew from before."""
+    room.cluster.kubectl("delete", "pvc", GROWN, "-n", namespace, "--ignore-not-found")
     locks = {name: lock for name in names if (lock := room.object(name)["spec"].get("claimRef"))}
     for lock in locks.values():
         room.cluster.kubectl("delete", "pvc", lock["claim"], "-n", lock["namespace"])

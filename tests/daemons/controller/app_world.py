@@ -54,10 +54,10 @@ class AppWorld:
         return {**asked, "pod_management_policy": "Parallel", **values}
 
     def spec(self, **values: Any) -> dict[str, Any]:
-        """The app as an object asks for it."""
+        """The app as an object asks for it; ``replicas=None``: it says nothing of that."""
         disks = [{"name": "data", "size": "1Gi", "storageClassName": self.name}]
         asked = {"driver": "controller", "template": self.template(), "disks": disks, "podManagementPolicy": "Parallel"}
-        return {**asked, "replicas": 2, **values}
+        return {key: one for key, one in {**asked, "replicas": 2, **values}.items() if one is not None}
 
     def apply(self, name: str = "db", **values: Any) -> None:
         """kubectl apply -f -."""

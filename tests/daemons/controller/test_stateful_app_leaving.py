@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.emptying import LEAVES
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.emptying import asking, manager_of
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.replace_request import ANNOTATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.history import of_disk
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.app_world import AppWorld, app_world
@@ -90,6 +91,35 @@ def test_a_changed_template_costs_a_replica_its_place_where_its_data_is_named(ap
     kept(apps, name, node)
     assert apps.api.get(kinds.POD, name, apps.name)["spec"]["shareProcessNamespace"] is True
     assert (places(apps)["db-0"], apps.uids()["db-0"]) == (before["db-0"], uids["db-0"])
+
+
+def test_a_replica_gets_another_place_once_for_each_request(apps: AppWorld, start: Any) -> None:
+    two_replicas(apps, start)
+    before, uids = places(apps), apps.uids()
+    name, node = "db-1", before["db-1"]
+    request = f"{name}@{node}"
+    apps.apply(replace=[request])
+    apps.stalled(
+        "Blocked", f"replace asks for another berth for replicas that have data where they are: {name} on node"
+    )
+    apps.stalled("Blocked", f"leaveData: [{request}]")
+    assert (places(apps), apps.uids()) == (before, uids)
+    apps.world.disk(node, 9)  # its own node is asked, too
+    apps.apply(replace=[request], leaveData=[request])
+    until(lambda: apps.uids().get(name) not in (None, uids[name]), lambda: str(apps.live().get("status")))
+    apps.ready(2)
+    berth = apps.world.berths()[name]
+    assert berth["metadata"]["annotations"][ANNOTATION] == node
+    assert berth["spec"]["disks"][0]["name"] in set(apps.world.locks()), "another disk"
+    kept(apps, name, node)
+    (old,) = [one for one in apps.world.disks().values() if one["spec"].get("retainedFor")]
+    assert any(f"replace: {request}" in entry.get("why", "") for entry in of_disk(old))
+    after = apps.uids()
+    assert (after["db-0"], places(apps)["db-0"]) == (uids["db-0"], before["db-0"])
+    apps.kubectl("annotate", "sapp", "db", "looked=again")
+    apps.apply(replace=[request], leaveData=[request], updateStrategy={"type": "InPlaceIfPossible"})
+    apps.ready(2)
+    assert apps.uids() == after, "asked for once"
 
 
 def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, start: Any, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_it_is_made_scaled_updated_and_deleted(apps: AppWorld, start: Any) -> No
     apps.kubectl("annotate", "sapp", "db", "looked=again")
     status = apps.ready(2)
     assert status["selector"] == "berth.dev/app=db"
-    assert status["updatedReplicas"] == 2
+    until(lambda: apps.status().get("updatedReplicas") == 2, lambda: str(apps.status()))
     assert set(apps.phases().values()) == {"Running"}
     forward = ["Selected", "Reserved", "Bound", "Created", "Running"]
     apps.changes_are_told("db-1", forward, "berth-controller")
@@ -117,6 +117,24 @@ def test_what_cannot_be_is_told_and_goes_on_when_it_can(apps: AppWorld, start: A
     apps.apply(name="odd", template=apps.template(containers=[{"name": "A B", "image": "i"}]), workload="Pod", disks=[])
     apps.stalled("Refused", "template", "odd")
     until(lambda: apps.world.told("odd", "Refused"), "no Event of it")
+
+
+def test_a_claim_that_changes_under_a_replica_is_refused_and_told(apps: AppWorld, start: Any) -> None:
+    """In the words of the module, which tells them of the same app."""
+    apps.allow()
+    apps.disks(1)
+    start("--no-leader-elect")
+    apps.apply(replicas=1)
+    apps.ready(1)
+    before, locks = apps.uids(), apps.world.locks()
+    apps.apply(replicas=2, disks=[{"name": "data", "size": "1Gi", "storageClassName": "another"}])
+    words = f"replica db-0: claim data is on LocalDisk {next(iter(locks))} (StorageClass {apps.name}), and StorageClass"
+    apps.stalled("Blocked", f"{apps.name}/db: {words} another is asked for")
+    assert (apps.uids(), apps.world.locks()) == (before, locks)
+    until(lambda: apps.world.told("db", "Blocked", "another is asked for"), "no Event of it")
+    apps.apply(replicas=1)
+    apps.ready(1)
+    assert (apps.uids(), apps.world.locks()) == (before, locks)
 
 
 def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: Any) -> None:

@@ -16,6 +16,8 @@ from tests.daemons.controller.world import ROOT, Process, install
 from tests.daemons.controller.world import kubeconfig as controllers
 from tests.daemons.scheduler.extending import Extender
 from tests.daemons.scheduler.world import kubeconfig, until
+from tests.daemons.tasks.world import DEPLOY as TASKS
+from tests.daemons.tasks.world import World as TaskWorld
 from tests.support.made_up_host import made_up, said
 from tests.support.prometheus import ask, prometheus
 from tests.support.tcp import free_port
@@ -38,10 +40,37 @@ def questions() -> list[str]:
 
 
 @pytest.fixture
-def components(plane: Any, world: Any, start: Any, tmp_path: Path) -> Iterator[dict[str, int]]:
+def tasks(plane: Any, world: Any, tmp_path: Path) -> Iterator[tuple[TaskWorld, int]]:
+    """The task backend at work: a task that has run, one that has ended, one that never starts; its port."""
+    plane.kubectl("apply", "-f", str(TASKS / "rbac.yaml"))
+    made, port = TaskWorld(world.api, f"{world.name}t", plane), free_port()
+    who = kubeconfig(plane, world.api, tmp_path / "kubeconfig-tasks", account="berth-tasks")
+    flags = ("--port", str(port), "--no-leader-elect")
+    process = Process(who, tmp_path / "tasks.log", *flags, module="berth_tasks")
+    try:
+        process.works()
+        made.node()
+        made.queue("owned", ceiling={"cpu": "1"})
+        made.submit("runs", queue="owned")
+        made.running("runs")
+        made.submit("ends")
+        made.change("ends", kill=True)
+        made.ended("ends", "Killed")
+        made.queue("small", ceiling={"cpu": "100m"})
+        made.submit("huge", cpu="200m", queue="small")
+        yield made, port
+    finally:
+        process.stop()
+        print(process.text())
+        made.clear()
+
+
+@pytest.fixture
+def components(plane: Any, world: Any, start: Any, tasks: Any, tmp_path: Path) -> Iterator[dict[str, int]]:
     """One of each, at work; the ports of their figures, by job."""
     install(plane)
     ports = {f"berth-{name}": free_port() for name in ("agent", "controller", "scheduler", "extender")}
+    ports["berth-tasks"] = tasks[1]
     start("--port", str(ports["berth-scheduler"]))
     who = controllers(plane, world.api, tmp_path / "kubeconfig-controller")
     controller = Process(who, tmp_path / "controller.log", "--port", str(ports["berth-controller"]))
@@ -85,7 +114,7 @@ def test_what_the_rules_and_the_dashboard_ask_for_is_there(world: Any, component
         until(lambda: not silent(url), lambda: f"nothing to show for {silent(url)}")
         until(lambda: all(rule["health"] == "ok" for rule in loaded(url)), lambda: str(loaded(url)))
         waits = {rule["name"] for rule in loaded(url) if rule["state"] != "inactive"}
-        assert waits == {"BerthPodsUnschedulable"}, "a pod waits, all else is well"
+        assert waits == {"BerthPodsUnschedulable", "BerthTasksNeverStart"}, "a pod and a task wait, all else is well"
 
 
 def loaded(url: str) -> list[dict[str, Any]]:

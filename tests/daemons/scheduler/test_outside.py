@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -14,10 +13,9 @@ from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import InputError
 from berth_core.framework.contract import SUCCESS
 from berth_scheduler import outside
-from tests.daemons.controller.world import ROOT
 from tests.daemons.scheduler.naughty import LABEL
+from tests.support.outside import installed
 
-EXAMPLES = ROOT / "docs" / "examples"
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
@@ -105,19 +103,10 @@ def test_a_plugin_that_cannot_be_one_is_told(monkeypatch):
     assert "Waits" not in table.names
 
 
-def installed(folder: Path, entry_point: str) -> dict[str, str]:
-    """A package with that plugin, as pip leaves it; the environment in which it is found."""
-    package = folder / "site" / "outside-1.0.dist-info"
-    package.mkdir(parents=True)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text(f"[{outside.GROUP}]\n{entry_point}\n")
-    return {"PYTHONPATH": ":".join(str(one) for one in (ROOT, EXAMPLES, folder / "site"))}
-
-
 @pytest.mark.slow
 def test_the_example_of_the_documentation_runs(world, start, tmp_path):
     """Installed as any package is: found by its entry point, asked about every node, listened to."""
-    environment = installed(tmp_path, "AvoidRacks = avoid_racks:AvoidRacks")
+    environment = installed(tmp_path, outside.GROUP, "AvoidRacks = avoid_racks:AvoidRacks")
     profile = {
         "plugins": {"multiPoint": {"enabled": [{"name": "AvoidRacks", "weight": 2}]}},
         "pluginConfig": [{"name": "AvoidRacks", "args": {"racks": [world.name], "label": "kubernetes.io/hostname"}}],
@@ -157,7 +146,7 @@ def test_what_a_plugin_does_wrong_costs_its_pod_and_no_other(world, start, tmp_p
             world.disk(node, index)
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Naughty"}]}}}
     config = world.configuration(tmp_path / "naughty.yaml", profile)
-    environment = installed(tmp_path, "Naughty = tests.daemons.scheduler.naughty:Naughty")
+    environment = installed(tmp_path, outside.GROUP, "Naughty = tests.daemons.scheduler.naughty:Naughty")
     scheduler = start(config=config, environment=environment)
     for wrong in (*TOLD, "sleeps-in-filter", "sleeps-in-prebind"):
         world.pod(wrong, labels={LABEL: wrong}, cpu="50m")
@@ -187,7 +176,7 @@ def test_what_a_queue_sort_does_wrong_puts_its_pod_behind_all_others(world, star
     """Pods that wait when the scheduler starts, and room for two of them: those that the plugin can sort."""
     order = {"queueSort": {"enabled": [{"name": "NaughtyOrder"}], "disabled": [{"name": "*"}]}}
     config = world.configuration(tmp_path / "order.yaml", {"plugins": order})
-    environment = installed(tmp_path, "NaughtyOrder = tests.daemons.scheduler.naughty:NaughtyOrder")
+    environment = installed(tmp_path, outside.GROUP, "NaughtyOrder = tests.daemons.scheduler.naughty:NaughtyOrder")
     first = world.node("0")
     wrong = ("raises-in-order", "nothing-from-order")
     for name in (*wrong, "good-0", "good-1"):

@@ -57,11 +57,18 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
 
     running: list[Process] = []
 
-    def begin(*flags: str, elect: bool = False, wait: bool = True, server: str | None = None) -> Process:
+    def begin(
+        *flags: str,
+        elect: bool = False,
+        wait: bool = True,
+        server: str | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Process:
         config = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{len(running)}", server, account="berth-tasks")
         log = tmp_path / f"tasks-{len(running)}.log"
         elected = () if elect else ("--no-leader-elect",)
-        running.append(Process(config, log, *elected, "--log-lines", "0", *flags, module="berth_tasks"))
+        given = (*elected, "--log-lines", "0", *flags)
+        running.append(Process(config, log, *given, module="berth_tasks", environment=environment))
         return running[-1].works() if wait else running[-1]
 
     yield begin

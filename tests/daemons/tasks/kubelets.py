@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
@@ -37,3 +39,23 @@ class Kubelets(threading.Thread):
     def stop(self) -> None:
         self._stop_it.set()
         self.join(60)
+
+
+@contextmanager
+def ending(world: World, name: str, code: Callable[[int], int] = lambda _index: 0) -> Iterator[set[int]]:
+    """Ends the pods of a batch meanwhile, each with the exit code of its element. Gives the elements that ran."""
+    over, ran = threading.Event(), set()
+
+    def end() -> None:
+        while not over.wait(0.05):
+            for index, pod in world.elements(name, "Running").items():
+                ran.add(index)
+                world.end(pod, code(index))
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    try:
+        yield ran
+    finally:
+        over.set()
+        thread.join(60)

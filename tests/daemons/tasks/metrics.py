@@ -7,14 +7,14 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 
-def sums(port: int, sample: str, label: str = "") -> dict[str, float]:
-    """The values of a sample, added up by one label (all under "" without one)."""
+def sums(port: int, sample: str, label: str = "", **chosen: str) -> dict[str, float]:
+    """The values of a sample, added up by one label (all under "" without one). ``chosen``: of these labels alone."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         for one in family.samples:
-            if one.name == sample:
+            if one.name == sample and chosen.items() <= one.labels.items():
                 key = one.labels[label] if label else ""
                 found[key] = found.get(key, 0.0) + one.value
     return found

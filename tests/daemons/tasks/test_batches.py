@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.task_batch im
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.tasks import indexes
-from tests.daemons.tasks.kubelets import Kubelets
+from tests.daemons.tasks.kubelets import Kubelets, ending
 from tests.daemons.tasks.metrics import charged, requests
 from tests.daemons.tasks.world import World, until
 from tests.support.tcp import free_port
@@ -37,26 +35,6 @@ def told(world: World, name: str) -> dict[str, set[int]]:
         for row in shard["records"]:
             found.setdefault(row["state"], set()).update(indexes.from_text(row["indexes"], "indexes", 100_000))
     return found
-
-
-@contextmanager
-def ending(world: World, name: str, code: Callable[[int], int] = lambda _index: 0) -> Iterator[set[int]]:
-    """Ends the pods of a batch meanwhile, each with the exit code of its element. Gives the elements that ran."""
-    over, ran = threading.Event(), set()
-
-    def end() -> None:
-        while not over.wait(0.05):
-            for index, pod in world.elements(name, "Running").items():
-                ran.add(index)
-                world.end(pod, code(index))
-
-    thread = threading.Thread(target=end)
-    thread.start()
-    try:
-        yield ran
-    finally:
-        over.set()
-        thread.join(60)
 
 
 def test_an_array_ends_with_far_fewer_writes_than_tasks(world: World, start: Start) -> None:

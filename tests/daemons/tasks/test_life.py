@@ -61,15 +61,7 @@ def test_other_content_takes_over_and_a_vanished_pod_is_made_anew(world: World, 
 
 def test_what_cannot_run_says_why_and_what_is_killed_goes(world: World, start: Start) -> None:
     world.node(cpu="2")
-    world.api.create(
-        kinds.TASK_QUEUE,
-        {
-            "apiVersion": kinds.TASK_QUEUE.api_version,
-            "kind": "TaskQueue",
-            "metadata": {"name": "small", "namespace": world.name},
-            "spec": {"ceiling": {"cpu": "500m"}},
-        },
-    )
+    world.queue("small", ceiling={"cpu": "500m"})
     start()
     world.submit("huge", cpu="64")
     world.submit("lost", queue="nowhere")

@@ -71,6 +71,20 @@ def test_a_quota_that_shrinks_stops_nothing_and_what_waits_says_so(world: World,
     assert (done["tries"], done["failures"], done["reason"]) == (1, 0, "Completed")
 
 
+def test_what_pod_security_forbids_fails_and_does_not_wait(world: World, start: Start) -> None:
+    world.node()
+    labels = {"pod-security.kubernetes.io/enforce": "baseline"}
+    world.api.patch(kinds.NAMESPACE, world.name, None, {"metadata": {"labels": labels}})
+    start()
+    template = world.template()
+    template["spec"]["volumes"] = [{"name": "tree", "hostPath": {"path": "/var/lib/app"}}]
+    world.submit("tree", template=template, retries=3)
+    done = world.ended("tree", "Failed")
+    assert (done["reason"], done["tries"]) == ("TemplateRejected", 1)
+    assert 'violates PodSecurity "baseline' in done["message"]
+    assert "hostPath volumes" in done["message"]
+
+
 def test_a_task_that_is_changed_while_its_pod_ends_has_one_end(world: World, start: Start) -> None:
     """The end of the old content counts, or the new one runs: which came first decides; nothing is left of either."""
     world.node(cpu="16")

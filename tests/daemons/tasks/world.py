@@ -45,6 +45,12 @@ class World(SchedulerWorld):
         }
         return self.api.create(kinds.TASK, body)
 
+    def queue(self, name: str, **spec: Any) -> dict[str, Any]:
+        """Make a TaskQueue."""
+        meta = {"name": name, "namespace": self.name}
+        body = {"apiVersion": kinds.TASK_QUEUE.api_version, "kind": "TaskQueue", "metadata": meta, "spec": spec}
+        return self.api.create(kinds.TASK_QUEUE, body)
+
     def batch(self, name: str, cpu: str = "100m", **spec: Any) -> dict[str, Any]:
         """Make a TaskBatch."""
         meta = {"name": name, "namespace": self.name}
@@ -119,7 +125,7 @@ class World(SchedulerWorld):
         until(lambda: not self.pods_of(name), lambda: f"{name}: {self.pods_of(name)}")
 
     def clear(self) -> None:
-        for kind in (kinds.TASK, kinds.TASK_BATCH):
+        for kind in (kinds.TASK, kinds.TASK_BATCH, kinds.TASK_QUEUE):
             for one in self.api.list(kind, self.name):
                 self.api.delete(kind, one["metadata"]["name"], self.name)
         for one in self.api.list(kinds.POD, self.name):

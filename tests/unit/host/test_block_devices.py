@@ -112,8 +112,10 @@ def test_a_mount_with_a_blank_in_its_name_and_binds_of_its_folders(root: Path) -
     bind = "8:16 /data /var/lib/kubelet/pods/1/volumes - ext4 /dev/sdb rw"
     trees.mounts(root, "8:16 / /my\\040disks - ext4 /dev/sdb rw", bind)
     assert look(root)["sdb"]["mounts"] == ["/my disks"]
+    assert look(root)["sdb"]["partly_mounted"] is False
     trees.mounts(root, bind)
     assert look(root)["sdb"]["mounts"] == ["/var/lib/kubelet/pods/1/volumes"]
+    assert look(root)["sdb"]["partly_mounted"] is True
 
 
 def test_what_is_no_disk_is_not_listed(root: Path) -> None:

@@ -53,6 +53,21 @@ def test_the_holder_has_the_data_by_it_and_nothing_while_the_disk_is_not_mounted
     assert Path(disk.path(namespace), "file").read_text() == "precious"
 
 
+def test_of_a_filesystem_of_before_it_leads_to_what_a_person_has_moved(disk: Disk) -> None:
+    """A folder `data` in its root may be the application's own, and an empty mount point is never the volume."""
+    path = disk.path("team-a")
+    link(disk.point, path)
+    link(disk.point, path, ".berth-data")
+    assert (is_linked(disk.point, path, ".berth-data"), is_linked(disk.point, path)) == (True, False)
+    disk.mount()
+    assert not os.path.exists(path)
+    (disk.root / "h1-d0" / "data").rename(disk.root / "h1-d0" / ".berth-data")
+    assert Path(path, "file").read_text() == "precious"
+    check(disk.point, path)
+    unlink(disk.point)
+    assert links(disk.point) == []
+
+
 def test_it_is_made_once(disk: Disk) -> None:
     link(disk.point, disk.path("team-a"))
     before = os.lstat(disk.path("team-a"))

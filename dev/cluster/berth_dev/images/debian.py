@@ -31,6 +31,8 @@ from ..errors import BuildError
 from . import archive, scheduler
 
 PROJECT = Path(__file__).resolve().parents[4]
+#: Where the daemons' packages are in their image.
+DAEMONS = "opt/berth/agent"
 #: Raised when `finish` does something else with the same contents.
 MANNER = "compiled by hash"
 DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "var/cache/apt", "var/lib/apt/lists")
@@ -88,7 +90,7 @@ def images() -> dict[str, DebianImage]:
     berth = archive.Image(
         "berth.local/berth:dev",
         entrypoint=("/usr/bin/python3",),
-        environment={"LANG": "C.UTF-8"},
+        environment={"LANG": "C.UTF-8", "PYTHONPATH": f"/{DAEMONS}"},
         user="65532:65532",
     )
     places = archive.Image(
@@ -109,7 +111,7 @@ def images() -> dict[str, DebianImage]:
 
 def _daemons(root: Path, zipapp: bytes) -> None:
     """Unpacked and compiled: /opt/berth/agent is what the DaemonSet runs, and where the Deployment's package is."""
-    folder = root / "opt/berth/agent"
+    folder = root / DAEMONS
     with tempfile.TemporaryFile() as file:
         file.write(zipapp)
         with zipfile.ZipFile(file) as packed:
@@ -120,13 +122,14 @@ def _daemons(root: Path, zipapp: bytes) -> None:
 
 
 def daemons_archive() -> bytes:
-    """The agent's zipapp and, beside what both stand on, the controller's package and the library of its metrics."""
+    """The agent's zipapp and, beside what all stand on, two more daemons' packages and the library of their metrics."""
     found = importlib.util.find_spec("prometheus_client")
     if found is None or found.origin is None:
         raise BuildError("prometheus-client is not installed: the image takes it from this environment")
     content = io.BytesIO(agent_archive())
     with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as packed:
-        for package in (PROJECT / "src/berth_controller", Path(found.origin).parent):
+        daemons = [PROJECT / "src" / name for name in ("berth_controller", "berth_tasks")]
+        for package in (*daemons, Path(found.origin).parent):
             for path in sorted(package.rglob("*.py")):
                 # A fixed time: the same sources give the same image.
                 name = zipfile.ZipInfo(str(path.relative_to(package.parent)), (1980, 1, 1, 0, 0, 0))

@@ -17,7 +17,7 @@ from ...berth_core.app import manifests
 from ...berth_core.app.choose import World
 from ...berth_core.app.compare import differences
 from ...berth_core.app.given_beside import BESIDE
-from ...berth_core.app.manifests import volume_name
+from ...berth_core.app.manifests import volume_of
 from ...berth_core.app.plan import strategy_patch
 from ...berth_core.app.wanted import APP_LABEL
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
@@ -60,7 +60,7 @@ class Builder:
         record = view.berth
         if record is None:
             return None
-        names = {volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)}
+        names = {volume_of(record, each) for each in disks_of(record)}
         if names <= set(view.volumes):
             return None
         node = record["spec"]["nodeName"]

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from ...berth_core.app.choose import World
 from ...berth_core.app.leaving import LeaveRules
 from ...berth_core.app.node_loss import LossRules
-from ...berth_core.app.observed import Observed
+from ...berth_core.app.observed import Observed, selector_of
 from ...berth_core.app.observing import view_of
 from ...berth_core.app.plan import Plan
+from ...berth_core.app.replace_request import answered
 from ...berth_core.app.wanted import AppWanted
 from ...berth_core.lifecycle.lost import Loss
 from ...berth_core.lifecycle.replica import ReplicaOwner
@@ -92,7 +93,8 @@ class Hand:
 
     def owner(self, ordinal: int, **facts: Any) -> ReplicaOwner:
         """The replica, for next_step; ``facts`` are ReplicaOwner's."""
-        return ReplicaOwner(self.app, ordinal, **facts)
+        replaced = answered(self.leave_rules.replaced, ordinal, self.seen.berths.get(ordinal))
+        return ReplicaOwner(self.app, ordinal, selector=selector_of(self.seen), replaced=replaced, **facts)
 
     def given_up(self, ordinal: int, view: View) -> None:
         """What was seen, without what went with the berth that was given up: the next one of its name is made anew."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable, NamedTuple
 
-from ...berth_core.app import leaving, node_loss, rescheduling
+from ...berth_core.app import leaving, node_loss, replace_request, rescheduling
 from ...berth_core.app.choose import Choice
 from ...berth_core.app.leaving import Due, LeaveRules, Move
 from ...berth_core.app.observed import Observed
@@ -67,8 +67,10 @@ def look(
 
     ``due``: who is placed anew. Raises BerthError where it may not be done. Costs a GET for each node that is left.
     """
-    if not rules.nodes and due is None:
+    if not rules.nodes and not rules.replaced and due is None:
         return Moves([], [], {})
+    for told in replace_request.done_before(rules.replaced, observed.berths.values()) if turn is None else ():
+        context.warn(told)
     found = [move for move in leaving.find_moves(app, observed, rules, due) if move.ordinal not in lost]
     names = dict.fromkeys([*rules.nodes, *(move.node for move in found)])
     nodes = {name: context.client.find(NODE, name) for name in names}

@@ -70,8 +70,7 @@ def look_at_claim(client: ApiClient, driver: Driver, view: View, exchange: Excha
     view = replace(view, berth=on_old[0] if on_old else None, heir=new)
     for record in view.records():
         for entry in disks_of(record):
-            name = manifests.volume_name(entry["name"], record["metadata"]["uid"])
-            view = driver.look(view, Ref(kinds.PV, name))
+            view = driver.look(view, Ref(kinds.PV, manifests.volume_of(record, entry)))
     view = driver.look(view, Ref(kinds.POD, of.pod, of.namespace))
     node = client.get(kinds.NODE, exchange.declared["spec"]["nodeName"])
     return replace(view, hostname=manifests.hostname_of(node))

@@ -11,15 +11,35 @@ from typing import Any
 from ...berth_core.app import revisions
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.wanted import APP_LABEL, AppWanted
-from ...berth_core.errors import ForbiddenError
-from ...berth_core.model.resources import CONTROLLER_REVISION
+from ...berth_core.errors import ForbiddenError, TimeoutExpired
+from ...berth_core.model.resources import CONTROLLER_REVISION, STATEFUL_SET
 from ..base import Context
 from ..client import ApiClient
+from ..objects import poll
 
 
 def listed(client: ApiClient, name: str, namespace: str) -> list[dict[str, Any]]:
     """The ControllerRevisions that bear the app's name."""
     return client.list(CONTROLLER_REVISION, namespace, labels=f"{APP_LABEL}={name}")
+
+
+def seen_by_its_controller(client: ApiClient, name: str, namespace: str, seconds: float) -> dict[str, Any]:
+    """The StatefulSet, once its controller has named the revision of its template. Raises TimeoutExpired."""
+
+    def seen() -> dict[str, Any] | None:
+        live = client.get(STATEFUL_SET, name, namespace)
+        status = live.get("status") or {}
+        current = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
+        return live if current and status.get("updateRevision") else None
+
+    found = poll(seen, seconds)
+    if found is None:
+        raise TimeoutExpired(
+            f"waited {seconds:g} s for StatefulSet {namespace}/{name} to be seen by its controller: is "
+            "kube-controller-manager running? Run the task again to go on",
+            changed=True,
+        )
+    return found
 
 
 def rows(context: Context, observed: Observed) -> list[dict[str, Any]]:

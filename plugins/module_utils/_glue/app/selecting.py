@@ -58,6 +58,8 @@ class Selector:
     def _look(self) -> World:
         world = without_discards(load_world(self._hand.client, self._hand.app), self._hand.seen, self._hand.plan)
         world = self._without_lost_data(world)
+        left = [ordinal for ordinal, loss in self._hand.losses.items() if loss.left]
+        world = leaving.without_kept(world, self._hand.seen, left)
         self.world = rescheduling.without_left(world, self._hand.seen, self._hand.losses)
         return self.world
 

@@ -38,3 +38,12 @@ def load_template(template: Mapping[str, Any] | None, src: str | None) -> Any:
             "ConfigMaps"
         )
     return documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
+
+
+def read_src(arguments: dict[str, Any]) -> dict[str, Any]:
+    """On the controller: read ``src`` there, for whoever runs the module where that file is not."""
+    src = arguments.get("src")
+    if not isinstance(src, str) or arguments.get("template") is not None:
+        return arguments
+    others = {key: value for key, value in arguments.items() if key != "src"}
+    return {**others, "template": load_template(None, src)}

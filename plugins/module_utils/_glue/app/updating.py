@@ -31,7 +31,7 @@ from ..objects import poll
 from . import overtaking, wait
 from .hand import Hand
 from .hooks import HookRunner
-from .revisions import listed
+from .revisions import listed, seen_by_its_controller
 
 Object = dict[str, Any]
 #: The mark of a revision that the StatefulSet's controller has not named yet.
@@ -200,7 +200,8 @@ class Updater:
             return Target(app.revision, app.template, self._bare_templates(), OWN, comes_back=False)
         if self._tried is not None:
             return Target(_NEW, self._tried["spec"]["template"], self._revisions())
-        live = self._set_as_its_controller_saw_it()  # first: then all revisions are there that pods may have
+        # First: then all revisions are there that pods may have.
+        live = seen_by_its_controller(self._hand.client, app.name, app.namespace, self._hand.timeout)
         return Target(str(live["status"]["updateRevision"]), live["spec"]["template"], self._revisions())
 
     def _bare_templates(self) -> dict[str, Any]:
@@ -221,24 +222,6 @@ class Updater:
             self._hand.context.warn(f"{exc.message}: every pod is made anew, because what has changed is not known")
             return {}
         return {one["metadata"]["name"]: one["data"]["spec"]["template"] for one in kept}
-
-    def _set_as_its_controller_saw_it(self) -> Object:
-        app, client = self._hand.app, self._hand.client
-
-        def seen() -> Object | None:
-            live = client.get(STATEFUL_SET, app.name, app.namespace)
-            status = live.get("status") or {}
-            current = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
-            return live if current and status.get("updateRevision") else None
-
-        found = poll(seen, self._hand.timeout)
-        if found is None:
-            raise TimeoutExpired(
-                f"waited {self._hand.timeout:g} s for StatefulSet {app.namespace}/{app.name} to be seen by its "
-                "controller: is kube-controller-manager running? Run the task again to go on",
-                changed=True,
-            )
-        return found
 
 
 def _of_the_image_before(pod: Object) -> bool:

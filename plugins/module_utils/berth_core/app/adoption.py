@@ -20,9 +20,9 @@ from ..lifecycle.way_out import begun, kept_for_volume, refusal, untied
 from ..model.resources import BERTH, LOCAL_DISK, PV, PVC, SERVICE, STATEFUL_SET, Resource
 from .disk_plan import DEFAULT_FS_TYPE
 from .fs_plan import FilesystemPlan, fstab_line
-from .fsid import filesystem_uuid, mount_point
+from .fsid import filesystem_of, mount_point
 from .given_beside import BESIDE
-from .manifests import volume_name
+from .manifests import volume_of
 from .observed import Object, Observed, bound
 from .update_rules import ON_DELETE
 
@@ -92,10 +92,10 @@ def _shared(observed: Observed) -> list[tuple[Resource, Object]]:
 
 
 def _of_berth(observed: Observed, record: Object) -> list[Change]:
-    meta, uid = record["metadata"], record["metadata"]["uid"]
+    meta = record["metadata"]
     changes = [Change(BERTH, record, {"node": record["spec"]["nodeName"], "disks": _names(record)}, {})]
     for entry in disks_of(record):
-        volume = volume_name(entry["name"], uid)
+        volume = volume_of(record, entry)
         for resource, thing in (
             (PVC, observed.claims.get(claim_name(record, entry["claim"]))),
             (PV, observed.volumes.get(volume)),
@@ -128,7 +128,7 @@ def tried(observed: Observed) -> list[Write]:
     write. Rights are alike for all replicas."""
     for _ordinal, record in sorted(observed.berths.items()):
         for entry in disks_of(record):
-            volume, claim = volume_name(entry["name"], record["metadata"]["uid"]), claim_name(record, entry["claim"])
+            volume, claim = volume_of(record, entry), claim_name(record, entry["claim"])
             pairs = ((PVC, observed.claims.get(claim)), (PV, observed.volumes.get(volume)))
             patches = [Write(PATCH, kind, untied(one), "") for kind, one in pairs if one is not None]
             disk = observed.disks.get(entry["name"])
@@ -160,19 +160,19 @@ def _disk_row(observed: Observed, record: Object, entry: Mapping[str, Any], moun
     return {
         "claim": claim_name(record, entry["claim"]),
         "name": name,
-        "volume": volume_name(name, record["metadata"]["uid"]),
+        "volume": volume_of(record, entry),
         "fstab": _line(disk, mount_root) if disk is not None else None,
     }
 
 
 def _line(disk: Object, mount_root: str) -> str | None:
-    """None of a block volume, which is not mounted by its host."""
+    """None of a block volume, which is not mounted by its host, and of a filesystem that the host mounts itself."""
     name, spec, status = str(disk["metadata"]["name"]), disk["spec"], disk.get("status") or {}
-    if spec.get("volumeMode", "Filesystem") == "Block":
+    if spec.get("volumeMode", "Filesystem") == "Block" or spec["claimRef"].get("mountPoint"):
         return None
     seen = (status.get("observed") or {}).get("filesystem") or {}
     kind = (status.get("journal") or {}).get("fsType") or seen.get("type") or spec.get("fsType") or DEFAULT_FS_TYPE
-    uuid, options = filesystem_uuid(spec["claimRef"]["dataUID"], name), tuple(spec.get("mountOptions") or ())
+    uuid, options = filesystem_of(spec["claimRef"], name), tuple(spec.get("mountOptions") or ())
     point = mount_point(name, mount_root)
     return fstab_line(FilesystemPlan(name, "", "", uuid, str(kind), point, options, False, False, ""))
 

@@ -12,7 +12,7 @@ later one sees both.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..cluster.snapshot import Snapshot
@@ -51,7 +51,7 @@ class World:
 class Choice:
     """Where one replica goes. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares).
 
-    ``left_out``: what of the cluster could not be read, and counted as taken.
+    ``left_out``: what of the cluster could not be read, and counted as taken. ``volumes``: none; see replica.Place.
     """
 
     ordinal: int
@@ -60,6 +60,7 @@ class Choice:
     devices: tuple[tuple[str, str, int], ...]
     outcome: Outcome
     left_out: tuple[str, ...] = ()
+    volumes: Mapping[str, str] = field(default_factory=dict)
 
 
 def request(app: AppWanted, ordinal: int) -> PlacementRequest:

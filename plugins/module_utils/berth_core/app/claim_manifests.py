@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..lifecycle.locks import BERTH_ANNOTATION
+from ..lifecycle.locks import BERTH_ANNOTATION, DISK_ANNOTATION
 from ..model.quantity import exact_bytes
 from ..model.resources import BERTH, PV, PVC
 from . import claims
@@ -24,8 +24,6 @@ from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL
 
 Object = Mapping[str, Any]
 
-#: On a PersistentVolume: the LocalDisk below it. A lock that is gone does not tell any more.
-DISK_ANNOTATION = "berth.dev/local-disk"
 DELETE = "Delete"
 RETAIN = "Retain"
 

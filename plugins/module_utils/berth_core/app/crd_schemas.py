@@ -20,20 +20,22 @@ from ..model.resources import (
     TASK,
     TASK_BATCH,
     TASK_BATCH_SHARD,
+    TASK_OFFER,
     TASK_QUEUE,
 )
 from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
 SCHEMAS: Mapping[str, int] = {
-    BERTH.definition: 4,
+    BERTH.definition: 5,
     LOCAL_DEVICE.definition: 2,
-    LOCAL_DISK.definition: 5,
-    STATEFUL_APP.definition: 3,
-    TASK.definition: 1,
-    TASK_BATCH.definition: 1,
+    LOCAL_DISK.definition: 6,
+    STATEFUL_APP.definition: 4,
+    TASK.definition: 2,
+    TASK_BATCH.definition: 2,
     TASK_BATCH_SHARD.definition: 1,
-    TASK_QUEUE.definition: 1,
+    TASK_OFFER.definition: 1,
+    TASK_QUEUE.definition: 2,
 }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import BerthError, IdentityError, InputError
+from ..lifecycle.locks import keeps_from_before
 from .disk_change import check_settings, read_identity
 from .identity import (
     Device,
@@ -277,6 +278,7 @@ class Planner:
             "node_name": self.node,
             "identity": {key: str(value) for key, value in known._asdict().items() if value},
             **_settings(settings),
+            **({"reserved": False} if there is not None and keeps_from_before(there) else {}),
             "labels": dict(settings.get("labels") or {}),
             "observed": dict(device or {}),
             "source": where,

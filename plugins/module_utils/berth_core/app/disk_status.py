@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..model.quantity import format_bytes
-from .fsid import filesystem_uuid
+from .fsid import filesystem_of
 from .phase import AVAILABLE, FAULTED, HEALTH_UNKNOWN, IN_USE, LOCKED, MISSING, RELEASED, disk_phase, is_seen
 from .sharing import disk_id, shared_words
 
@@ -46,6 +46,7 @@ def observed_of(device: Mapping[str, Any] | None, before: Mapping[str, Any] | No
         "readOnly": bool(device.get("read_only")) or None,
         "health": device.get("health"),
         "mounts": list(device.get("mounts") or ())[:_MANY],
+        "partlyMounted": bool(device.get("partly_mounted")) or None,
         "holders": list(device.get("holders") or ())[:_MANY],
         "filesystem": _filesystem(device),
         "diskID": disk_id(device),
@@ -74,7 +75,7 @@ def expected_filesystem(name: str, spec: Mapping[str, Any]) -> str:
     owner = spec.get("claimRef") or spec.get("retainedFor")
     if not owner or not owner["dataUID"] or spec.get("volumeMode", "Filesystem") == "Block":
         return ""
-    return filesystem_uuid(owner["dataUID"], name)
+    return filesystem_of(owner, name)
 
 
 def content_named(disk: Mapping[str, Any]) -> dict[str, str]:
@@ -96,7 +97,9 @@ def foreign_signature(name: str, spec: Mapping[str, Any], observed: Mapping[str,
     if not found:
         return ""
     owned = spec.get("claimRef") or spec.get("retainedFor")
-    if owned and (spec.get("volumeMode") == "Block" or found.get("uuid") == expected_filesystem(name, spec)):
+    if owned and (
+        spec.get("volumeMode") == "Block" or str(found.get("uuid")).lower() == expected_filesystem(name, spec)
+    ):
         return ""
     return f"{found.get('type', 'unknown')}{' ' + found['uuid'] if found.get('uuid') else ''}"
 

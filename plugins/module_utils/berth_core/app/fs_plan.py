@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..errors import DataError, InputError, LockError, StateError
 from .disk_bounds import is_mount_option
 from .disk_plan import DEFAULT_FS_TYPE
-from .fsid import DEFAULT_MOUNT_ROOT, filesystem_uuid, mount_point, volume_path
+from .fsid import DATA_DIRECTORY, DEFAULT_MOUNT_ROOT, data_directory, filesystem_of, mount_point, volume_path
 from .identity import Device, describe, describe_all, from_spec, match
 
 #: In /etc/fstab: which line is ours. mount(8) and systemd ignore options that begin with x-.
@@ -48,6 +48,8 @@ class FilesystemPlan(NamedTuple):
     again: bool = False
     #: mkfs had begun here, and left what no signature tells
     begun: bool = False
+    #: the directory in it that the volume is
+    folder: str = DATA_DIRECTORY
     #: what the kernel says of the device, and must say of it still when it is open
     kernel: Mapping[str, Any] = {}
 
@@ -65,6 +67,8 @@ def plan_prepared(
     if not lock:
         raise LockError(f"LocalDisk {name} is held by no berth: nothing is made ready on it", disk=name)
     device = find_device(disk, devices)
+    if lock.get("mountPoint"):
+        return _left_to_host(name, lock, device)
     block = spec.get("volumeMode", "Filesystem") == "Block"
     point = "" if block else mount_point(name, mount_root)
     _check_unused(name, device, point)
@@ -82,8 +86,8 @@ def plan_prepared(
             False,
             volume_path(seen, lock["namespace"], mount_root),
         )
-    uuid = filesystem_uuid(lock["dataUID"], name)
-    again, begun = is_unfinished(device, uuid), has_begun(device, uuid)
+    uuid, foreign = filesystem_of(lock, name), bool(lock.get("filesystemUUID"))
+    again, begun = not foreign and is_unfinished(device, uuid), not foreign and has_begun(device, uuid)
     blank = again or _check_content(name, device, uuid, lock, was_formatted(disk, uuid))
     fs_type = str(spec.get("fsType") or DEFAULT_FS_TYPE) if blank else str(device["fstype"])
     options = tuple(str(option) for option in spec.get("mountOptions") or ())
@@ -101,8 +105,35 @@ def plan_prepared(
         path=volume_path(disk, lock["namespace"], mount_root),
         again=again,
         begun=begun,
+        folder=data_directory(lock),
         kernel=dict(device.get("kernel") or {}),
     )
+
+
+def _left_to_host(name: str, lock: Mapping[str, Any], device: Device) -> FilesystemPlan:
+    """Nothing is done: the host mounts the filesystem itself, for a volume that was there before berth."""
+    away = why_not_at_host(lock, device)
+    if away:
+        raise StateError(f"LocalDisk {name}: {away}", disk=name)
+    uuid, kind = filesystem_of(lock, name), str(device["fstype"])
+    return FilesystemPlan(name, str(device["path"]), str(device["number"]), uuid, kind, "", (), False, False, "")
+
+
+def why_not_at_host(lock: Mapping[str, Any], device: Device) -> str:
+    """Why a filesystem that the host mounts itself is not where its volume expects it; empty where it is."""
+    point, uuid = str(lock["mountPoint"]), str(lock["filesystemUUID"]).lower()
+    found = str(device.get("fsuuid") or "").lower()
+    if found != uuid:
+        return (
+            f"{describe(device)} carries {device.get('fstype') or 'nothing'} {found or 'without UUID'}, expected "
+            f"filesystem {uuid}, which was there before berth: it is neither formatted nor mounted"
+        )
+    if point not in (device.get("mounts") or ()) or device.get("partly_mounted"):
+        return (
+            f"filesystem {uuid} is not mounted at {point}, where PersistentVolume {lock.get('volume')} expects it: "
+            f"this host mounts it itself, and has to do it again, as its /etc/fstab says (mount {point})"
+        )
+    return ""
 
 
 def is_unfinished(device: Device, uuid: str) -> bool:
@@ -136,8 +167,8 @@ def carries_another(disk: Mapping[str, Any], device: Device) -> bool:
     """
     if disk["spec"].get("volumeMode", "Filesystem") == "Block":
         return False
-    found, data = str(device.get("fsuuid") or "").lower(), disk["spec"]["claimRef"]["dataUID"]
-    return bool(found) and found != filesystem_uuid(data, disk["metadata"]["name"])
+    found = str(device.get("fsuuid") or "").lower()
+    return bool(found) and found != filesystem_of(disk["spec"]["claimRef"], disk["metadata"]["name"])
 
 
 def find_device(disk: Mapping[str, Any], devices: Sequence[Device]) -> Device:

@@ -21,6 +21,9 @@ from ..model.names import is_label
 DEFAULT_MOUNT_ROOT = "/var/lib/berth/disks"
 #: Inside the filesystem: absent while the disk is not mounted, an empty mount point is never taken for the volume.
 DATA_DIRECTORY = "data"
+#: The same in a filesystem that was there before berth and is mounted by the agent now. Its root may have a folder of
+#: the other name that is the application's; this one is made by a person, who moves into it what the volume had.
+MOVED_DIRECTORY = ".berth-data"
 #: Beside the mount points (no LocalDisk's name begins with a dot): under each disk's name, a link to its data directory
 #: by the name of the namespace that holds the disk.
 NAMESPACES_DIRECTORY = ".namespaces"
@@ -42,6 +45,19 @@ def filesystem_uuid(data_uid: str, disk_name: str) -> str:
     digest[8] = (digest[8] & 0x3F) | 0x80
     text = digest.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def filesystem_of(owner: Mapping[str, Any], disk_name: str) -> str:
+    """The UUID of the filesystem that belongs on a LocalDisk, as its lock or the record of its kept data says.
+
+    One that was there before berth has its own UUID, which is on record; any other is made of ``dataUID``.
+    """
+    return str(owner.get("filesystemUUID") or "").lower() or filesystem_uuid(owner["dataUID"], disk_name)
+
+
+def data_directory(owner: Mapping[str, Any]) -> str:
+    """The directory inside the filesystem that the volume is, as lock or kept data say."""
+    return MOVED_DIRECTORY if owner.get("filesystemUUID") else DATA_DIRECTORY
 
 
 def mount_point(disk_name: str, mount_root: str = DEFAULT_MOUNT_ROOT) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..model.quantity import format_bytes
+from ..tasks import states as task_states
 from . import berth_history, kept_data
 from .history import Happened
 from .overview import by_node, pod_text, spoken
@@ -24,6 +25,8 @@ from .page_parts import SCRIPT, STYLE
 
 _MADE = re.compile(r'<meta name="date" content="([^"]{0,64})">')
 _BAD = ("faulted", "missing", "unhealthy", "in_use")
+_COUNTS = ("succeeded", "failed", "killed", "left")
+_MOST_REASONS = 3
 _STATES = (
     ("free", "with free disks"),
     ("held", "with held disks"),
@@ -39,10 +42,11 @@ def render(
     title: str,
     made: str,
     changes: Sequence[berth_history.Row] = (),
+    batches: Sequence[Mapping[str, Any]] | None = (),
 ) -> str:
     """The page for an overview, the findings of cluster_drift and a history. ``made``: when it was read, for people.
 
-    ``changes``: rows of berth_history.
+    ``changes``: rows of berth_history. ``batches``: rows of tasks.batch_told; None: they could not be read.
     """
     body = "".join(
         (
@@ -53,6 +57,7 @@ def render(
             _nodes(found, findings),
             _berths(found["berths"]),
             _kept(found["disks"]),
+            _batches(batches),
             _changes(changes),
             _history(happened),
             "</main>",
@@ -248,6 +253,29 @@ def _kept(disks: Sequence[Mapping[str, Any]]) -> str:
 def _ways(disk: Mapping[str, Any]) -> tuple[str, str]:
     commands = [way.command for way in kept_data.ways(disk)]
     return (commands[0], commands[1]) if commands else ("a wipe is asked for", "")
+
+
+def _batches(rows: Sequence[Mapping[str, Any]] | None) -> str:
+    """TaskBatches, those that have not ended first; why one waits, and how tasks failed."""
+    if rows is None:
+        return "<h2>Task batches</h2><p>Not read: the account of this report may not list them.</p>"
+    if not rows:
+        return ""
+    ordered = sorted(rows, key=lambda row: (row["state"] in task_states.FINAL, row["namespace"], row["name"]))
+    shown = [
+        (
+            *(row[key] for key in ("namespace", "name", "queue", "state")),
+            *(row["counts"].get(key, 0) for key in _COUNTS),
+            "; ".join([*filter(None, (row["reason"], row["message"])), *map(_failed, row["reasons"][:_MOST_REASONS])]),
+        )
+        for row in ordered
+    ]
+    return "<h2>Task batches</h2>" + _table(("namespace", "batch", "queue", "state", *_COUNTS, "why"), shown)
+
+
+def _failed(row: Mapping[str, Any]) -> str:
+    code = "" if row["exit_code"] is None else f" with exit code {row['exit_code']}"
+    return f"{row['count']} failed{code} ({row['reason']}), as {row['example']}"
 
 
 def _changes(changes: Sequence[berth_history.Row]) -> str:

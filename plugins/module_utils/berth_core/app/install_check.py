@@ -148,7 +148,7 @@ def _definitions(asked: Asked, seen: Seen, definitions: Sequence[Object]) -> lis
         said = []
     elif asked.with_any("crds"):
         said = [_irreplaceable(body, seen.definitions.get(body["metadata"]["name"])) for body in definitions]
-    elif asked.with_any("controller", "scheduler", "extender", *AGENTS):
+    elif asked.with_any("controller", "scheduler", "extender", "task_backend", *AGENTS):
         said = [_unfit(name, seen.definitions.get(name)) for name in crd_schemas.SCHEMAS]
     else:
         said = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import controller_install, extender_install, scheduler_install
+from . import controller_install, extender_install, scheduler_install, task_backend_install
 from .crd_plan import schema_of
 from .crd_schemas import SCHEMAS
 from .node_agents import ACCOUNT
@@ -26,9 +26,10 @@ _PARTS = {
     controller_install.SHIPPED: "controller",
     scheduler_install.SHIPPED: "scheduler",
     extender_install.SHIPPED: "extender",
+    task_backend_install.SHIPPED: "task_backend",
     ACCOUNT: "agents_hosts",
 }
-_WORDS = {"agents_hosts": "agents", "agents_daemonset": "DaemonSet"}
+_WORDS = {"agents_hosts": "agents", "agents_daemonset": "DaemonSet", "task_backend": "task backend"}
 
 
 class Installed(NamedTuple):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What keeps parts of berth from being removed: apps, claims, held disks, pods that name its scheduler.
+"""What keeps parts of berth from being removed: apps, claims, held disks, pods that name its scheduler, tasks.
 
 Called by the module installation_check. What a disk keeps for a replica that is gone stays there, and is told. Nothing
 is read or written here.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..model.names import first
-from . import claims, controller_install
+from . import claims, controller_install, task_backend_install
 from .install_rights import AGENTS
 from .node_agents import held_disks
 
@@ -22,7 +22,9 @@ Object = Mapping[str, Any]
 
 
 class Holdings(NamedTuple):
-    """What was read. ``pods``: ``namespace/name`` of those that name a scheduler of ours and have not finished,
+    """What was read. ``tasks``: TaskBatches, too.
+
+    ``pods``: ``namespace/name`` of those that name a scheduler of ours and have not finished,
     ``waiting``: of those that wait for kube-scheduler with its extender."""
 
     berths: Sequence[Object] = ()
@@ -31,6 +33,8 @@ class Holdings(NamedTuple):
     classes: Sequence[Object] = ()
     volumes: Sequence[Object] = ()
     applications: Sequence[Object] = ()
+    tasks: Sequence[Object] = ()
+    queues: Sequence[Object] = ()
     pods: Sequence[str] = ()
     waiting: Sequence[str] = ()
 
@@ -40,9 +44,22 @@ def needs(parts: Sequence[str], found: Holdings) -> list[str]:
     apps, held = _apps(found.berths), _stale(found)
     wanting = sorted({*controller_install.needed_by(found.claims, found.classes, found.volumes), *_begun(found.berths)})
     disks = bool({"crds", *AGENTS} & {*parts})
-    objects = _objects(parts, found.applications)
+    objects, of_tasks = _objects(parts, found.applications), _named([*found.tasks, *found.queues])
+    running = task_backend_install.needed_by(found.tasks)
     said = [
         (objects, "StatefulApps are there", objects, "delete them first (kubectl delete statefulapps)"),
+        (
+            "crds" in parts and of_tasks,
+            "Tasks, TaskBatches or TaskQueues are there",
+            of_tasks,
+            "delete them first (kubectl delete tasks,taskbatches,taskqueues)",
+        ),
+        (
+            "task_backend" in parts and "crds" not in parts and running,
+            "tasks have not ended",
+            running,
+            "wait for them, or end them (modules task and task_batch, state: killed)",
+        ),
         (disks and apps, "apps have their berths", apps, "remove them first (stateful_app, state: absent)"),
         (
             (disks or bool({"controller", "storage_classes"} & {*parts})) and wanting,
@@ -91,8 +108,12 @@ def kept(disks: Sequence[Object]) -> str:
 def _objects(parts: Sequence[str], applications: Sequence[Object]) -> list[str]:
     """The StatefulApps that go with their definition, or that nobody would carry out any more."""
     if "crds" in parts:
-        return sorted(f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in applications)
+        return _named(applications)
     return controller_install.carried_out(applications) if "controller" in parts else []
+
+
+def _named(bodies: Sequence[Object]) -> list[str]:
+    return sorted(f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in bodies)
 
 
 def _apps(berths: Sequence[Object]) -> list[str]:

@@ -22,7 +22,10 @@ from .scheduler_install import SHIPPED as SCHEDULER
 from .shipped import SHIPPED_NAMESPACE
 
 Object = Mapping[str, Any]
-PARTS = ("crds", "storage_classes", "controller", "agents_hosts", "agents_daemonset", "scheduler", "extender")
+PARTS = (
+    *("crds", "storage_classes", "controller", "agents_hosts", "agents_daemonset", "scheduler", "extender"),
+    "task_backend",
+)
 AGENTS = ("agents_hosts", "agents_daemonset")
 #: part -> the folders of deploy/ that hold its objects.
 FOLDERS: Mapping[str, tuple[str, ...]] = {
@@ -32,6 +35,7 @@ FOLDERS: Mapping[str, tuple[str, ...]] = {
     "agents_daemonset": ("agent",),
     "scheduler": ("scheduler",),
     "extender": ("extender",),
+    "task_backend": ("tasks",),
 }
 
 
@@ -114,6 +118,8 @@ _BESIDE: Mapping[str, Mapping[str, tuple[_Beside, ...]]] = {
         "controller": (*_PODS, *_each("get", _OWN, kinds.LEASE)),
         "scheduler": (*_PODS, *_each("get", _OWN, kinds.LEASE)),
         "extender": (*_PODS, *_each("get create patch", _OWN, kinds.SECRET)),
+        # Bindings in namespaces of tasks are tried by the module itself, which knows which these are.
+        "task_backend": (*_PODS, *_each("get", _OWN, kinds.LEASE), *_each("list", _ALL, kinds.ROLE_BINDING)),
         "agents_hosts": (*_each("get", _ALL, kinds.NODE), *_each("list", _AGENTS, kinds.LEASE)),
         "agents_daemonset": (
             *_each("get create patch", _AGENTS, kinds.CONFIG_MAP),
@@ -132,6 +138,11 @@ _BESIDE: Mapping[str, Mapping[str, tuple[_Beside, ...]]] = {
         ),
         "scheduler": (*_GONE, *_each("list", _ALL, kinds.POD), *_each("list get delete", _ALL, *_POLICIES)),
         "extender": (*_each("list", _ALL, kinds.POD), *_each("get delete", _OWN, kinds.SECRET)),
+        "task_backend": (
+            *_GONE,
+            *_each("list get delete", _ALL, kinds.ROLE_BINDING),
+            *_each("list", _ALL, kinds.TASK, kinds.TASK_BATCH),
+        ),
         "agents_hosts": _NO_AGENTS,
         "agents_daemonset": _NO_AGENTS,
     },

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Replicas that leave a place which is well: which they are, in which order, and whose data may be given up for it.
 
-They leave the nodes that a task names, or their own berths because of a changed template (app.rescheduling).
+They leave the nodes that a task names, or their own berths: because of a changed template (app.rescheduling), or as
+somebody asks (app.replace_request).
 
 Nothing is given up that is not named, and one replica leaves at a time: when the others are Ready. Pure; a berth is
 given up by lifecycle/lost.py, and chosen anew as every other one.
@@ -18,11 +19,11 @@ from typing import Any, NamedTuple
 
 from ..errors import BerthError, InputError, StateError
 from ..lifecycle import evidence, states
-from ..lifecycle.lost import Loss, keeps
+from ..lifecycle.lost import NO_BERTH, Loss, keeps
 from ..lifecycle.view import disks_of, recorded
 from ..model.names import check_subdomain, shown
-from . import rescheduling
-from .choose import Choice
+from . import replace_request, rescheduling
+from .choose import Choice, World, without_disks
 from .disruption import Budget, budgets_of
 from .node_loss import loss_of
 from .observed import Object, Observed, ready
@@ -39,12 +40,14 @@ Due = Mapping[int, Sequence[str]]
 class LeaveRules:
     """``nodes``: on which no replica is to be. ``ordinals``: whose data there may be given up.
 
-    ``places``: (ordinal, node) whose data may be given up wherever else a replica leaves its berth.
+    ``places``: (ordinal, node) whose data may be given up wherever else a replica leaves its berth. ``replaced``:
+    (ordinal, node) of berths that are to be left for others.
     """
 
     nodes: tuple[str, ...] = ()
     ordinals: tuple[int, ...] = ()
     places: tuple[tuple[int, str], ...] = ()
+    replaced: tuple[tuple[int, str], ...] = ()
 
     def give_up(self, ordinal: int, node: str) -> bool:
         """Whether that replica's data on that node may be given up."""
@@ -55,7 +58,7 @@ class Move(NamedTuple):
     """A replica that leaves ``node``. ``disks``: its LocalDisks there; ``data``: they may carry its data.
 
     ``begun``: a run before has begun to give its berth up. ``why``: the fields of the template because of which it is
-    placed anew; None: it leaves a node that a task names.
+    placed anew; None: it leaves a node that a task names. ``asked``: it is placed anew because somebody asks for that.
     """
 
     ordinal: int
@@ -66,18 +69,20 @@ class Move(NamedTuple):
     begun: bool
     why: tuple[str, ...] | None = None
     uid: str = ""
+    asked: bool = False
 
 
 def leave_rules(options: Mapping[str, Any], name: str, replicas: int) -> LeaveRules:
     """The options of stateful_app, checked. Raises InputError."""
     nodes, given = options.get("leave_nodes") or (), options.get("leave_data") or ()
-    anew = options.get("update_strategy") == RESCHEDULE
-    if given and not (nodes or anew):
+    asked = options.get("replace") or ()
+    if given and not (nodes or asked or options.get("update_strategy") == RESCHEDULE):
         raise InputError("leave_data is given without leave_nodes: name the nodes that the replicas leave, too")
     until = options.get("until") or states.CREATED
-    if nodes and until != states.CREATED:
+    if (nodes or asked) and until != states.CREATED:
+        option = "leave_nodes" if nodes else "replace"
         raise InputError(
-            f"leave_nodes waits for each replica to be Ready elsewhere, and until: {until} makes no pods; leave one of "
+            f"{option} waits for each replica to be Ready elsewhere, and until: {until} makes no pods; leave one of "
             "them out"
         )
     for index, node in enumerate(nodes):
@@ -99,10 +104,11 @@ def leave_rules(options: Mapping[str, Any], name: str, replicas: int) -> LeaveRu
             whole.add(names[replica])
         else:
             raise InputError(
-                f"leave_data[{index}] is {shown(one)}: with update_strategy {RESCHEDULE} name the node, too, on whose "
-                f"disks the data is that is given up: {name}-{names[replica]}@NODE"
+                f"leave_data[{index}] is {shown(one)}: with {'replace' if asked else f'update_strategy {RESCHEDULE}'} "
+                f"name the node, too, on whose disks the data is that is given up: {name}-{names[replica]}@NODE"
             )
-    return LeaveRules(tuple(dict.fromkeys(nodes)), tuple(sorted(whole)), tuple(sorted(places)))
+    replaced = replace_request.read(asked, names, places)
+    return LeaveRules(tuple(dict.fromkeys(nodes)), tuple(sorted(whole)), tuple(sorted(places)), tuple(replaced))
 
 
 def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due | None = None) -> list[Move]:
@@ -113,16 +119,17 @@ def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due |
     found = []
     for ordinal, record in sorted(observed.berths.items(), reverse=True):
         node, begun = str(record["spec"]["nodeName"]), recorded(record) == states.RELEASING
+        asked = node not in rules.nodes and replace_request.is_open(rules.replaced, record)
         why = None
-        if due is not None and node not in rules.nodes:
-            mine = _was_run_in(record) if begun else ordinal in due
-            why = tuple(due.get(ordinal, ())) if mine else None
+        if (asked or due is not None) and node not in rules.nodes:
+            mine = _was_run_in(record) if begun else asked or ordinal in (due or ())
+            why = tuple((due or {}).get(ordinal, ())) if mine else None
         if ordinal >= app.replicas or (node not in rules.nodes and why is None):
             continue
         disks = tuple(str(each["name"]) for each in disks_of(record))
         data = bool(disks) and bool(evidence.of_berth(view_of(observed, ordinal), record))
         uid = str(record["metadata"]["uid"])
-        found.append(Move(ordinal, app.berth_name(ordinal), node, disks, data, begun, why, uid))
+        found.append(Move(ordinal, app.berth_name(ordinal), node, disks, data, begun, why, uid, asked))
     return sorted(found, key=lambda move: _is_primary(app, observed.pod(move.ordinal)))
 
 
@@ -160,8 +167,11 @@ def check_moves(
     held = [move for move in moves if move.data and not rules.give_up(move.ordinal, move.node)]
     left = [(move.pod, move.node, move.disks) for move in held if move.why is None]
     anew = [(move.pod, move.node, move.disks) for move in held if move.why is not None and not move.begun]
+    asked = [(move.pod, move.node, move.disks) for move in held if move.asked and not move.begun]
     if left:
         raise _with_data(app, left)
+    if asked:
+        raise replace_request.with_data(app.namespace, app.name, asked)
     if anew:
         raise rescheduling.with_data(app, anew)
 
@@ -180,13 +190,19 @@ def _with_data(app: AppWanted, held: Sequence[tuple[str, str, Sequence[str]]]) -
 def losses(observed: Observed, moves: Iterable[Move]) -> dict[int, Loss]:
     """For next_step, by ordinal. Who is placed anew may come to the same node: its old berth alone goes."""
     return {
-        move.ordinal: _left(observed, move.node, move.ordinal, move.uid if move.why is not None else "")
+        move.ordinal: _left(
+            observed,
+            move.node,
+            move.ordinal,
+            move.uid if move.why is not None else "",
+            replace_request.why(move.pod, move.node) if move.asked else "",
+        )
         for move in moves
     }
 
 
-def _left(observed: Observed, node: str, ordinal: int, berth: str = "") -> Loss:
-    return Loss(node, "", observed.namespace, observed.name, ordinal, left=True, berth=berth)
+def _left(observed: Observed, node: str, ordinal: int, berth: str = "", why: str = "") -> Loss:
+    return Loss(node, "", observed.namespace, observed.name, ordinal, left=True, berth=berth, why=why)
 
 
 def left_data(
@@ -200,7 +216,7 @@ def left_data(
     found: dict[int, tuple[Loss, list[Object]]] = {}
     for ordinal in ordinals:
         for node in (*rules.nodes, *(node for whose, node in rules.places if whose == ordinal)):
-            loss = _left(observed, node, ordinal)
+            loss = _left(observed, node, ordinal, NO_BERTH)
             kept = [disk for disk in known if keeps(disk, loss)]
             if kept and not rules.give_up(ordinal, node):
                 names = [str(disk["metadata"]["name"]) for disk in kept]
@@ -208,6 +224,21 @@ def left_data(
             if kept:
                 found.setdefault(ordinal, (loss, kept))
     return found
+
+
+def without_kept(world: World, observed: Observed, ordinals: Iterable[int]) -> World:
+    """The world without the disks that keep what these replicas gave up before, elsewhere: cordoned, such a disk is no
+    place for anybody, and its data would be where its replica goes."""
+    whose = {(observed.namespace, observed.name, ordinal) for ordinal in ordinals}
+
+    def given_up(disk: Object) -> bool:
+        spec = disk["spec"]
+        kept = spec.get("retainedFor") or {}
+        mine = (kept.get("namespace"), kept.get("app"), kept.get("ordinal")) in whose
+        return mine and bool(spec.get("unschedulable")) and not spec.get("claimRef")
+
+    names = {disk["metadata"]["name"] for disk in world.disks if given_up(disk)} if whose else ()
+    return without_disks(world, names) if names else world
 
 
 def hindrances(
@@ -247,6 +278,7 @@ def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any
             "disks": list(move.disks),
             "data": "given up" if move.data else "none",
             **({"fields": list(move.why)} if move.why is not None else {}),
+            **({"replaced": True} if move.asked else {}),
         }
         for move in moves
     ]
@@ -255,6 +287,8 @@ def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any
 def words(row: Mapping[str, Any]) -> str:
     """A row, in the diff."""
     data = f"; its data on LocalDisk {', '.join(row['disks'])} is given up, and kept there" * (row["data"] != "none")
+    if "replaced" in row:
+        return f"replaced (as was asked for): from node {row['from']} to node {row['to']}{data}"
     if "fields" in row:
         why = ", ".join(row["fields"]) or "begun by a run before"
         return f"rescheduled ({why}): from node {row['from']} to node {row['to']}{data}"

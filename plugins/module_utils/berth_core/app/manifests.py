@@ -46,14 +46,35 @@ def app_labels(app: AppWanted, ordinal: int | None = None) -> dict[str, str]:
     return labels
 
 
+def replica_labels(record: Mapping[str, Any]) -> dict[str, str]:
+    """Those of what is made for a Berth, or is its own from now on."""
+    return {
+        APP_LABEL: record["spec"]["app"],
+        MANAGED_LABEL: "berth",
+        ORDINAL_LABEL: str(record["spec"]["ordinal"]),
+    }
+
+
 def berth(
-    app: AppWanted, ordinal: int, node: str, disks: Mapping[str, str], devices: Sequence[tuple[str, str, int]]
+    app: AppWanted,
+    ordinal: int,
+    node: str,
+    disks: Mapping[str, str],
+    devices: Sequence[tuple[str, str, int]],
+    volumes: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The Berth of one replica. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares)."""
+    """The Berth of one replica. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares).
+
+    ``volumes``: claim -> PersistentVolume that was there before berth.
+    """
     sizes = {disk.name: disk.size for disk in app.disks}
     spec: dict[str, Any] = {"app": app.name, "ordinal": ordinal, "nodeName": node}
     if disks:
-        spec["disks"] = [{"claim": claim, "name": name, "size": sizes[claim]} for claim, name in sorted(disks.items())]
+        there = {claim: {"volume": volume} for claim, volume in (volumes or {}).items()}
+        spec["disks"] = [
+            {"claim": claim, "name": name, "size": sizes[claim], **there.get(claim, {})}
+            for claim, name in sorted(disks.items())
+        ]
     if devices:
         spec["devices"] = [{"claim": claim, "name": name, "shares": shares} for claim, name, shares in devices]
     spec.update(berth_facts(app, scheduling_pod(app, ordinal)))
@@ -141,6 +162,23 @@ def volume_name(disk: str, uid: str) -> str:
     return f"{disk[:240]}-{uid[:8]}"
 
 
+def volume_of(record: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """The PersistentVolume of one of a Berth's disks: one that was there before berth keeps the name that it has."""
+    return str(entry.get("volume") or volume_name(entry["name"], record["metadata"]["uid"]))
+
+
+def volume_over(record: Mapping[str, Any], disk: str) -> str:
+    """The PersistentVolume over that LocalDisk, which the Berth has, or had before an exchange."""
+    entry = next((each for each in record["spec"].get("disks") or () if each["name"] == disk), {"name": disk})
+    return volume_of(record, entry)
+
+
+def volume_of_lock(disk: Mapping[str, Any]) -> str:
+    """The PersistentVolume over a held LocalDisk, as its lock says."""
+    ref = disk["spec"]["claimRef"]
+    return str(ref.get("volume") or volume_name(disk["metadata"]["name"], ref["uid"]))
+
+
 def claim(app: AppWanted, record: Mapping[str, Any], name: str, disk: Mapping[str, Any]) -> dict[str, Any]:
     """The PersistentVolumeClaim that a StatefulSet would make, already tied to its volume."""
     wanted, uid = _wanted(app, name), record["metadata"]["uid"]
@@ -151,7 +189,7 @@ def claim(app: AppWanted, record: Mapping[str, Any], name: str, disk: Mapping[st
         "labels": app_labels(app, ordinal),
         "annotations": {BERTH_ANNOTATION: uid},
     }
-    spec = {**claim_spec(wanted, _class(wanted, disk)), "volumeName": volume_name(disk["metadata"]["name"], uid)}
+    spec = {**claim_spec(wanted, _class(wanted, disk)), "volumeName": volume_over(record, disk["metadata"]["name"])}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
@@ -174,6 +212,11 @@ def device_claim(app: AppWanted, record: Mapping[str, Any], name: str, devices: 
     return resource_claim(metadata, record, name, devices, app.namespace)
 
 
+def _entry(record: Mapping[str, Any], claim: str) -> Mapping[str, Any]:
+    """Of one disk; of a device's claim there is none."""
+    return next((each for each in record["spec"].get("disks") or () if each["claim"] == claim), {})
+
+
 def _wanted(app: AppWanted, claim: str) -> DiskWanted:
     return next(disk for disk in app.disks if disk.name == claim)
 
@@ -184,7 +227,8 @@ def _class(wanted: DiskWanted, disk: Mapping[str, Any]) -> str:
 
 def holder(app: AppWanted, record: Mapping[str, Any], claim: str) -> Holder:
     meta = record["metadata"]
-    return Holder(app.namespace, meta["name"], meta["uid"], app.name, record["spec"]["ordinal"], claim)
+    volume = str(_entry(record, claim).get("volume") or "")
+    return Holder(app.namespace, meta["name"], meta["uid"], app.name, record["spec"]["ordinal"], claim, volume=volume)
 
 
 def stateful_set(app: AppWanted) -> dict[str, Any]:

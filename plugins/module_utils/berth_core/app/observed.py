@@ -17,7 +17,7 @@ from ..lifecycle import states
 from ..lifecycle.locks import BERTH_ANNOTATION, holds_device, holds_disk
 from ..lifecycle.view import claim_name, recorded
 from ..lifecycle.view import going as _going
-from .manifests import volume_name
+from .manifests import volume_of
 from .wanted import ORDINAL_LABEL, STATEFUL_SET
 
 Object = Mapping[str, Any]
@@ -100,6 +100,14 @@ class Observed:
         return ref["namespace"] == self.namespace and stem == self.name and ordinal.isdigit()
 
 
+def selector_of(observed: Observed) -> Mapping[str, str]:
+    """The labels by which the app's StatefulSet finds its pods; one that was there before berth has its own."""
+    found: Mapping[str, str] = (((observed.stateful_set or {}).get("spec") or {}).get("selector") or {}).get(
+        "matchLabels"
+    ) or {}
+    return found
+
+
 def device_claim_stands(record: Object, name: str, observed: Observed) -> bool:
     """Whether the ResourceClaim ``name`` is there for this very berth."""
     claim = observed.device_claims.get(name)
@@ -124,7 +132,7 @@ def bound(record: Object, observed: Observed) -> bool:
     """Whether every disk of the berth has its volume and its claim."""
     meta, spec = record["metadata"], record["spec"]
     for disk in spec.get("disks") or ():
-        volume = observed.volumes.get(volume_name(disk["name"], meta["uid"]))
+        volume = observed.volumes.get(volume_of(record, disk))
         claim = observed.claims.get(claim_name(record, disk["claim"]))
         if volume is None or claim is None or _going(volume) or _going(claim):
             return False

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..lifecycle import states
-from ..lifecycle.locks import BERTH_ANNOTATION
+from ..lifecycle.locks import BERTH_ANNOTATION, DISK_ANNOTATION
 from ..lifecycle.view import recorded
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, Resource
-from .claim_manifests import DISK_ANNOTATION
 from .claims import claim_of, provisioned
 from .manifests import volume_name
 

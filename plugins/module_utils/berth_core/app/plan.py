@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import StateError
 from ..lifecycle import states
 from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
+from .held_claims import check_held
 from .hook_rules import owes
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
@@ -83,7 +83,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
     release = tuple(sorted((ordinal for ordinal in observed.berths if ordinal >= app.replicas), reverse=True))
     build, until = until == states.CREATED, goal(app, until)
     pods = build and not app.suspended
-    select, discard, advance, refresh, replacing = [], [], {}, [], []
+    select, discard, advance, refresh, replacing, held = [], [], {}, [], [], []
     for ordinal in range(app.replicas):
         now = phase(ordinal, observed, app.workload)
         record = observed.berths.get(ordinal)
@@ -93,13 +93,15 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
             discard.append(ordinal)
             select.append(ordinal)
         else:
-            _check_kept(app, record, observed)
+            if recorded(record) != states.SELECTED:
+                held.append(ordinal)
             if now == states.REPLACING:
                 replacing.append(ordinal)
             elif not states.reached(now, until) or not states.reached(recorded(record), until):
                 advance[ordinal] = now
             if now != states.REPLACING and record["spec"].get("revision") != app.revision:
                 refresh.append(ordinal)
+    check_held(app, observed, held)
     update, outdated = _to_update(app, observed, replacing) if pods else ((), ())
     return Plan(
         tuple(select),
@@ -168,34 +170,6 @@ def _suits(app: AppWanted, record: Object) -> bool:
         and devices == {device.name for device in app.devices}
         and spec.get("revision") == app.revision
     )
-
-
-def _check_kept(app: AppWanted, record: Object, observed: Observed) -> None:
-    """An existing berth keeps its disks: a request for others would mean to lose what is on them."""
-    spec, name = record["spec"], record["metadata"]["name"]
-    have = {disk["claim"]: disk["name"] for disk in spec.get("disks") or ()}
-    want = {disk.name for disk in app.disks}
-    if set(have) != want:
-        raise StateError(
-            f"berth {app.namespace}/{name} has the disks {_names(have)}, and {_names(want)} are asked for: the disks "
-            f"of an existing app "
-            "cannot change; scale it down to 0 (the data is kept) or use another name"
-        )
-    for wanted in app.disks:
-        disk = observed.disks.get(have[wanted.name])
-        if disk is None:
-            continue  # not locked yet: the lock step finds out
-        size, mode = disk["spec"]["identity"]["size"], disk["spec"].get("volumeMode", "Filesystem")
-        if size < wanted.size or mode != wanted.volume_mode:
-            raise StateError(
-                f"berth {app.namespace}/{name} holds LocalDisk {have[wanted.name]} ({size} bytes, {mode}) for "
-                f"{wanted.name}, and "
-                f"{wanted.size} bytes, {wanted.volume_mode} are asked for: a held disk is never exchanged"
-            )
-
-
-def _names(names: Any) -> str:
-    return ", ".join(sorted(names)) or "none"
 
 
 def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -282,6 +256,8 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     desired["spec"]["volumeClaimTemplates"] = (
         live["spec"].get("volumeClaimTemplates") or []
     )  # never changes: they only name the claims
+    # Nor does this, of one that was there before berth.
+    desired["spec"]["selector"] = live["spec"].get("selector") or desired["spec"]["selector"]
     same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
     return None if same_revision and not differences(_compared(app, desired), live) else desired
 

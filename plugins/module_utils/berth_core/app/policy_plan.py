@@ -26,6 +26,11 @@ KINDS = (
     *("ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
 )
+#: What only saves work, and may be left out: each (kind, name).
+NODE_AFFINITY = (
+    ("MutatingAdmissionPolicy", "berth-node-affinity"),
+    ("MutatingAdmissionPolicyBinding", "berth-node-affinity"),
+)
 _PART_OF = "app.kubernetes.io/part-of"
 _MOUNT_ROOT = "mountRoot"
 #: What is written into a policy's expression between quotes.
@@ -40,6 +45,14 @@ def check_policies(policies: Sequence[Any]) -> None:
         kind = body.get("kind") if isinstance(body, Mapping) else type(body).__name__
         if not isinstance(body, Mapping) or kind not in KINDS or not (body.get("metadata") or {}).get("name"):
             raise InputError(f"policies[{index}] is a {kind}; expected a {', '.join(KINDS)} with a metadata.name")
+
+
+def without_node_affinity(
+    policies: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """(what is installed, what is removed) where pods that come home are not to name their node."""
+    kept = [body for body in policies if (body["kind"], body["metadata"]["name"]) not in NODE_AFFINITY]
+    return kept, [{"kind": kind, "metadata": {"name": name}} for kind, name in NODE_AFFINITY]
 
 
 def for_mount_root(body: Mapping[str, Any], mount_root: str) -> dict[str, Any]:

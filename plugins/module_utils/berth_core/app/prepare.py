@@ -16,7 +16,9 @@ from typing import Any
 from ..errors import LockError, StateError
 from ..lifecycle.states import RESERVED, reached
 from ..model.tenant import Tenant
-from .fs_plan import FilesystemPlan
+from .fs_plan import FilesystemPlan, why_not_at_host
+from .fsid import mount_point
+from .identity import Device
 from .next_commands import give_lock_up
 from .wipe import is_to_be_cleared
 
@@ -26,6 +28,7 @@ MOUNTING, MOUNTED = "Mounting", "Mounted"
 UNMOUNTING, UNMOUNTED = "Unmounting", "Unmounted"
 #: Reason of the condition: no step of the journal.
 LEFT = "LeftToVolume"
+AT_HOST, NOT_AT_HOST = "MountedByHost", "NotMountedByHost"
 STEPS = (FORMATTING, FORMATTED, MOUNTING, MOUNTED, UNMOUNTING, UNMOUNTED)
 
 #: What next_work returns.
@@ -43,6 +46,27 @@ def next_work(disk: Object) -> str:
     if is_to_be_cleared(disk):
         return CLEAR
     return WIPE if disk["spec"].get("wipe") else RELEASE
+
+
+def host_point(disk: Object) -> str:
+    """Where the host itself mounts the disk's filesystem, for a volume that was there before berth; or empty."""
+    owner = disk["spec"].get("claimRef") or disk["spec"].get("retainedFor") or {}
+    return str(owner.get("mountPoint") or "")
+
+
+def expected_point(disk: Object, mount_root: str) -> str:
+    """Where the disk's filesystem is mounted, by its agent or by the host itself."""
+    return host_point(disk) or mount_point(str(disk["metadata"]["name"]), mount_root)
+
+
+def at_host(disk: Object, device: Device) -> Finding:
+    """The condition of a held disk that the host mounts itself."""
+    ref = disk["spec"]["claimRef"]
+    away = why_not_at_host(ref, device)
+    if away:
+        return CONDITION, "False", NOT_AT_HOST, away
+    words = f"the host itself mounts it at {ref['mountPoint']} for PersistentVolume {ref['volume']}; it is left alone"
+    return CONDITION, "True", AT_HOST, words
 
 
 def left_to(disk: Object) -> str:

@@ -61,6 +61,7 @@ _SPEC: _Table = {
     "update_on": "updateOn",
     "leave_nodes": "leaveNodes",
     "leave_data": "leaveData",
+    "replace": "replace",
     "mount_root": "mountRoot",
 }
 _UPDATE: _Table = {

@@ -66,7 +66,7 @@ def _labels(body: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def needed_by(tasks: Iterable[Mapping[str, Any]], namespaces: Collection[str] | None = None) -> list[str]:
-    """Tasks whose state is not final (``namespace/name``, sorted), of these namespaces; None: of all."""
+    """Tasks and TaskBatches whose state is not final (``namespace/name``, sorted), of these namespaces or of all."""
     return sorted(
         f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         for each in tasks

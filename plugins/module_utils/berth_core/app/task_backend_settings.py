@@ -8,13 +8,13 @@ Called by the daemon's own command line, and by task_backend_install.py for the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError
 from ..model.names import shown
-from ..tasks.offers import POLICIES
+from ..tasks.policies import BUILT_IN
 from . import daemon_flags
 
 
@@ -52,10 +52,10 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 FLAGS = ("workers", "policy", "poll-interval", "running-after", "log-lines", "log-format")
 
 
-def check_policy(where: str, policy: str) -> None:
+def check_policy(where: str, policy: str, known: Collection[str] = tuple(BUILT_IN)) -> None:
     """Raises InputError."""
-    if policy not in POLICIES:
-        raise InputError(f"{where} is {shown(policy)}: expected one of {', '.join(POLICIES)}")
+    if policy not in known:
+        raise InputError(f"{where} is {shown(policy)}: expected one of {', '.join(sorted(known))}")
 
 
 def checked_flags(flags: Mapping[str, Any]) -> dict[str, str]:

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..app import claim_manifests, claims
-from ..app.manifests import volume_name
+from ..app.manifests import volume_of
 from ..app.phase import disk_phase
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
 from . import evidence, history, states, way_out
 from .locks import BERTH_ANNOTATION, unlock_device, unlock_disk
 from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
-from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
+from .view import Object, Objects, View, claim_name, devices_of, disks_of, going, recorded
 
 
 def release(view: View, record: Object, why: str) -> Write:
@@ -81,18 +81,19 @@ def _claims(view: View, record: Object) -> Step | None:
     """
     if claims.claim_of(record) is not None or view.loss is not None:
         return None
-    disks = [claim_name(record, each["claim"]) for each in disks_of(record)]
-    devices = [claim_name(record, each["claim"]) for each in devices_of(record)]
+    disks = {claim_name(record, each["claim"]): bool(each.get("volume")) for each in disks_of(record)}
+    devices = {claim_name(record, each["claim"]): False for each in devices_of(record)}
     return _remove(PVC, view.claims, disks, record) or _remove(RESOURCE_CLAIM, view.device_claims, devices, record)
 
 
 def _volumes(view: View, record: Object) -> Step | None:
-    return _remove(PV, view.volumes, _volume_names(record), record)
+    names = {volume_of(record, each): bool(each.get("volume")) for each in disks_of(record)}
+    return _remove(PV, view.volumes, names, record)
 
 
-def _remove(resource: Resource, things: Mapping[str, Object], names: Iterable[str], record: Object) -> Step | None:
-    """All are asked to go before one of them is waited for."""
-    ours = [things[name] for name in dict.fromkeys(names) if name in things and _of(things[name], record)]
+def _remove(resource: Resource, things: Objects, names: Mapping[str, bool], record: Object) -> Step | None:
+    """All are asked to go before one of them is waited for. ``names``: with whether it was there before berth."""
+    ours = [things[name] for name, before in names.items() if name in things and _of(things[name], record, before)]
     for thing in ours:
         if not going(thing):
             return Write(REMOVE, resource, dict(thing), f"{_title(resource, thing)} of a berth that is given up")
@@ -102,10 +103,11 @@ def _remove(resource: Resource, things: Mapping[str, Object], names: Iterable[st
     return Wait(f"{resource.kind}Going", text, on=Ref.of(resource, ours[0]))
 
 
-def _of(thing: Object, record: Object) -> bool:
-    """Made for this very berth, or by a StatefulSet's controller, which writes no uid."""
+def _of(thing: Object, record: Object, before: bool) -> bool:
+    """Made for this very berth, or by a StatefulSet's controller, which writes no uid. What was there ``before`` berth
+    is the berth's by its mark alone: without it, somebody else goes on to use it."""
     uid = (thing["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION)
-    return uid in (None, record["metadata"]["uid"])
+    return uid == record["metadata"]["uid"] or (uid is None and not before)
 
 
 def _devices(view: View, record: Object) -> Step | None:
@@ -173,7 +175,7 @@ def _there(things: Mapping[str, Object], entries: Iterable[Mapping[str, Any]]) -
 
 
 def _volume_names(record: Object) -> list[str]:
-    return [volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)]
+    return [volume_of(record, each) for each in disks_of(record)]
 
 
 def _title(resource: Resource, thing: Object) -> str:

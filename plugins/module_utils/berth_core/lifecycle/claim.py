@@ -112,6 +112,9 @@ class ClaimOwner:
     def claim(self, record: Object, claim: str, disk: Object) -> dict[str, Any] | None:
         return None
 
+    def made_by_its_workload(self, live: Object) -> bool:
+        return False
+
     def device_claims(self, view: View, record: Object) -> list[dict[str, Any] | Wait]:
         return []
 

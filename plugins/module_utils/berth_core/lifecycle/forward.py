@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app.compare import differences
-from ..app.manifests import volume_name
+from ..app.manifests import NAMESPACE_LABEL, replica_labels, volume_of
 from ..app.wanted import APP_LABEL, MANAGED_LABEL
 from ..errors import LockError
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
 from . import states
 from .back import release, told_phase
-from .locks import BERTH_ANNOTATION, Holder, holds_disk, lock_device, lock_disk
+from .locks import BERTH_ANNOTATION, DISK_ANNOTATION, Holder, holds_disk, lock_device, lock_disk
 from .owner import Owner
 from .step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Look, Ref, Step, Wait, Write
-from .view import Object, View, devices_of, disks_of, going
+from .view import Object, View, claim_name, devices_of, disks_of, going
 
 
 def reserve(view: View, record: Object, owner: Owner) -> Step:
@@ -153,13 +153,46 @@ def _lock_device(device: Object, record: Object, owner: Owner, entry: Mapping[st
 def _volume(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Step | None:
     """Also where somebody has deleted it under its claim: the same name over the same lock mends the claim."""
     name, node = entry["name"], record["spec"]["nodeName"]
-    disk, volume = view.disks[name], view.volumes.get(volume_name(name, record["metadata"]["uid"]))
+    disk, volume = view.disks[name], view.volumes.get(volume_of(record, entry))
+    if volume is not None and going(volume):
+        return waits(PV, volume)
     if volume is not None:
-        return waits(PV, volume) if going(volume) else owner.check_volume(record, entry["claim"], disk, volume)
+        return _adopted_volume(record, entry, disk, volume) or owner.check_volume(record, entry["claim"], disk, volume)
+    if entry.get("volume"):
+        return _volume_gone(record, entry)
     if view.hostname is None:
         return Wait("NodeGone", f"node {node} is gone, and LocalDisk {name} with it", True)
     body = owner.volume(record, entry["claim"], disk, view.hostname)
     return body if isinstance(body, Wait) else Write(CREATE, PV, body, f"PersistentVolume over LocalDisk {name}")
+
+
+def _adopted_volume(record: Object, entry: Mapping[str, Any], disk: Object, volume: Object) -> Write | None:
+    """The mark on a volume that was there before berth: of this very replica's claim, over the disk that keeps its data
+    for that volume. Its disk is cleaned by nobody when it goes."""
+    held = (disk["spec"].get("claimRef") or {}).get("volume")
+    if not entry.get("volume") or held != entry["volume"] or BERTH_ANNOTATION in _notes(volume):
+        return None
+    meta, claim = record["metadata"], volume["spec"].get("claimRef") or {}
+    if (claim.get("namespace"), claim.get("name")) != (meta["namespace"], claim_name(record, entry["claim"])):
+        return None
+    labels = {**replica_labels(record), NAMESPACE_LABEL: meta["namespace"]}
+    notes = {BERTH_ANNOTATION: meta["uid"], DISK_ANNOTATION: entry["name"]}
+    body = {
+        "metadata": {**_seen(volume), "labels": labels, "annotations": notes},
+        "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+    }
+    return Write(PATCH, PV, body, f"PersistentVolume {volume['metadata']['name']} is this berth's from now on")
+
+
+def _volume_gone(record: Object, entry: Mapping[str, Any]) -> Wait:
+    name = record["metadata"]["name"]
+    text = (
+        f"PersistentVolume {entry['volume']} over LocalDisk {entry['name']} is gone. It was there before berth, and is "
+        f"not made anew; the data is on the disk. Give the replica up, which keeps its data (scale down, or "
+        f"release_ordinals), unmount the filesystem on node {record['spec']['nodeName']}, and make the replica "
+        f"{name} again: it gets a volume of berth's own over the same data"
+    )
+    return Wait("VolumeGone", text, True)
 
 
 def _claim(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -> Step | None:
@@ -175,31 +208,48 @@ def _claim(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) -
     tied = {"metadata": body["metadata"], "spec": {"volumeName": body["spec"]["volumeName"]}}
     if not differences(tied, live):
         return None
-    if _made_anew(record, entry, live):
+    if _made_anew(record, owner, entry, live):
         return Write(PATCH, PVC, _tie(body, live), "the claim that a StatefulSet made anew is tied to the new disk")
+    if (
+        entry.get("volume")
+        and entry["volume"] == live["spec"].get("volumeName")
+        and BERTH_ANNOTATION not in _notes(live)
+    ):
+        return Write(PATCH, PVC, _tie(body, live), "the claim is this berth's from now on")
     return differs(PVC, live, differences(body, live))
 
 
-def _made_anew(record: Object, entry: Mapping[str, Any], live: Object) -> bool:
+def _made_anew(record: Object, owner: Owner, entry: Mapping[str, Any], live: Object) -> bool:
     """Whether a StatefulSet's controller may have made this claim, while its disk was exchanged or because the berth
     before was given up under its pod; nothing else has it. Kubernetes binds it to the new volume, which names it, as
     soon as that is there."""
     exchanged = (record.get("status") or {}).get("replacing") or {}
-    free = live["spec"].get("volumeName") in (None, "", volume_name(entry["name"], record["metadata"]["uid"]))
-    return free and (exchanged.get("claim") == entry["claim"] or _of_its_set(record, live))
+    free = live["spec"].get("volumeName") in (None, "", volume_of(record, entry))
+    free = free and not entry.get("volume")
+    return free and (exchanged.get("claim") == entry["claim"] or _of_its_set(record, owner, live))
 
 
-def _of_its_set(record: Object, live: Object) -> bool:
+def _of_its_set(record: Object, owner: Owner, live: Object) -> bool:
     """Whether it has the labels that the app's StatefulSet gives its claims, and no berth's mark."""
-    labels, annotations = (live["metadata"].get(key) or {} for key in ("labels", "annotations"))
+    labels = live["metadata"].get("labels") or {}
     ours = (labels.get(APP_LABEL), labels.get(MANAGED_LABEL)) == (record["spec"]["app"], "berth")
-    return ours and BERTH_ANNOTATION not in annotations
+    return (ours or owner.made_by_its_workload(live)) and BERTH_ANNOTATION not in _notes(live)
 
 
 def _tie(body: Object, live: Object) -> dict[str, Any]:
-    seen = {key: live["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
     meta = {key: body["metadata"][key] for key in ("labels", "annotations")}
-    return {"metadata": {**seen, **meta}, "spec": {"volumeName": body["spec"]["volumeName"]}}
+    return {"metadata": {**_seen(live), **meta}, "spec": {"volumeName": body["spec"]["volumeName"]}}
+
+
+def _seen(live: Object) -> dict[str, Any]:
+    """What makes a patch a compare-and-swap."""
+    return {
+        key: live["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion") if key in live["metadata"]
+    }
+
+
+def _notes(live: Object) -> Mapping[str, Any]:
+    return live["metadata"].get("annotations") or {}
 
 
 def _device_claim(view: View, record: Object, owner: Owner) -> Step | None:

@@ -19,12 +19,18 @@ from . import history
 
 #: On everything that is made for a berth and is not its lock: the Berth's uid.
 BERTH_ANNOTATION = "berth.dev/berth-uid"
+#: On a PersistentVolume whose name does not tell it: the LocalDisk below it. A lock that is gone tells no more.
+DISK_ANNOTATION = "berth.dev/local-disk"
+#: What lock and kept data say of a filesystem that was there before berth: its UUID, for as long as it is there; the
+#: PersistentVolume through which it is used, and where the host itself mounts it, for as long as that volume is there.
+_FILESYSTEM, _VOLUME, _MOUNT = "filesystemUUID", "volume", "mountPoint"
 
 
 class Holder(NamedTuple):
     """Who asks for a lock: one claim of one berth. ``uid`` is the Berth's, the fencing token.
 
-    ``tenant``: the namespace by its uid, so that a later one of that name is another.
+    ``tenant``: the namespace by its uid, so that a later one of that name is another. ``volume``: the PersistentVolume
+    that was there before berth, where the claim has one.
     """
 
     namespace: str
@@ -34,13 +40,14 @@ class Holder(NamedTuple):
     ordinal: int
     claim: str
     tenant: Tenant = UNKNOWN
+    volume: str = ""
 
     def describe(self) -> str:
         return f"{self.namespace}/{self.name}"
 
     def reference(self, data_uid: str) -> dict[str, Any]:
         """``spec.claimRef`` of a disk whose data is ``data_uid``'s."""
-        names = {key: value for key, value in self._asdict().items() if key != "tenant"}
+        names = {key: value for key, value in self._asdict().items() if key not in ("tenant", "volume")}
         return {**names, **self.tenant.fields(), "dataUID": data_uid}
 
 
@@ -48,6 +55,12 @@ def disk_holder(disk: Mapping[str, Any]) -> str | None:
     """``namespace/berth`` of a held disk."""
     ref = disk["spec"].get("claimRef")
     return f"{ref['namespace']}/{ref['name']}" if ref else None
+
+
+def keeps_from_before(disk: Mapping[str, Any]) -> bool:
+    """Whether the disk is a replica's, with a filesystem that was there before berth: ``reserved`` waits so long."""
+    spec = disk["spec"]
+    return any(_FILESYSTEM in (spec.get(part) or {}) for part in ("claimRef", "retainedFor"))
 
 
 def holds_disk(disk: Mapping[str, Any], uid: str) -> bool:
@@ -76,12 +89,21 @@ def lock_disk(disk: Mapping[str, Any], holder: Holder) -> dict[str, Any] | None:
         raise LockError(f"LocalDisk {name} is to be wiped, as {spec['wipe']['requestedBy']} asked", disk=name)
     if kept:
         _check_data(name, kept, holder)
+    if holder.volume and (kept or {}).get(_VOLUME) != holder.volume:
+        raise LockError(f"LocalDisk {name} does not keep the data of PersistentVolume {holder.volume}", disk=name)
     changed = copy.deepcopy(dict(disk))
     if not kept:
         history.dropped(changed)
     changed["spec"].pop("retainedFor", None)
-    changed["spec"]["claimRef"] = holder.reference(kept["dataUID"] if kept else holder.uid)
+    reference = holder.reference(kept["dataUID"] if kept else holder.uid)
+    changed["spec"]["claimRef"] = {**reference, **_there_before(kept or {}, bool(holder.volume))}
     return changed
+
+
+def _there_before(record: Mapping[str, Any], in_use: bool) -> dict[str, Any]:
+    """``in_use``: by the volume of before."""
+    keys = (_FILESYSTEM, _VOLUME, _MOUNT) if in_use else (_FILESYSTEM,)
+    return {key: record[key] for key in keys if key in record}
 
 
 def unlock_disk(disk: Mapping[str, Any], uid: str, keep_data: bool) -> dict[str, Any] | None:
@@ -98,7 +120,7 @@ def unlock_disk(disk: Mapping[str, Any], uid: str, keep_data: bool) -> dict[str,
     del changed["spec"]["claimRef"]
     if keep_data or ref["dataUID"] != ref["uid"]:
         kept = {key: ref[key] for key in ("namespace", "app", "ordinal", "claim", "dataUID")}
-        changed["spec"]["retainedFor"] = {**kept, **Tenant.on_record(ref).fields()}
+        changed["spec"]["retainedFor"] = {**kept, **Tenant.on_record(ref).fields(), **_there_before(ref, True)}
     return changed
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..app.disk_acts import cordoned_disk
-from ..app.manifests import volume_name
+from ..app.manifests import volume_of
 from ..model.one_node import is_tied
 from ..model.resources import LOCAL_DISK, POD, PVC, RESOURCE_CLAIM
 from . import states
@@ -24,13 +24,17 @@ from .locks import BERTH_ANNOTATION, holds_disk
 from .step import FORCE, REMOVE, REPLACE, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
 
+#: A Loss of disks alone: no Berth of the ordinal is left, and one that is made later, there or elsewhere, stays.
+NO_BERTH = "none"
+
 
 @dataclass(frozen=True)
 class Loss:
     """``node``: the one that is lost. ``proof``: by what it is known that nothing of it runs any more.
 
     ``app`` and ``ordinal``: whose data its disks may keep. ``left``: the node is well, and the replica leaves it.
-    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it.
+    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it; NO_BERTH:
+    there is none. ``why``: for the berth's history, where there is more to tell.
     """
 
     node: str
@@ -40,6 +44,7 @@ class Loss:
     ordinal: int
     left: bool = False
     berth: str = ""
+    why: str = ""
 
     @property
     def where(self) -> str:
@@ -64,7 +69,7 @@ def give_up(view: View, record: Object, loss: Loss) -> Step:
     held = [view.disks[each["name"]] for each in disks_of(record) if each["name"] in view.disks]
     own = [disk for disk in held if holds_disk(disk, record["metadata"]["uid"])]
     why = f"it leaves node {loss.node}" if loss.left else f"its node {loss.node} is lost ({loss.proof})"
-    return _cordon(own, loss) or release(view, record, why)
+    return _cordon(own, loss) or release(view, record, loss.why or why)
 
 
 def cordon_kept(view: View, loss: Loss) -> Step | None:
@@ -96,7 +101,7 @@ def stop(view: View, record: Object, loss: Loss) -> Step | None:
     A claim that the StatefulSet's controller has made anew meanwhile is the next berth's.
     """
     own = [view.claims.get(claim_name(record, each["claim"])) for each in disks_of(record)]
-    volumes = {volume_name(each["name"], record["metadata"]["uid"]) for each in disks_of(record)}
+    volumes = {volume_of(record, each) for each in disks_of(record)}
     claims = [one for one in own if one is not None and (going(one) or one["spec"].get("volumeName") in volumes)]
     for claim in claims:
         if not going(claim):

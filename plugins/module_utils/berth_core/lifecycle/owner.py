@@ -42,6 +42,9 @@ class Owner(Protocol):
     def claim(self, record: Object, claim: str, disk: Object) -> dict[str, Any] | None:
         """The PersistentVolumeClaim to be made; None where it is the owner itself."""
 
+    def made_by_its_workload(self, live: Object) -> bool:
+        """Whether its workload's controller makes claims with the labels that this one has."""
+
     def device_claims(self, view: View, record: Object) -> list[dict[str, Any] | Wait]:
         """The ResourceClaims to be there; a Wait for one that could not work."""
 

@@ -14,7 +14,7 @@ import copy
 from dataclasses import dataclass
 
 from ..app.disk_acts import cordoned_disk
-from ..app.manifests import volume_name
+from ..app.manifests import volume_over
 from ..app.phase import AVAILABLE
 from ..app.replace_plan import check_new
 from ..errors import BerthError, LockError
@@ -152,12 +152,11 @@ def cordon(view: View, exchange: Exchange) -> Step | None:
 
 
 def _stop(view: View, record: Object, exchange: Exchange) -> Step | None:
-    meta = record["metadata"]
     claim = view.claims.get(claim_name(record, exchange.claim))
-    before = volume_name(exchange.old, meta["uid"])
+    before = volume_over(record, exchange.old)
     if claim is None or not (going(claim) or claim["spec"].get("volumeName") == before):
         return None
-    return stop(view, claim, meta["name"])
+    return stop(view, claim, record["metadata"]["name"])
 
 
 def stop(view: View, claim: Object, pod_name: str) -> Step:
@@ -174,7 +173,7 @@ def stop(view: View, claim: Object, pod_name: str) -> Step:
 
 def unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
     """The volume over the old disk goes."""
-    name = volume_name(exchange.old, record["metadata"]["uid"])
+    name = volume_over(record, exchange.old)
     volume = view.volumes.get(name)
     if volume is None:
         return None
@@ -239,6 +238,9 @@ def adopt(view: View, exchange: Exchange, uid: str | None) -> Step | None:
 def _assign(record: Object, exchange: Exchange) -> Step:
     body = copy.deepcopy(dict(record))
     body["spec"]["disks"] = [
-        {**each, "name": exchange.new} if each["claim"] == exchange.claim else each for each in disks_of(record)
+        {"claim": each["claim"], "name": exchange.new, "size": each["size"]}
+        if each["claim"] == exchange.claim
+        else each
+        for each in disks_of(record)
     ]
     return Write(REPLACE, BERTH, body, f"LocalDisk {exchange.new} takes the place of {exchange.old}", "assign")

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ..app import manifests
 from ..app.compare import differences
 from ..app.device_claim import DRIVER
+from ..app.replace_request import marked
 from ..app.wanted import AppWanted
 from ..model.resources import BERTH, PV
 from . import states
@@ -19,8 +21,24 @@ from .locks import Holder
 from .step import CREATE, DONE, Choose, Step, Wait, Write
 from .view import Object, View, devices_of, recorded
 
-if TYPE_CHECKING:
-    from ..app.choose import Choice
+
+class Place(Protocol):
+    """Where a replica goes. ``disks``: claim -> LocalDisk; ``devices``: (claim, LocalDevice, shares).
+
+    ``volumes``: claim -> PersistentVolume over it that was there before berth, of a replica that is adopted.
+    """
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def disks(self) -> Mapping[str, str]: ...
+
+    @property
+    def devices(self) -> tuple[tuple[str, str, int], ...]: ...
+
+    @property
+    def volumes(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -28,24 +46,27 @@ class ReplicaOwner:
     """``chosen``: its node, disks and devices. ``refused``: why its choice cannot stand beside those of others.
 
     ``alone``: its Reserved need not wait for other replicas. ``told``: its workload has been told of it.
-    ``ready``: its pod is Ready.
+    ``ready``: its pod is Ready. ``selector``: the labels by which its StatefulSet, where there is one, finds its pods.
+    ``replaced``: nodes of requests for another place that a new berth answers.
     """
 
     app: AppWanted
     ordinal: int
-    chosen: Choice | None = None
+    chosen: Place | None = None
     refused: str = ""
     alone: bool = True
     told: bool = False
     ready: bool = False
+    replaced: tuple[str, ...] = ()
+    selector: Mapping[str, str] = field(default_factory=dict)
 
     def begin(self) -> Step:
         """Absent -> Selected."""
         chosen = self.chosen
         if chosen is None:
             return Choose()
-        body = manifests.berth(self.app, self.ordinal, chosen.node, chosen.disks, chosen.devices)
-        return Write(CREATE, BERTH, body, f"node {chosen.node} is chosen")
+        body = manifests.berth(self.app, self.ordinal, chosen.node, chosen.disks, chosen.devices, chosen.volumes)
+        return Write(CREATE, BERTH, marked(body, self.replaced), f"node {chosen.node} is chosen")
 
     def withdrawn(self, view: View, record: Object) -> str:
         return self.refused
@@ -71,6 +92,11 @@ class ReplicaOwner:
 
     def claim(self, record: Object, claim: str, disk: Object) -> dict[str, Any] | None:
         return manifests.claim(self.app, record, claim, disk)
+
+    def made_by_its_workload(self, live: Object) -> bool:
+        """A StatefulSet's controller gives its claims the labels of the set's selector, whoever has made the set."""
+        labels = live["metadata"].get("labels") or {}
+        return bool(self.selector) and self.selector.items() <= labels.items()
 
     def device_claims(self, view: View, record: Object) -> list[dict[str, Any] | Wait]:
         """One for each device claim that is handed to containers, over the berth's own locked devices."""

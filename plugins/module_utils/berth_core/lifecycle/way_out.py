@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app import claims
-from ..app.manifests import NAMESPACE_LABEL, volume_name
+from ..app.manifests import NAMESPACE_LABEL, volume_over
 from ..app.wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL
 from ..model.resources import BERTH, PV, PVC
 from . import states
-from .locks import BERTH_ANNOTATION
+from .locks import BERTH_ANNOTATION, DISK_ANNOTATION
 from .step import PATCH, STATUS, Step, Wait, Write
 from .view import Object, View, devices_of, recorded
 
@@ -79,13 +79,13 @@ def untied(thing: Object) -> dict[str, Any]:
     meta = thing["metadata"]
     seen = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in meta}
     labels = {key: None for key in _LABELS if key in (meta.get("labels") or {})}
-    marks = {BERTH_ANNOTATION: None} if BERTH_ANNOTATION in _marks(thing) else {}
+    marks = {key: None for key in (BERTH_ANNOTATION, DISK_ANNOTATION) if key in _marks(thing)}
     return {"metadata": {**seen, "labels": labels, "annotations": marks}}
 
 
 def kept_for_volume(record: Object, disk: dict[str, Any]) -> dict[str, Any]:
     """The LocalDisk whose lock has just been taken off: it names the volume that its data is used through."""
-    disk["spec"]["retainedFor"]["volume"] = volume_name(disk["metadata"]["name"], record["metadata"]["uid"])
+    disk["spec"]["retainedFor"]["volume"] = volume_over(record, disk["metadata"]["name"])
     return disk
 
 

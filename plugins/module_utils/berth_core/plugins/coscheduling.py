@@ -22,10 +22,9 @@ from ..framework.state import Cycle
 from ..model.fields import integer
 from ..model.labels import LabelSelector
 from ..model.pod import PodInfo
+from ..model.pod_groups import GROUP, MINIMUM
 from .args import known_only
 
-GROUP = "pod-group.scheduling.sigs.k8s.io/name"
-MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 WAIT_SECONDS = 60
 
 

@@ -75,6 +75,10 @@ class Account:
                 self.charge(pod.charge, queue_of(pod.task_uid), pod.requests)
         return back
 
+    def queues(self) -> list[str]:
+        """Those from which something is taken."""
+        return sorted(self._sums)
+
     def used(self, queue: str) -> Mapping[str, int]:
         """The sums of one queue, by resource; without what is 0."""
         return dict(self._sums.get(queue, {}))

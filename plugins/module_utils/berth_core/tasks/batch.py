@@ -20,18 +20,29 @@ from .pods import element_name
 from .task import (
     DEFAULT_QUEUE,
     MOST_RETRIES,
+    SHARED_FIELDS,
     Element,
+    Gang,
     Status,
     Task,
     check_metadata,
     content_of,
     exit_codes,
+    least_of_gang,
     requests_of,
 )
 
 MOST_TASKS = 100_000
 #: A pod is called by its batch, an index of at most 5 digits, and 12 characters more.
 LONGEST_NAME = 45
+#: What modules and programs call a field of the spec.
+FIELDS = {
+    **SHARED_FIELDS,
+    "count": "count",
+    "items": "items",
+    "parallelism": "parallelism",
+    "max_failures": "maxFailures",
+}
 #: Elements of one status object: its text stays far below what etcd takes.
 IN_SHARD = 5_000
 
@@ -68,6 +79,7 @@ class Batch:
     template: Object
     content: str
     requests: Amounts
+    gang: Gang | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -101,6 +113,7 @@ class Batch:
             requests=self.requests,
             status=status,
             element=Element(self.name, self.uid, index, item.args if item else None, env),
+            gang=self.gang,
         )
 
 
@@ -112,6 +125,7 @@ def read_batch(obj: Object) -> Batch:
     template = mapping(spec, "template", f"{where}: spec.template")
     check_metadata(template, f"{where}: spec.template.metadata")
     items = _items(spec, where)
+    size, parallelism = _size(spec, items, where), _limit(spec, "parallelism", where, 1)
     return Batch(
         namespace=namespace,
         name=name,
@@ -121,9 +135,9 @@ def read_batch(obj: Object) -> Batch:
         created=string(meta, "creationTimestamp"),
         queue=string(spec, "queue", f"{where}: spec.queue", DEFAULT_QUEUE),
         priority=integer(spec, "priority", f"{where}: spec.priority"),
-        size=_size(spec, items, where),
+        size=size,
         items=items,
-        parallelism=_limit(spec, "parallelism", where, 1),
+        parallelism=parallelism,
         max_failures=_limit(spec, "maxFailures", where, 0),
         retries=integer(spec, "retries", f"{where}: spec.retries"),
         retry_codes=exit_codes(spec, where),
@@ -132,7 +146,24 @@ def read_batch(obj: Object) -> Batch:
         template=template,
         content=content_of(template),
         requests=requests_of(template, where),
+        gang=_gang(spec, where, name, min(size, parallelism or size), items),
     )
+
+
+def _gang(spec: Object, where: str, name: str, most: int, items: Sequence[Item]) -> Gang | None:
+    """`most`: so many of its tasks run at one time."""
+    least = least_of_gang(spec, where)
+    if least is None:
+        return None
+    if least > most:
+        raise InputError(
+            f"{where}: spec.gang.minCount is {least}, and {most} run at one time: expected no more than that"
+        )
+    if any(item.needs for item in items):
+        raise InputError(
+            f"{where}: spec.gang and needs of spec.items exclude each other: what waits starts not together"
+        )
+    return Gang(name, least)
 
 
 def check_new(name: str, spec: Mapping[str, Any]) -> None:

@@ -12,12 +12,16 @@ from typing import Any
 
 from ..model.fields import Object, mapping, objects
 from ..model.pod import Amounts, PodInfo
+from ..model.pod_groups import GROUP, MINIMUM
+from .gangs import group_name
 from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, TASK_LABEL, TRY_LABEL, UID_LABEL, Element, Task
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 #: Reasons of a pod's end that are nobody's fault: the try does not count.
 DISRUPTIONS = frozenset({"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
 _MESSAGE = 512
+#: A kubelet keeps no more of what a container leaves.
+MOST_TERMINATION_MESSAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class PodState:
     message: str = ""
     disrupted: bool = False
     started: str = ""
+    termination_message: str = ""
 
     @property
     def over(self) -> bool:
@@ -65,7 +70,7 @@ def read_pod(pod: Object) -> PodState | None:
     if not number.isdecimal() or not labels.get(UID_LABEL):
         return None
     info = PodInfo.from_manifest(pod)
-    code, reason, message = _ended(status)
+    code, reason, message, left = _ended(status)
     return PodState(
         namespace=info.namespace,
         name=info.name,
@@ -84,19 +89,22 @@ def read_pod(pod: Object) -> PodState | None:
         message=message[:_MESSAGE],
         disrupted=_disrupted(status),
         started=str(status.get("startTime") or ""),
+        termination_message=left[:MOST_TERMINATION_MESSAGE],
     )
 
 
-def _ended(status: Object) -> tuple[int | None, str, str]:
-    """Exit code, reason and message: of the first container that failed, else of the first that ended."""
-    listed = objects(status, "initContainerStatuses") + objects(status, "containerStatuses")
+def _ended(status: Object) -> tuple[int | None, str, str, str]:
+    """Exit code, reason, message, and what it has left: of the first container that failed, else that ended."""
+    containers = objects(status, "containerStatuses")
+    listed = [*objects(status, "initContainerStatuses"), *containers]
     ends = [mapping(mapping(one, "state"), "terminated") for one in listed]
     ends = [end for end in ends if isinstance(end.get("exitCode"), int)]
     failed = [end for end in ends if end["exitCode"] != 0]
     end: Object = (failed or ends or [{}])[0]
     own = str(status.get("reason") or "")
     message = str(status.get("message") or end.get("message") or "")
-    return end.get("exitCode"), own or str(end.get("reason") or ""), message
+    last: Object = end if failed or not containers else mapping(mapping(containers[0], "state"), "terminated")
+    return end.get("exitCode"), own or str(end.get("reason") or ""), message, str(last.get("message") or "")
 
 
 def _disrupted(status: Object) -> bool:
@@ -123,8 +131,8 @@ def pod_name(task: Task, number: int) -> str:
     return f"{name}-{hashlib.sha256(f'{task.uid}/{number}'.encode()).hexdigest()[:10]}"
 
 
-def manifest(task: Task, number: int) -> dict[str, Any]:
-    """The pod of a try. It goes with its Task, or TaskBatch."""
+def manifest(task: Task, number: int, together: int = 0) -> dict[str, Any]:
+    """The pod of a try. It goes with its Task, or TaskBatch. `together`: of a gang that is bound with so many pods."""
     meta: Mapping[str, Any] = task.template.get("metadata") or {}
     spec = {**(task.template.get("spec") or {}), "restartPolicy": "Never"}
     whose, owner = {TASK_LABEL: task.name}, ("Task", task.name, task.uid)
@@ -139,6 +147,7 @@ def manifest(task: Task, number: int) -> dict[str, Any]:
         UID_LABEL: task.uid,
         TRY_LABEL: str(number),
         CONTENT_LABEL: task.content,
+        **({GROUP: group_name(task), MINIMUM: str(together)} if together else {}),
     }
     made: dict[str, Any] = {
         "name": pod_name(task, number),

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from ..model.fields import Object, integer, mapping, objects, string
 from . import indexes, states
 from .batch import IN_SHARD, Batch
-from .task import Status
+from .task import LARGEST_GANG, Status
 
 #: Elements of one batch that are looked at beside those that run: waiting costs memory and time.
-WINDOW = 1_000
+WINDOW = LARGEST_GANG
 #: What a shard tells of failures with their words: the last so many.
 MOST_TOLD = 20
 #: Reasons that the batch itself tells.

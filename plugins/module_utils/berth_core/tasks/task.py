@@ -12,11 +12,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string, string_map
-from ..model.names import check_label
+from ..model.names import check_label, is_label, shown
 from ..model.pod import Amounts, PodInfo
 from ..model.requests import check_requirements
 from . import states
@@ -31,6 +31,25 @@ DEFAULT_QUEUE = "default"
 #: A pod is called by its task and 11 characters more, and is the name of a host.
 LONGEST_NAME = 52
 MOST_RETRIES = 100
+#: Tasks that start together: as many as a batch has open at one time.
+LARGEST_GANG = 1_000
+#: What modules and programs call a field of the spec, of Tasks and of TaskBatches.
+SHARED_FIELDS = {
+    "queue": "queue",
+    "priority": "priority",
+    "retries": "retries",
+    "retry_exit_codes": "retryExitCodes",
+    "template": "template",
+    "gang": "gang",
+}
+FIELDS = {**SHARED_FIELDS, "keep_failed_pod": "keepFailedPod", "offer": "offer"}
+
+
+class Gang(NamedTuple):
+    """Tasks of which so many start together or not at all. `name`: of the gang, or of the batch that it is."""
+
+    name: str
+    least: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,7 @@ class Status:
     failures: int = 0
     reason: str = ""
     message: str = ""
+    finished: str = ""
 
     @property
     def final(self) -> bool:
@@ -63,7 +83,8 @@ class Element:
 class Task:
     """`requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a retry.
 
-    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task.
+    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task. `offer`: the
+    TaskOffer whose room its first try takes.
     """
 
     namespace: str
@@ -84,10 +105,19 @@ class Task:
     requests: Amounts
     status: Status
     element: Element | None = None
+    gang: Gang | None = None
+    offer: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
         return self.namespace, self.name
+
+    @property
+    def gang_key(self) -> str:
+        """Which gang it is of: all elements of a batch are of one, and Tasks of one queue that name the same."""
+        if self.element is not None:
+            return self.element.batch_uid
+        return f"{self.namespace}/{self.queue}/{self.gang.name}" if self.gang is not None else ""
 
 
 def content_of(template: Object) -> str:
@@ -121,7 +151,38 @@ def read_task(obj: Object) -> Task:
         content=content_of(template),
         requests=requests_of(template, where),
         status=_status(mapping(obj, "status", f"{where}: status"), where),
+        gang=_gang(spec, where),
+        offer=_offer(spec, where),
     )
+
+
+def _gang(spec: Object, where: str) -> Gang | None:
+    least = least_of_gang(spec, where)
+    if least is None:
+        return None
+    name = string(mapping(spec, "gang"), "name", f"{where}: spec.gang.name")
+    if not is_label(name) or len(name) > LONGEST_NAME:
+        raise InputError(
+            f"{where}: spec.gang.name is {shown(name)}: expected a DNS-1123 label of at most {LONGEST_NAME} characters"
+        )
+    return Gang(name, least)
+
+
+def _offer(spec: Object, where: str) -> str:
+    name = string(spec, "offer", f"{where}: spec.offer")
+    if name and spec.get("gang") is not None:
+        raise InputError(f"{where}: spec.offer is {shown(name)} and spec.gang is there: expected one of them, or none")
+    return name
+
+
+def least_of_gang(spec: Object, where: str) -> int | None:
+    """How many start together; None where there is no gang."""
+    if spec.get("gang") is None:
+        return None
+    least = integer(mapping(spec, "gang", f"{where}: spec.gang"), "minCount", f"{where}: spec.gang.minCount")
+    if not 1 <= least <= LARGEST_GANG:
+        raise InputError(f"{where}: spec.gang.minCount is {least}: expected 1 to {LARGEST_GANG}")
+    return least
 
 
 def requests_of(template: Object, where: str) -> Amounts:
@@ -178,4 +239,5 @@ def _status(status: Object, where: str) -> Status:
         failures=integer(status, "failures", f"{where}: status.failures"),
         reason=string(status, "reason", f"{where}: status.reason"),
         message=string(status, "message", f"{where}: status.message"),
+        finished=string(status, "finishedAt", f"{where}: status.finishedAt"),
     )

@@ -20,11 +20,12 @@ _TOLD = {
     "node": "node",
     "exit_code": "exitCode",
     "log": "log",
+    "termination_message": "terminationMessage",
     "started_at": "startedAt",
     "finished_at": "finishedAt",
 }
 #: Reasons of a task that waits until somebody changes something.
-_NEVER = ("NeverFits", "UnknownQueue")
+NEVER = ("NeverFits", "UnknownQueue", "InvalidQueue", "UnknownPolicy", "PolicyFailed")
 
 
 def told(live: Object) -> dict[str, Any]:
@@ -36,4 +37,4 @@ def told(live: Object) -> dict[str, Any]:
 
 def stuck(row: Object) -> bool:
     """Whether the Task of this row never starts as things are."""
-    return row["state"] == states.SUBMITTED and row["reason"] in _NEVER
+    return row["state"] == states.SUBMITTED and row["reason"] in NEVER
