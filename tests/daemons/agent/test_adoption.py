@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.adoption import OPERATION as ADOPTION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_core.app.observed import ready
 from tests.apiserver.app.runner import run
 from tests.daemons.agent.disk_ground import NAMESPACE, Ground
 from tests.dev.hosts_help import eventually
@@ -111,9 +112,7 @@ def by_hand(ground: Ground) -> tuple[str, str]:
 
 
 def is_ready(ground: Ground) -> bool:
-    pod = ground.agent.api.find(kinds.POD, POD, NAMESPACE) or {}
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+    return ready(ground.agent.api.find(kinds.POD, POD, NAMESPACE))
 
 
 def pod_uid(ground: Ground) -> str:
@@ -156,7 +155,7 @@ def test_into_berth_through_an_update_and_out_again(ground: Ground) -> None:
     uid = pod_uid(ground)
 
     assert done(run({**target, "state": "released"}, ADOPTION))["changed"]
-    kept = ground.wait_phase(disk, "Released")["spec"]["retainedFor"]
-    assert (kept["volume"], kept["mountPoint"]) == (VOLUME, path)
+    retained = ground.wait_phase(disk, "Released")["spec"]["retainedFor"]
+    assert (retained["volume"], retained["mountPoint"]) == (VOLUME, path)
     assert (pod_uid(ground), starts(ground, path)) == (uid, ["first", "second"])
     assert path in ground.agent.here(f"findmnt -n -o TARGET {ground.device(disk)}").split(), "as its host mounts it"
