@@ -20,12 +20,13 @@ import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_scheduler import outside
 from berth_scheduler.bundles import IN_FLIGHT, MOST
 from berth_scheduler.scheduler import STREAK
 from tests.daemons.scheduler.naughty import LABEL
-from tests.daemons.scheduler.test_outside import installed
 from tests.daemons.scheduler.world import ACCOUNT, until
 from tests.support.etcd import Etcd
+from tests.support.outside import installed
 from tests.support.tcp import Proxy, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
@@ -119,7 +120,7 @@ def test_a_leader_that_a_plugin_puts_to_sleep_past_its_lease_steps_down(world, s
         "pluginConfig": [{"name": "Naughty", "args": {"seconds": 30, "once": str(asleep)}}],
     }
     file = world.configuration(tmp_path / "sleeping.yaml", profile, leaderElection=LEASE)
-    environment = installed(tmp_path, "Naughty = tests.daemons.scheduler.naughty:Naughty")
+    environment = installed(tmp_path, outside.GROUP, "Naughty = tests.daemons.scheduler.naughty:Naughty")
     first = start(config=file, elect=True, environment=environment)
     second = start(config=file, elect=True, environment=environment, wait=False).says(" waits")
     crowd.arrive(6)
