@@ -94,7 +94,7 @@ def test_each_replica_has_its_image_before_it_is_touched():
 def test_likewise_where_the_pod_is_made_anew():
     cluster = Pulling(2, one=template(), two=template("db:2", command=["x"]))
     cluster.finish(ASKED)
-    assert cluster.log == [(do, ordinal) for ordinal in (1, 0) for do in (PULL, DELETE)], "its owner goes, and it with it"
+    assert cluster.log == [(do, ordinal) for ordinal in (1, 0) for do in (PULL, DELETE)], "it goes with its owner"
 
 
 @pytest.mark.parametrize(
