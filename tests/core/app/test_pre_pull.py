@@ -125,6 +125,20 @@ def test_a_replica_that_is_down_waits_for_no_pull():
     assert [(act.do, act.ordinal) for act in cluster.roll(ASKED).acts] == [(PATCH, 1)]
 
 
+def test_a_replica_that_goes_down_is_not_given_an_image_that_its_node_cannot_pull():
+    cluster = Pulling(1, one=template(), two=template("bad:1"))
+    cluster.nowhere = {"bad:1"}
+    cluster.act(cluster.roll(ASKED).acts[0])
+    cluster.pods["db-0"]["status"]["conditions"] = []
+    assert [act.do for act in cluster.roll(ASKED).acts] == [DROP], "nothing is known of it yet"
+    (pod,) = cluster.pulls.values()
+    pod["status"] = status(pod, waiting("ErrImagePull", "not found"))
+    assert cluster.roll(ASKED).acts == ()
+    cluster.wait(pre_pull.TRIED)
+    with pytest.raises(StateError, match="cannot pull bad:1"):
+        cluster.roll(ASKED)
+
+
 def test_a_pull_has_its_turn_as_what_it_is_for():
     cluster = Pulling(3, one=template(), two=template("db:2"))
     cluster.elect(2)

@@ -124,6 +124,8 @@ def roll(
         pod = pods.get(f"{app}-{ordinal}")
         step = _judged(_next(app, ordinal, pod, target, rules), pod, rules, now)
         want = _pull_pod(app, step, pod, target, rules) if ordinal not in pulls.without else None
+        if want is not None and not step.ready and not _cannot_be_pulled(want, pulls.pods, now):
+            want = None
         step = _hooked(step, pod, target, hooks)
         steps.append(step if want is None else _pulled_first(step, want, pulls.pods, now))
     steps.sort(key=lambda step: step.primary)
@@ -177,16 +179,20 @@ def _hooked(step: _Next, pod: Object | None, target: Target, known: HookState) -
 
 
 def _pull_pod(app: str, step: _Next, pod: Object | None, target: Target, rules: UpdateRules) -> dict[str, Any] | None:
-    """What pulls the new images of a replica that is Ready as before; None where nothing is to be pulled first.
-
-    Of one that is not Ready nothing is taken away, and its update may be what mends it.
-    """
+    """What pulls the new images of a replica that is as before; None where nothing is to be pulled first."""
     act = step.act
-    if not rules.pre_pull or rules.paused or pod is None or act is None or not step.ready:
+    if not rules.pre_pull or rules.paused or pod is None or act is None:
         return None
     if not first_touch(act, pod, target):
         return None
     return pre_pull.pull_pod(app, step.ordinal, pod, target.template, act.do == DELETE)
+
+
+def _cannot_be_pulled(want: dict[str, Any], live: Mapping[str, Object], now: datetime) -> bool:
+    """Whether that is known already. It holds a replica back, too, that is not Ready: of such a one nothing is taken
+    away, and its update may be what mends it, but not with an image that its node cannot pull."""
+    pod = live.get(str(want["metadata"]["name"]))
+    return pod is not None and pre_pull.troubled(pod, now)
 
 
 def _pulled_first(step: _Next, want: dict[str, Any], live: Mapping[str, Object], now: datetime) -> _Next:
