@@ -283,6 +283,22 @@ options:
         description: Seconds that each has. Nothing ends a command in its container that takes longer.
         type: int
         default: 60
+  pre_pull:
+    description:
+      - Whether the node of a replica pulls the new images before the update touches its pod; V(true) by default. The
+        replica is Ready with its old images as long as that takes.
+      - A pod of its own does it for each replica, on its node, C(NAME-ORDINAL-pull-HASH). It starts nothing of the
+        image, asks for no cpu and memory, mounts nothing, and no scheduler is asked for it. It is gone when the replica
+        has been updated.
+      - An image that cannot be pulled stops the update, and that replica is as it was. The kubelet has half a minute
+        for several tries; a name that is none, and an image that is missing with C(imagePullPolicy) V(Never), fail at
+        once.
+      - A replica that is not Ready is updated at once. Where the pod is refused, by a quota or by admission for
+        example, the update goes on without it, and a warning says so.
+      - RV(updated) says which images are pulled, in check mode too. O(update_strategy=reschedule) pulls nothing
+        beforehand.
+    type: bool
+    version_added: 0.2.0
   suspended:
     description:
       - Stops all pods and keeps everything that the replicas have. Berths, disks and devices, and the cpu and memory of
@@ -744,11 +760,24 @@ updated:
       description: The fields of the template that change or, where the pod is made anew, those that force it.
       type: list
       elements: str
+    pulled:
+      description: The images that its node pulls before that (O(pre_pull)).
+      type: list
+      elements: str
     not_ready_seconds:
       description: For how long the replica was not Ready, as far as the run has seen it. Not in check mode.
       type: float
+    pull_seconds:
+      description: For how long this run has waited for these images; null where it has not. Not in check mode.
+      type: float
   sample:
-    - {pod: db-2, ordinal: 2, in_place: true, fields: ["spec.containers[db].image"], not_ready_seconds: 1.2}
+    - pod: db-2
+      ordinal: 2
+      in_place: true
+      fields: ["spec.containers[db].image"]
+      pulled: ["berth.local/busybox:2"]
+      not_ready_seconds: 1.2
+      pull_seconds: 14.6
 outdated:
   description: The pods of another template that are left as they are, because of O(partition)
     or O(paused), and what an update would do with each. The entries are those of RV(updated).
@@ -756,7 +785,11 @@ outdated:
   type: list
   elements: dict
   sample:
-    - {pod: db-0, ordinal: 0, in_place: true, fields: ["spec.containers[db].image"]}
+    - pod: db-0
+      ordinal: 0
+      in_place: true
+      fields: ["spec.containers[db].image"]
+      pulled: ["berth.local/busybox:2"]
 hooks:
   description:
     - The commands of O(update_hooks) in the order in which they were run, in check mode those that would be run.

@@ -42,6 +42,10 @@ def pods(cluster, path):
     return told.split()
 
 
+def pull_pods(cluster):
+    return cluster.kubectl("get", "pods", "-l", "berth.dev/app=journal.p", "-o", "name").split()
+
+
 def test_images_and_cpu_change_in_running_pods_and_back(dev_cluster, tmp_path, second_image):
     kubeconfig = str(dev_cluster.kubeconfig)
 
@@ -58,7 +62,9 @@ def test_images_and_cpu_change_in_running_pods_and_back(dev_cluster, tmp_path, s
     assert [(row["pod"], row["in_place"], row["fields"]) for row in updated["updated"]] == [
         (f"journal-{ordinal}", True, fields) for ordinal in (2, 1, 0)
     ]
-    assert not [row for row in updated["updated"] if row["not_ready_seconds"] is None]
+    assert not [row for row in updated["updated"] if None in (row["not_ready_seconds"], row["pull_seconds"])]
+    assert [row["pulled"] for row in updated["updated"]] == [[SECOND]] * 3
+    assert pull_pods(dev_cluster) == [], "containerd has started nothing of them, and they are gone"
     assert pods(dev_cluster, ".metadata.uid") == uids, "the same pods"
     assert set(pods(dev_cluster, ".status.containerStatuses[0].restartCount")) == {"1"}
     assert set(pods(dev_cluster, ".status.containerStatuses[0].resources.requests.cpu")) == {"20m"}
@@ -67,9 +73,13 @@ def test_images_and_cpu_change_in_running_pods_and_back(dev_cluster, tmp_path, s
     assert not any(task.result.get("changed") for task in again.tasks), again.output
 
     stuck = run(image=NOWHERE, resources=large).failed()
-    assert "pod journal-2" in stuck["msg"]
+    assert "pod journal-2 is not updated: node h" in stuck["msg"]
     assert "ErrImageNeverPull" in stuck["msg"]
-    assert pods(dev_cluster, ".spec.containers[0].image") == [SECOND, SECOND, NOWHERE], "the others keep theirs"
+    assert pods(dev_cluster, ".spec.containers[0].image") == [SECOND] * 3, "none was touched"
+    assert set(pods(dev_cluster, ".status.containerStatuses[0].ready")) == {"true"}
+    assert set(pods(dev_cluster, ".status.containerStatuses[0].restartCount")) == {"1"}
+    assert len(pull_pods(dev_cluster)) == 1, "it can be looked at"
     run(image=FIRST, resources=large).ok()
+    assert pull_pods(dev_cluster) == []
     assert set(pods(dev_cluster, ".spec.containers[0].image")) == {FIRST}
     assert pods(dev_cluster, ".metadata.uid") == uids

@@ -31,7 +31,7 @@ from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
 from ..berth_core.model.resources import LOCAL_DISK
-from .app import by_controller, counting, handing, leaving, losing, rescheduling, revisions
+from .app import by_controller, counting, handing, leaving, losing, pulling, rescheduling, revisions
 from .app.building import Builder
 from .app.hand import Hand, Rules
 from .app.observe import observe, with_beside
@@ -100,6 +100,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_on": {"type": "list", "elements": "str", "choices": list(COUNTED)},
     "paused": {"type": "bool", "default": False},
     "update_hooks": {"type": "dict", "options": _HOOKS},
+    "pre_pull": {"type": "bool"},
     "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},
     "restarted_at": {"type": "str"},
@@ -221,10 +222,12 @@ def _told_of_update(app: AppWanted, updater: Updater | None, changes: Mapping[in
     return {**found, "hooks": planned} if planned else found
 
 
-def _reached(hand: Hand, updated: Sequence[dict[str, Any]], seconds: Mapping[int, float]) -> dict[str, Any]:
-    """The berths as a run has left them; each row of an update says how long its replica was not Ready."""
+def _reached(
+    hand: Hand, updated: Sequence[dict[str, Any]], seconds: Mapping[int, Mapping[str, float]]
+) -> dict[str, Any]:
+    """The berths as a run has left them; each row of an update says how long its steps took."""
     for row in updated:
-        row["not_ready_seconds"] = seconds.get(row["ordinal"])
+        row.update({"not_ready_seconds": None, "pull_seconds": None, **seconds.get(row["ordinal"], {})})
     app = hand.app
     stopped = app.suspended and hand.context.params["until"] == states.CREATED
     rows = report.suspended_rows if stopped else report.written_rows
@@ -265,21 +268,22 @@ def _updater(hand: Hand, builder: Builder, trial: Trial) -> Updater | None:
 
 def _carry_out(
     hand: Hand, selector: Selector, choices: list[Choice], builder: Builder, updater: Updater | None
-) -> dict[int, float]:
+) -> dict[int, dict[str, float]]:
     """The state table, forward; what has to go goes first.
 
-    Returns the seconds for which each replica that was updated was not Ready.
+    Returns how long the steps of each replica took that was updated.
     """
     until, plan = hand.context.params["until"], hand.plan
     if not plan.empty:
         handing.check(hand)
         release = Release(hand.context, hand.seen, hand.app.workload, hand.timeout)
         release.clear_stale()
+        pulling.delete(hand.client, plan.pulls)
         release.scale_down(plan.release, hand.app.replicas)
         reservation = Reservation(hand, selector)
         reservation.discard()
         reservation.reserve(choices)
-    seconds: dict[int, float] = {}
+    seconds: dict[int, dict[str, float]] = {}
     try:
         if not plan.empty and states.reached(until, states.BOUND):
             builder.prebind()
@@ -325,6 +329,7 @@ def _absent(context: Context) -> dict[str, Any]:
     if there and not context.check_mode:
         release = Release(context, observed, workload, params["wait_timeout"])
         release.clear_stale()
+        pulling.delete(context.client, plan.pulls)
         release.remove(plan.release, service)
     return {"changed": there, "diff": report.removal_diff(observed, plan), "berths": []}
 

@@ -45,7 +45,7 @@ async def observe(api: Requests, asked: Question, devices_handed: bool = False) 
         berths,
         volumes=await api.list(PV, labels=asked.volume_labels),
         claims=await api.list(PVC, namespace, labels=asked.labels),
-        pods=await api.list(POD, namespace, labels=asked.labels),
+        pods=await api.list(POD, namespace, labels=asked.pod_labels),
         named={each: one for each, one in found.items() if one is not None},
         device_claims=await _device_claims(api, asked) if tied else (),
     )

@@ -57,7 +57,7 @@ from .observe import counted, observe, with_beside
 from .releasing import Release
 from .requests import Obj, Requests
 from .reserving import Reservation, discard, select, waiting
-from .rolling import Roller
+from .rolling import Roller, delete_pull_pods
 from .run import LATER, SOON, Later, Run
 from .trying import Trial
 
@@ -203,6 +203,7 @@ class Visits:
             await trial.quotas(choices)
             release = Release(run.api, run.seen, run.plan)
             await release.clear_stale()
+            await delete_pull_pods(run.api, run.plan.pulls)
             await release.scale_down(run.app.replicas)
             await discard(run, run.plan.discard)
             await Reservation(run).reserve(choices)
@@ -263,8 +264,10 @@ class Visits:
         service = (spec.get("service") or {}).get("name") or meta["name"]
         asked = Question(meta["name"], meta["namespace"], spec.get("workload") or STATEFUL_SET, service)
         seen = await with_beside(api, asked, await observe(api, asked))
-        release = Release(api, seen, removal_plan(seen))
+        plan = removal_plan(seen)
+        release = Release(api, seen, plan)
         await release.clear_stale()
+        await delete_pull_pods(api, plan.pulls)
         await release.remove()
         if not seen.empty:
             raise Later("Deleting", "berths are given up; the disks keep their data", SOON / 4)

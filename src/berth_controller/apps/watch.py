@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from berth_core.app.controller_settings import Settings
+from berth_core.app.pre_pull import replica_of
 from berth_kube.client import KubeClient
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.queue import Reconciler
@@ -59,7 +60,8 @@ class Apps:
         self._part(body["metadata"]["namespace"], body["metadata"]["name"])
 
     def _pod(self, body: Obj) -> None:
-        self._part(body["metadata"]["namespace"], str(body["metadata"]["name"]).rpartition("-")[0])
+        """Of a replica, or one that pulls for it."""
+        self._part(body["metadata"]["namespace"], replica_of(str(body["metadata"]["name"])).rpartition("-")[0])
 
     def _berth(self, body: Obj) -> None:
         self._part(body["metadata"]["namespace"], body["spec"]["app"])

@@ -66,7 +66,7 @@ def test_an_image_goes_into_the_pods_that_are_there(world, kubeconfig, workload)
         (f"db-{ordinal}", True, ["spec.containers[main].image"]) for ordinal in (2, 1, 0)
     ]
     told = seen["diff"]["after"]["objects"]["Pod default/db-2"]
-    assert told == "updated in place: spec.containers[main].image"
+    assert told == ("updated in place: spec.containers[main].image; pulled on the node first: berth.local/busybox:2")
     done = calm(run(second))
     assert done["changed"]
     assert [row["pod"] for row in done["updated"]] == ["db-2", "db-1", "db-0"]

@@ -43,6 +43,7 @@ ASKED = [
     {"update_strategy": "in_place_only", "update_order": "primary_last", "update_primary_label": "role=primary"},
     {"update_strategy": "in_place_only", "min_ready_seconds": 5, "paused": True, "suspended": True},
     {"paused": False, "suspended": False},
+    {"pre_pull": False},
     {"update_on": ["config_maps", "secrets"]},
     {"update_on": []},
     {

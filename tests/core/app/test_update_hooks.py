@@ -29,9 +29,11 @@ class Hooked(Cluster):
     def run_anew(self):
         self.ran = set()
 
+    def state(self):
+        return HookState(self.hooks, frozenset(self.ran), frozenset(self.owed))
+
     def roll(self, asked):
-        state = HookState(self.hooks, frozenset(self.ran), frozenset(self.owed))
-        return roll("db", range(self.replicas), self.pods, self.target(), asked, self.now, state)
+        return roll("db", range(self.replicas), self.pods, self.target(), asked, self.now, self.state())
 
     def act(self, act):
         pod = self.pods.get(self.name(act.ordinal))

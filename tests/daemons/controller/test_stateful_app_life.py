@@ -198,6 +198,44 @@ def test_bare_pods_are_carried_out_too_and_absent_deletes(apps: AppWorld, start:
     assert not apps.pods()
 
 
+def test_an_image_is_pulled_first_and_one_that_cannot_be_leaves_the_replica_as_it_is(
+    apps: AppWorld, start: Any
+) -> None:
+    """The test is the kubelet of the pull pod: kwok lets go of a node without its label."""
+    apps.disks(1)
+    apps.allow()
+    start("--no-leader-elect")
+    apps.apply(replicas=1)
+    apps.ready(1)
+    before = apps.uids()
+    (node,) = {one["spec"]["nodeName"] for one in apps.pods().values()}
+    told = {"name": "main", "image": "none:2", "imageID": "", "ready": False, "restartCount": 0}
+    absent = {"waiting": {"reason": "ErrImageNeverPull", "message": "is not present"}}
+    ended = {"terminated": {"reason": "StartError", "exitCode": 128}}
+    apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": None}}})
+    try:
+        apps.apply(replicas=1, template=apps.template("none:2"))
+        pull = until(lambda: next(iter(set(apps.pods()) - set(before)), None), lambda: str(apps.status()))
+        for phase, state in (("Pending", absent), ("Failed", ended)):
+            body = {"status": {"phase": phase, "containerStatuses": [{**told, "state": state}]}}
+            apps.api.patch(kinds.POD, pull, apps.name, body, "status")
+            if phase == "Pending":
+                apps.stalled("Blocked", "pod db-0 is not updated: node")
+                assert apps.pods()["db-0"]["spec"]["containers"][0]["image"] == "none:1"
+        until(lambda: apps.status().get("updatedReplicas") == 1 and apps.uids() == before, lambda: str(apps.status()))
+        assert apps.pods()["db-0"]["spec"]["containers"][0]["image"] == "none:2"
+    finally:
+        apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": "kwok"}}})
+
+    apps.kubectl("create", "quota", "no-more", "--hard=pods=1")
+    until(lambda: '"pods":"1"' in apps.kubectl("get", "quota", "no-more", "-o", "jsonpath={.status.used}"), "no quota")
+    apps.apply(replicas=1, template=apps.template("none:3"))
+    until(lambda: apps.world.told("db", "Updating", "is updated without its new images"), lambda: str(apps.status()))
+    until(lambda: apps.status().get("updatedReplicas") == 1, lambda: str(apps.status()))
+    assert apps.pods()["db-0"]["spec"]["containers"][0]["image"] == "none:3"
+    assert apps.uids() == before
+
+
 def test_a_changed_content_makes_the_pods_anew(apps: AppWorld, start: Any) -> None:
     """Secrets by a right to these alone, which the message of the StatefulApp spells out."""
     apps.disks(1)

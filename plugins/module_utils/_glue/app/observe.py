@@ -61,7 +61,7 @@ def observe(
         berths,
         volumes=client.list(PV, labels=asked.volume_labels),
         claims=client.list(PVC, namespace, labels=asked.labels),
-        pods=client.list(POD, namespace, labels=asked.labels),
+        pods=client.list(POD, namespace, labels=asked.pod_labels),
         named={each: one for each, one in found.items() if one is not None},
         device_claims=_device_claims(client, namespace, asked.labels) if tied else (),
     )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ...berth_core.app import manifests, update
+from ...berth_core.app import manifests, pre_pull, update
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
@@ -22,8 +22,8 @@ from ...berth_core.app.plan import OWN, lags
 from ...berth_core.app.pod_change import PodChange, with_running_fields
 from ...berth_core.app.pod_revision import Target, change_of, updating
 from ...berth_core.app.update_rules import IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
-from ...berth_core.app.wanted import APP_LABEL, AppWanted
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
+from ...berth_core.app.wanted import AppWanted
 from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError, TimeoutExpired
 from ...berth_core.model.resources import POD, STATEFUL_SET
 from ..base import Context
@@ -31,6 +31,7 @@ from ..objects import poll
 from . import overtaking, wait
 from .hand import Hand
 from .hooks import HookRunner
+from .pulling import Puller
 from .revisions import listed, seen_by_its_controller
 
 Object = dict[str, Any]
@@ -57,6 +58,7 @@ class Updater:
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
         self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
         self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
+        self._puller = Puller(hand)
         self._known: Target | None = None
         self._again: float | None = None
         self._since: dict[int, float] = {}
@@ -93,30 +95,47 @@ class Updater:
             strategy = self._rules.strategy
             if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
-            found[ordinal] = change
+            found[ordinal] = replace(change, pulled=self._pulled(pod, change))
         return found
 
-    def run(self) -> dict[int, float]:
+    def _pulled(self, pod: Mapping[str, Any], change: PodChange) -> tuple[str, ...]:
+        """The images that its node pulls before this pod is touched."""
+        target, rules = self._target(), self._rules
+        touched = (updating(pod) or {}).get("to") == target.revision
+        if not rules.pre_pull or rules.strategy == RESCHEDULE or touched or not ready(pod):
+            return ()
+        return tuple(pre_pull.new_images(pod, target.template, not change.in_place))
+
+    def run(self) -> dict[int, dict[str, float]]:
         """Go on until every pod has the new template and is Ready.
 
-        Returns the seconds for which each replica was not Ready, as far as this run has seen it.
+        Returns for how long each replica was not Ready, and its images were waited for, as far as this run has seen it.
         """
         if self._tried is not None:  # written meanwhile: its controller is asked what its revision is called
             self._known = self._tried = None
         target = self._target()
         overtaking.check(self._hand, target.template)
+        self._puller.begin()
         while True:
             pods = self._next_due(target)
             overtaking.check(self._hand, target.template)
-            acts = self._roll(pods, target).acts
-            if not acts:
-                return {ordinal: round(self._down.get(ordinal, 0.0), 1) for ordinal in self._hand.plan.update}
-            for act in acts:
+            rolled = self._roll(pods, target)
+            self._puller.warn(rolled.notes)
+            if not rolled.acts:
+                return {ordinal: self._durations(ordinal) for ordinal in self._hand.plan.update}
+            for act in rolled.acts:
+                if self._puller.do(act):
+                    continue
                 pod = pods.get(self._hand.app.berth_name(act.ordinal))
                 if act.do in (BEFORE, AFTER) and self.hooks is not None and pod is not None:
                     self.hooks.run(act.do, act.ordinal, pod)
                     break  # it took its time: what was seen may be over
                 self._do(act, pod, target)
+
+    def _durations(self, ordinal: int) -> dict[str, float]:
+        pulled = self._puller.seconds
+        found = {"not_ready_seconds": round(self._down.get(ordinal, 0.0), 1)}
+        return {**found, "pull_seconds": pulled[ordinal]} if ordinal in pulled else found
 
     def _next_due(self, target: Target) -> wait.Objects:
         """The pods, once something is to be done, or all is done. What fails meanwhile may be another run's doing."""
@@ -125,7 +144,7 @@ class Updater:
                 self._hand.client,
                 POD,
                 self._hand.app.namespace,
-                f"{APP_LABEL}={self._hand.app.name}",
+                pre_pull.selector(self._hand.app.name),
                 self._hand.timeout + self._rules.min_ready,
                 lambda seen: self._missing(seen, target),
                 "the update",
@@ -153,7 +172,8 @@ class Updater:
         app, replacing = self._hand.app, self._hand.plan.replacing
         ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
         known = self.hooks.state if self.hooks is not None else NO_HOOKS
-        return update.roll(app.name, ordinals, pods, target, self._rules, datetime.now(timezone.utc), known)
+        now, pulls = datetime.now(timezone.utc), self._puller.known(pods)
+        return update.roll(app.name, ordinals, pods, target, self._rules, now, known, pulls)
 
     def _clock(self, seen: Mapping[str, Object]) -> None:
         now = time.monotonic()

@@ -42,6 +42,8 @@ class Observed:
     device_claims: Mapping[str, Object] = field(default_factory=dict)
     #: by (kind, name): other Services, and ConfigMaps, of the app's manifest
     beside: Mapping[tuple[str, str], Object] = field(default_factory=dict)
+    #: pull pods of an update (app.pre_pull), by name
+    pulls: Mapping[str, Object] = field(default_factory=dict)
     #: objects that stand where ours would, and are somebody else's
     foreign: tuple[str, ...] = ()
 
@@ -56,6 +58,7 @@ class Observed:
             or self.claims
             or self.device_claims
             or self.pods
+            or self.pulls
             or self.stateful_set
             or self.service
             or self.beside

@@ -21,6 +21,7 @@ from .held_claims import check_held
 from .hook_rules import owes
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
+from .pre_pull import left_over
 from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
@@ -40,7 +41,8 @@ class Plan:
     are made anew in their berths. ``update``: ordinals whose pods have another revision, or wait for a hook, where the
     app has rules for updates, highest first. ``outdated``: those of them that the rules leave as they are (partition,
     paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
-    ``stale``: leftovers of berths that are gone. ``service``/``stateful_set``/``beside``: manifests to apply.
+    ``stale``: leftovers of berths that are gone. ``pulls``: pull pods of an update that nobody asks for any more.
+    ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
     select: tuple[int, ...] = ()
@@ -58,6 +60,7 @@ class Plan:
     update: tuple[int, ...] = ()
     outdated: tuple[int, ...] = ()
     stop: tuple[int, ...] = ()
+    pulls: tuple[Object, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -70,6 +73,7 @@ class Plan:
             or self.restart
             or self.update
             or self.stop
+            or self.pulls
             or self.service
             or self.stateful_set
             or self.stale
@@ -119,6 +123,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         update,
         outdated,
         _to_stop(app, observed) if build and app.suspended else (),
+        () if update else tuple(left_over(observed.pulls, ())),
     )
 
 
@@ -146,7 +151,8 @@ def _untied(app: AppWanted, observed: Observed) -> tuple[int, ...]:
 
 def removal_plan(observed: Observed) -> Plan:
     """The plan for state absent: every berth, highest ordinal first."""
-    return Plan(release=tuple(sorted(observed.berths, reverse=True)), stale=_stale(observed))
+    ordinals = tuple(sorted(observed.berths, reverse=True))
+    return Plan(release=ordinals, stale=_stale(observed), pulls=tuple(left_over(observed.pulls, ())))
 
 
 def _stale(observed: Observed) -> tuple[str, ...]:

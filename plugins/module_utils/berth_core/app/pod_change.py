@@ -28,10 +28,14 @@ CONTENTS = "berth.dev/contents"
 
 @dataclass(frozen=True)
 class PodChange:
-    """``fields``: the paths that a running pod takes. ``forced``: the paths that need a new pod."""
+    """``fields``: the paths that a running pod takes. ``forced``: the paths that need a new pod.
+
+    ``pulled``: the images that the pod's node pulls before that, where somebody has asked for it (app.pre_pull).
+    """
 
     fields: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
+    pulled: tuple[str, ...] = ()
 
     @property
     def in_place(self) -> bool:

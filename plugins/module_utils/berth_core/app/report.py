@@ -212,7 +212,8 @@ def _pod_changes(app: AppWanted, observed: Observed, plan: Plan, before: dict[st
 
 def _told(change: PodChange) -> str:
     fields = ", ".join(change.forced or change.fields) or "nothing that the pod shows"
-    return f"updated in place: {fields}" if change.in_place else f"made anew on its node: {fields}"
+    first = f"; pulled on the node first: {', '.join(change.pulled)}" if change.pulled else ""
+    return f"{'updated in place' if change.in_place else 'made anew on its node'}: {fields}{first}"
 
 
 def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, Any]]:
@@ -223,6 +224,7 @@ def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, 
             "ordinal": ordinal,
             "in_place": change.in_place,
             "fields": list(change.forced or change.fields),
+            "pulled": list(change.pulled),
         }
         for ordinal, change in sorted(updates.items(), reverse=True)
     ]

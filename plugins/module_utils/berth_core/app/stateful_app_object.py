@@ -72,6 +72,7 @@ _UPDATE: _Table = {
     "update_order": "order",
     "update_primary_label": "primaryLabel",
     "paused": "paused",
+    "pre_pull": "prePull",
 }
 #: Options that are texts, and in the kind may be numbers.
 _TEXTS = ("size", "target_port", "max_unavailable")

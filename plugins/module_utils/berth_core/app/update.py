@@ -7,7 +7,8 @@ A replica goes through these steps, each found again from its pod alone, so that
 begin, before a resize alone -> resize -> patch (images, labels; the pod's annotation `UPDATING` says what is waited
 for) -> Ready -> mark (the pod bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest
 ordinal first, a primary last where one is named, and never more replicas not Ready than ``max_unavailable`` allows.
-With hooks a command in the pod (before) stands in front of its first step, and one (after) behind its last.
+With hooks a command in the pod (before) stands in front of its first step, and one (after) behind its last. In front of
+all of that its node pulls the new images (app.pre_pull), while the pod is Ready as before.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
+from . import pre_pull
 from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
 from .observed import ended, ready
 from .pod_revision import (
@@ -35,11 +37,16 @@ from .pod_revision import (
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 
 BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
+#: Make, and delete, a pull pod.
+PULL, DROP = "pull", "drop"
 Object = Mapping[str, Any]
 
 
 class Act(NamedTuple):
-    """One write, or with ``BEFORE`` and ``AFTER`` of hook_rules a command in the pod. ``body``: of the pod's patch."""
+    """One write, or with ``BEFORE`` and ``AFTER`` of hook_rules a command in the pod.
+
+    ``body``: of the pod's patch; the pull pod that is to be made, or deleted.
+    """
 
     do: str
     ordinal: int
@@ -49,12 +56,13 @@ class Act(NamedTuple):
 class Roll(NamedTuple):
     """What can be done now, and what is waited for, a line each. Both empty: the update has ended.
 
-    ``again``: seconds after which time alone makes it another answer.
+    ``again``: seconds after which time alone makes it another answer. ``notes``: what a person is to be warned of.
     """
 
     acts: tuple[Act, ...]
     waits: tuple[str, ...]
     again: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,9 @@ class _Next:
     taken from it yet, so what is next waits for the others.
 
     ``arrived``: its pod has the new template. ``rest``: for how many seconds more it has to be Ready before it counts.
-    ``primary``: its turn is the last.
+    ``primary``: its turn is the last. ``pull``: the name of its pull pod, as long as one is of use. ``pulling``: it is
+    waited for; after ``again`` seconds time alone may end that. ``failed``: why the update cannot go on. ``note``: see
+    Roll.
     """
 
     ordinal: int
@@ -75,10 +85,15 @@ class _Next:
     arrived: bool = False
     rest: float = 0.0
     primary: bool = False
+    pull: str | None = None
+    pulling: bool = False
+    again: float = 0.0
+    failed: str = ""
+    note: str = ""
 
     @property
     def busy(self) -> bool:
-        return self.going or not self.ready or self.rest > 0
+        return self.going or self.pulling or not self.ready or self.rest > 0
 
     @property
     def going(self) -> bool:
@@ -97,17 +112,29 @@ def roll(
     rules: UpdateRules,
     now: datetime,
     hooks: HookState = NO_HOOKS,
+    pulls: pre_pull.Pulls = pre_pull.NO_PULLS,
 ) -> Roll:
-    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready``; ``hooks``: as far as they are known.
+    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready`` and pulls; ``hooks``: as far as they
+    are known; ``pulls``: as they are.
 
-    Raises StateError where the rules forbid what would be next.
+    Raises StateError where the rules forbid what would be next, and where a node cannot pull what it needs for that.
     """
     steps = []
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
         step = _judged(_next(app, ordinal, pod, target, rules), pod, rules, now)
-        steps.append(_hooked(step, pod, target, hooks))
+        want = _pull_pod(app, step, pod, target, rules) if ordinal not in pulls.without else None
+        if want is not None and not step.ready and not _cannot_be_pulled(want, pulls.pods, now):
+            want = None
+        step = _hooked(step, pod, target, hooks)
+        steps.append(step if want is None else _pulled_first(step, want, pulls.pods, now))
     steps.sort(key=lambda step: step.primary)
+    left = pre_pull.left_over(pulls.pods, [step.pull for step in steps])
+    if left:
+        return Roll(tuple(Act(DROP, pre_pull.ordinal_of(one), one) for one in left), ())
+    for step in steps:
+        if step.failed:
+            raise StateError(step.failed, changed=True)
     busy = {step.ordinal for step in steps if step.busy}
     acts, held = [], False
     waits = [step.wait for step in steps if step.wait]
@@ -122,8 +149,9 @@ def roll(
     if held and not acts and not waits:
         others = ", ".join(f"{app}-{ordinal}" for ordinal in sorted(busy))
         waits.append(f"pod {others} to be {_ready_words(rules)} (max_unavailable is {rules.unavailable})")
-    rests = [step.rest for step in steps if step.rest > 0]
-    return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None)
+    rests = [each for step in steps for each in (step.rest, step.again) if each > 0]
+    notes = tuple(step.note for step in steps if step.note)
+    return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None, notes)
 
 
 def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) -> _Next:
@@ -148,6 +176,46 @@ def _hooked(step: _Next, pod: Object | None, target: Target, known: HookState) -
     if act is None or not (known.hooks.before and step.ready) or not first_touch(act, pod, target):
         return step
     return step if pod["metadata"]["uid"] in known.ran else replace(step, act=Act(BEFORE, step.ordinal))
+
+
+def _pull_pod(app: str, step: _Next, pod: Object | None, target: Target, rules: UpdateRules) -> dict[str, Any] | None:
+    """What pulls the new images of a replica that is as before; None where nothing is to be pulled first."""
+    act = step.act
+    if not rules.pre_pull or rules.paused or pod is None or act is None:
+        return None
+    if not first_touch(act, pod, target):
+        return None
+    return pre_pull.pull_pod(app, step.ordinal, pod, target.template, act.do == DELETE)
+
+
+def _cannot_be_pulled(want: dict[str, Any], live: Mapping[str, Object], now: datetime) -> bool:
+    """Whether that is known already. It holds a replica back, too, that is not Ready: of such a one nothing is taken
+    away, and its update may be what mends it, but not with an image that its node cannot pull."""
+    pod = live.get(str(want["metadata"]["name"]))
+    return pod is not None and pre_pull.troubled(pod, now)
+
+
+def _pulled_first(step: _Next, want: dict[str, Any], live: Mapping[str, Object], now: datetime) -> _Next:
+    """The step, once its node has the images; before that, what is done or waited for to that end."""
+    name, node = str(want["metadata"]["name"]), want["spec"]["nodeName"]
+    step, pod = replace(step, pull=name), live.get(name)
+    images = ", ".join(one["image"] for one in want["spec"]["containers"])
+    waits = f"node {node} to pull {images} (pod {name}"
+    if pod is None:
+        return replace(step, act=Act(PULL, step.ordinal, want))
+    if pod["metadata"].get("deletionTimestamp"):
+        return replace(step, act=None, wait=f"{waits} is still to go)", pulling=True)
+    found = pre_pull.verdict(pod, now)
+    if found.state == pre_pull.EXPIRED:
+        return replace(step, act=Act(DROP, step.ordinal, pod))
+    if found.state == pre_pull.FAILED:
+        return replace(step, act=None, failed=pre_pull.cannot_pull(pod, found.words))
+    if found.state == pre_pull.PULLING:
+        told = f"{waits}: {found.words})" if found.words else f"{waits})"
+        return replace(step, act=None, wait=told, pulling=True, again=found.again)
+    if found.state == pre_pull.REFUSED:
+        return replace(step, note=pre_pull.goes_on_without(pre_pull.replica_of(name), found.words))
+    return step
 
 
 def first_touch(act: Act, pod: Object, target: Target) -> bool:
