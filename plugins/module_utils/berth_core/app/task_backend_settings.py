@@ -50,7 +50,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 }
 
 #: What an installation may set besides its own options, as flags without the dashes.
-FLAGS = ("workers", "policy", "poll-interval", "running-after", "log-lines", "log-format")
+FLAGS = ("workers", "policy", "store", "poll-interval", "running-after", "log-lines", "log-format")
 
 
 def is_database(store: str) -> bool:
@@ -86,4 +86,6 @@ def checked_flags(flags: Mapping[str, Any]) -> dict[str, str]:
     settings = replace(Settings(), **fields)
     daemon_flags.check_log_format(settings.log_format)
     check_policy("flags.policy", settings.policy)
+    if settings.store:  # a pod has no disk that stays
+        check_store_uri("flags.store", settings.store)
     return daemon_flags.as_texts(fields)
