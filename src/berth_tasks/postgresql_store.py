@@ -87,7 +87,7 @@ class PostgresqlStore:
 
     def open(self, cluster: str) -> None:
         with self._told("opened"):
-            given = {**_CONNECTION, **conninfo_to_dict(self.name), "client_encoding": "utf8"}
+            given: dict[str, Any] = {**_CONNECTION, **conninfo_to_dict(self.name), "client_encoding": "utf8"}
             self._connection = db = psycopg.connect(make_conninfo(**given), autocommit=True)
             # Of our own, so that abort() finds one that is open, whatever libpq does with its own meanwhile.
             self._socket = socket.socket(fileno=os.dup(db.fileno()))
