@@ -136,9 +136,10 @@ class Checkpoint:
 
     async def close(self) -> None:
         """Break off what it is at, and close the store."""
-        if self._running is not None and not self._running.done():
-            self._store.abort()
-            await asyncio.wait([self._running])
+        if self._running is not None:
+            if not self._running.done():
+                self._store.abort()
+            await asyncio.gather(self._running, return_exceptions=True)  # who was cancelled does not look at it
         self._store.close()
 
     async def _use(self, call: Callable[[], None]) -> None:
