@@ -34,10 +34,17 @@ options:
     default: present
   flags:
     description:
-      - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(poll-interval), C(running-after),
-        C(log-lines), C(log-format). C(berth-tasks --help) says what they are.
+      - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(store), C(poll-interval),
+        C(running-after), C(log-lines), C(log-format). C(berth-tasks --help) says what they are.
+      - C(store) is the URI of a PostgreSQL, without a password; files are lost with their pod.
       - They are checked before anything is written. Others replace the pods one after the other.
     type: dict
+  store_secret:
+    description:
+      - A Secret in O(namespace) for C(store) of O(flags). Its keys are variables of the pods, as C(PGPASSWORD), and
+        files in C(/etc/berth-tasks/store), as C(ca.crt). It has to exist.
+      - Pods that run read it when they are replaced.
+    type: str
   namespaces:
     description:
       - In which namespaces it may run tasks. In each of them a RoleBinding C(berth-task-runner) is made; the namespace
@@ -91,6 +98,13 @@ EXAMPLES = r"""
     flags:
       policy: priority
       log-lines: 100
+
+- name: What it knows of its pods lies in PostgreSQL, wherever the pod that leads next runs
+  berth.stateful.task_backend:
+    image: registry.example.com/berth:0.2.0
+    flags:
+      store: postgresql://berth@db.example.com/berth?sslmode=verify-full&sslrootcert=/etc/berth-tasks/store/ca.crt
+    store_secret: berth-tasks-store
 
 - name: Gone again, unless Tasks have not ended
   berth.stateful.task_backend:

@@ -1,7 +1,8 @@
-"""What is kept on disk: the snapshot of tasks' pods and the version that the watch has come to. SQLite, in WAL mode.
+"""What is kept for the next process: the snapshot of tasks' pods and the version that the watch has come to.
 
-A store that is lost or damaged is begun anew and filled from the API server; one of a newer release is refused. Where
-the disk is full, nothing is kept until it has room: what is kept saves a list at the start and nothing more.
+It lies in an SQLite file (sqlite_store) or in PostgreSQL (postgresql_store). No task depends on it: what is lost or
+damaged is begun anew and filled from the API server, a store of a newer release is refused. One that cannot be used,
+because its disk is full or its server is away, keeps nothing until it can, and then everything.
 """
 
 from __future__ import annotations
@@ -9,117 +10,191 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
 
-from berth_core.errors import InputError, StateError
+from berth_core.errors import ApiError, InputError, StateError
 from berth_core.tasks.pods import PodState
-from berth_core.tasks.snapshot import Difference, PodsSnapshot
+from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-#: The number of the layout below.
+#: The number of the layout that both stores have.
 LAYOUT = 1
-_TABLES = """
-CREATE TABLE IF NOT EXISTS pods (namespace TEXT, name TEXT, state TEXT NOT NULL, PRIMARY KEY (namespace, name));
-CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL);
-"""
+#: Seconds after which what a store is asked is broken off.
+DEADLINE = 30.0
+
+
+class Row(NamedTuple):
+    """A pod as it is kept. ``state``: JSON in ASCII."""
+
+    namespace: str
+    name: str
+    state: str
+
+
+class Write(NamedTuple):
+    """One save, all or nothing. ``whole``: instead of all that is there. No pod is in both ``rows`` and ``gone``."""
+
+    rows: Sequence[Row]
+    gone: Sequence[PodKey]
+    version: int
+    whole: bool
+
+
+class DamagedError(ValueError):
+    """What was kept cannot be read."""
+
+
+class Store(Protocol):
+    """Called by one thread at a time; ``abort`` by another one meanwhile.
+
+    Everything raises StateError where the store cannot be used (`unusable`). It is closed then, and opened again.
+    """
+
+    name: str
+
+    def open(self, cluster: str) -> None:
+        """Of another cluster nothing is taken over. Raises InputError for a store of a newer release."""
+
+    def read(self) -> tuple[int, Sequence[str]] | None:
+        """The version and the states of the last write; None: there was none. Raises DamagedError."""
+
+    def write(self, what: Write) -> None:
+        """Keep it."""
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+
+    def abort(self) -> None:
+        """Have the other thread's call fail."""
+
+    def close(self) -> None:
+        """Give up what it holds; more than once does no harm. Raises nothing."""
+
+
+def unusable(name: str, done: str, why: str, remedy: str) -> StateError:
+    """``done``: what could not be done with it."""
+    return StateError(
+        f"store {name} cannot be {done} ({why}): no task depends on it, a restart lists the pods; {remedy}"
+    )
+
+
+def in_use(name: str, by: str, another: str) -> StateError:
+    """A store, or its part of this cluster and namespace, is written by one process at a time."""
+    return unusable(name, "shared", f"{by} writes it", f"end that process, or give this one another {another}")
+
+
+def check_layout(name: str, layout: int) -> None:
+    """Raises InputError."""
+    if layout > LAYOUT:
+        raise InputError(
+            f"store {name} has layout {layout}, of a newer release; this one knows {LAYOUT}: "
+            "give another store, or run the newer release"
+        )
 
 
 class Checkpoint:
-    """One file. ``cluster`` tells one API server from another: of another one nothing is taken over.
+    """``cluster`` tells one API server from another, and is asked once the store can be opened."""
 
-    Raises InputError for a store of a newer release, and StateError where the disk does not take it.
-    """
+    def __init__(self, store: Store, cluster: Callable[[], Awaitable[str]]) -> None:
+        self._store, self._cluster = store, cluster
+        self._open = False
+        #: Whether all is there that was saved: by this process, and without a failure since.
+        self._complete = False
+        self._running: asyncio.Future[None] | None = None
 
-    def __init__(self, path: str, cluster: str) -> None:
-        self._path, self._cluster = path, cluster
+    async def load(self) -> PodsSnapshot | None:
+        """The snapshot as it was kept last; None: there is none, or it cannot be read.
+
+        Raises InputError for a store of a newer release, and StateError where it cannot be used.
+        """
+        found: list[PodsSnapshot | None] = []
         try:
-            self._db = self._open()
-        except sqlite3.OperationalError as exc:  # the disk's fault, or another process has locked it
-            raise self._error("opened", exc) from exc
-        except sqlite3.DatabaseError as exc:
-            aside = Path(f"{path}.damaged")
-            Path(path).replace(aside)
-            _log.error(
-                "store %s is damaged (%s): it lies in %s, and a new one is filled from the API server", path, exc, aside
-            )
-            self._db = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-        try:
-            (layout,) = db.execute("PRAGMA user_version").fetchone()
-            if layout > LAYOUT:
-                raise InputError(
-                    f"store {self._path} has layout {layout}, of a newer release; this one knows {LAYOUT}: "
-                    "give another file, or run the newer release"
-                )
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(_TABLES)
-            db.execute("CREATE TABLE IF NOT EXISTS cluster (name TEXT PRIMARY KEY)")
-            db.execute(f"PRAGMA user_version = {LAYOUT}")
-            if db.execute("SELECT name FROM cluster").fetchall() != [(self._cluster,)]:
-                self._forget(db)
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _forget(self, db: sqlite3.Connection) -> None:
-        db.executescript("DELETE FROM pods; DELETE FROM progress; DELETE FROM cluster;")
-        db.execute("INSERT INTO cluster VALUES (?)", (self._cluster,))
-
-    def load(self) -> PodsSnapshot | None:
-        """The snapshot as it was kept last; None: there is none, or it cannot be read."""
-        try:
-            row = self._db.execute("SELECT version FROM progress").fetchone()
-            pods = [_pod(state) for (state,) in self._db.execute("SELECT state FROM pods")]
-        except (sqlite3.DatabaseError, TypeError, ValueError) as exc:
-            _log.error("store %s cannot be read (%s): everything is listed", self._path, exc)
-            try:
-                self._forget(self._db)
-            except sqlite3.Error as worse:
-                raise self._error("emptied", worse) from worse
+            await self._use(lambda: found.append(_snapshot(self._store.read())))
+        except DamagedError as exc:
+            _log.error("store %s cannot be read (%s): everything is listed", self._store.name, exc)
+            await self._use(self._store.forget)
             return None
-        return PodsSnapshot({(pod.namespace, pod.name): pod for pod in pods}, int(row[0])) if row else None
+        return found[0]
 
     async def save(self, changes: Sequence[Difference], snapshot: PodsSnapshot) -> None:
-        """For a store's subscriber. All or nothing. Raises StateError where the disk does not take it."""
-        try:
-            await asyncio.to_thread(self._save, changes, snapshot.version)
-        except sqlite3.Error as exc:
-            raise self._error("written", exc) from exc
+        """For a store's subscriber. Raises StateError where it cannot be used.
 
-    def _save(self, changes: Sequence[Difference], version: int) -> None:
-        # In their order: a pod that went and one of its name that came.
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
+        The first save writes everything: pods that went since the load are not among the changes. So does the one after
+        a failure, which may have been written all the same.
+        """
+        if self._complete:
+            write = changed(changes, snapshot.version)
+        else:
+            write = Write([_row(pod) for pod in snapshot.pods.values()], [], snapshot.version, whole=True)
+        self._complete = False
+        await self._use(lambda: self._store.write(write))
+        self._complete = True
+
+    async def close(self) -> None:
+        """Break off what it is at, and close the store."""
+        if self._running is not None:
+            if not self._running.done():
+                self._store.abort()
+            await asyncio.gather(self._running, return_exceptions=True)  # who was cancelled does not look at it
+        self._store.close()
+
+    async def _use(self, call: Callable[[], None]) -> None:
+        """In a thread; at most DEADLINE. A store that failed is opened anew the next time."""
+        cluster = "" if self._open else await self._known_cluster()
+
+        def work() -> None:
+            if not self._open:
+                self._store.open(cluster)
+                self._open = True
+            call()
+
+        loop = asyncio.get_running_loop()
+        self._running = loop.run_in_executor(None, work)
+        timer = loop.call_later(DEADLINE, self._store.abort)
         try:
-            for old, new in changes:
-                if new is not None:
-                    db.execute("REPLACE INTO pods VALUES (?, ?, ?)", (new.namespace, new.name, json.dumps(asdict(new))))
-                elif old is not None:
-                    db.execute("DELETE FROM pods WHERE namespace = ? AND name = ?", (old.namespace, old.name))
-            db.execute("REPLACE INTO progress VALUES (1, ?)", (version,))
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
+            # Who waits may be cancelled, and a thread may not: close() waits for it.
+            await asyncio.shield(self._running)
+        except (StateError, InputError):
+            self._open = False
+            self._store.close()
             raise
+        finally:
+            timer.cancel()
 
-    def _error(self, done: str, exc: sqlite3.Error) -> StateError:
-        return StateError(
-            f"store {self._path} cannot be {done} ({exc}): no task depends on it, a restart lists the pods;"
-            " see to the disk, or give another file"
-        )
+    async def _known_cluster(self) -> str:
+        try:
+            return await self._cluster()
+        except ApiError as exc:
+            remedy = "it is tried again; berth-tasks needs the rights of deploy/tasks/rbac.yaml"
+            raise unusable(self._store.name, "opened", exc.message, remedy) from exc
 
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+
+def changed(changes: Iterable[Difference], version: int) -> Write:
+    """In their order: of a pod that went and one of its name that came, the latter is kept."""
+    last: dict[PodKey, PodState | None] = {}
+    for change in changes:
+        last[change.either.namespace, change.either.name] = change.new
+    rows = [_row(pod) for pod in last.values() if pod is not None]
+    return Write(rows, [key for key, pod in last.items() if pod is None], version, whole=False)
+
+
+def _row(pod: PodState) -> Row:
+    return Row(pod.namespace, pod.name, json.dumps(asdict(pod)))
+
+
+def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:
+    if kept is None:
+        return None
+    version, states = kept
+    try:
+        pods = [_pod(state) for state in states]
+    except (TypeError, ValueError, KeyError) as exc:
+        raise DamagedError(str(exc)) from exc
+    return PodsSnapshot({(pod.namespace, pod.name): pod for pod in pods}, version)
 
 
 def _pod(state: str) -> PodState:

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from berth_core.app.task_backend_settings import Settings
+from berth_core.app.task_backend_settings import Settings, is_database
 from berth_core.errors import InputError, StateError
-from berth_core.model.resources import TASK
+from berth_core.model.resources import NAMESPACE, TASK
 from berth_core.tasks.policies import Policies
+from berth_core.tasks.snapshot import PodsSnapshot
 from berth_core.tasks.task import read_task
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
@@ -27,6 +28,7 @@ from .metrics import Figures, Metrics
 from .nodes import Nodes
 from .polling_source import PodsPollingSnapshotSource
 from .queues import Queues, known_policies
+from .sqlite_store import SqliteStore
 from .store import PodSnapshotStore
 from .watch_source import PodsWatchSnapshotSource
 
@@ -44,7 +46,7 @@ class Daemon:
     async def run(self, works: Callable[[], None]) -> None:
         """Until cancelled. ``works`` is called once everything was listed."""
         settings, client = self._settings, self._client
-        kept = _opened(settings.store, client.server)
+        kept, snapshot = await _taken_over(settings, client)
         room = asyncio.Event()
         policies = Policies(known_policies(), settings.policy)
         tasks, queues = Informer(client, TASK), Queues(client, policies, room.set)
@@ -72,7 +74,7 @@ class Daemon:
                     _know(backend, obj)
                 batches.load()
                 held.begin()
-                store.begin(kept.load() if kept is not None else None)
+                store.begin(snapshot)
                 source = PodsWatchSnapshotSource(client, store)
                 group.create_task(source.run())
                 await source.synced.wait()
@@ -87,7 +89,7 @@ class Daemon:
                     group.create_task(work)
         finally:
             if kept is not None:
-                kept.close()
+                await kept.close()
 
 
 class Now:
@@ -103,12 +105,32 @@ class Now:
         return self._backend.tasks_by_state() + self._batches.by_state()
 
 
-def _opened(path: str, cluster: str) -> Checkpoint | None:
+def _checkpoint(settings: Settings, client: KubeClient) -> Checkpoint | None:
+    """A file is of one cluster, and its server's address tells it; behind one address there are many in a database."""
+    if is_database(settings.store):
+        from .postgresql_store import PostgresqlStore  # what it stands on is installed where it is used
+
+        return Checkpoint(PostgresqlStore(settings.store, settings.namespace), lambda: _uid(client))
+    return Checkpoint(SqliteStore(settings.store), lambda: _address(client)) if settings.store else None
+
+
+async def _address(client: KubeClient) -> str:
+    return client.server
+
+
+async def _uid(client: KubeClient) -> str:
+    """The uid of the namespace that is there as long as the cluster is."""
+    return str((await client.get(NAMESPACE, "kube-system"))["metadata"]["uid"])
+
+
+async def _taken_over(settings: Settings, client: KubeClient) -> tuple[Checkpoint | None, PodsSnapshot | None]:
+    """The checkpoint and what an earlier process has kept in it."""
+    checkpoint = _checkpoint(settings, client)
     try:
-        return Checkpoint(path, cluster) if path else None
+        return checkpoint, await checkpoint.load() if checkpoint is not None else None
     except StateError as exc:
         _log.error("%s", exc.message)
-        return None
+        return checkpoint, None
 
 
 def _know(backend: KubernetesTaskSchedulerBackend, obj: Mapping[str, Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from berth_core.app.task_backend_settings import BOUNDS, Settings, check_policy
+from berth_core.app.task_backend_settings import BOUNDS, Settings, check_policy, check_store_uri, is_database
+from berth_core.errors import InputError
 from berth_kube import option_values, options
 
 from .queues import known_policies
@@ -22,7 +24,8 @@ _HELP = {
     "leader_elect": "work only while holding the Lease berth-tasks",
     "workers": "tasks that are worked on at one time",
     "policy": "the policy of queues that name none: fair, priority, or one of a package that is installed",
-    "store": "SQLite file of the checkpoint, made where it is missing (default: none, a restart lists the pods)",
+    "store": "SQLite file of the checkpoint, made where it is missing, or postgresql://USER@HOST/DATABASE with the"
+    " password in PGPASSFILE or PGPASSWORD (default: none, a restart lists the pods)",
     "poll_interval": "seconds between two whole lists of tasks' pods, whatever the watch told",
     "running_after": "seconds that a task runs before that is written into its status; short ones cost no write",
     "log_lines": "lines of the end of a pod's log that are kept in the Task; 0: none is read",
@@ -50,6 +53,20 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
     options.check_served(settings)
     options.check_bounds(settings, BOUNDS)
     check_policy("--policy", settings.policy, known_policies())
-    if settings.store:
+    if is_database(settings.store):
+        _check_database(settings.store)
+    elif settings.store:
         option_values.check_file_to_make("--store", settings.store)
     return settings
+
+
+def _check_database(uri: str) -> None:
+    check_store_uri("--store", uri)
+    try:
+        from . import postgresql_store
+    except ImportError as exc:
+        raise InputError(
+            f"--store {uri} needs the Python package psycopg, which cannot be imported in {sys.executable}"
+            f" ({exc}): pip install 'berth[tasks,postgresql]', or 'psycopg[binary]'"
+        ) from exc
+    postgresql_store.check("--store", uri)

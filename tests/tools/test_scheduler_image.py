@@ -55,6 +55,7 @@ def test_the_containerfile_makes_the_same_contents_of_what_is_there() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = re.search(r"'\.\[(.*)\]'", text)
     assert asked is not None
-    extras = [project["optional-dependencies"][name] for name in asked[1].split(",")]
+    # Of the task backend, which this image does not have.
+    extras = [project["optional-dependencies"][name] for name in asked[1].split(",") if name != "postgresql"]
     wanted = {re.split(r"[<>=]", one)[0] for listed in [project["dependencies"], *extras] for one in listed}
     assert wanted == set(scheduler.DISTRIBUTIONS)

@@ -42,7 +42,7 @@ def run(context: Context) -> dict[str, Any]:
 
 def _present(context: Context, owner: Owner, shipped: list[Object]) -> dict[str, Any]:
     params = context.params
-    bodies = install.objects(shipped, daemon.wanted(context, owner))
+    bodies = install.objects(shipped, daemon.wanted(context, owner), params["store_secret"] or "")
     found = _bindings(context)
     bound, wanted = install.bindings(found, owner), {*(params["namespaces"] or ())}
     left = [] if params["namespaces"] is None else sorted({*bound} - wanted)
@@ -110,7 +110,11 @@ def _listed(context: Context, kind: Resource) -> list[Object]:
 
 OPERATION = Operation(
     name="task_backend",
-    options={**daemon.OPTIONS, "namespaces": {"type": "list", "elements": "str"}},
+    options={
+        **daemon.OPTIONS,
+        "namespaces": {"type": "list", "elements": "str"},
+        "store_secret": {"type": "str", "no_log": False},
+    },
     run=run,
     prepare=prepare,
 )

@@ -44,7 +44,9 @@ def test_the_daemon_takes_what_it_is_given():
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ({"store": "/a"}, ("flags.store", "log-lines")),
+        ({"shop": "/a"}, ("flags.shop", "log-lines")),
+        ({"store": "/a"}, ("flags.store", "postgresql://USER@HOST")),
+        ({"store": "postgresql://a:b@c/d"}, ("flags.store has a password", "PGPASSWORD")),
         ({"workers": 65}, ("flags.workers", "'65'", "1 to 64")),
         ({"policy": "lottery"}, ("flags.policy", "'lottery'", "fair, priority")),
         ({"log-format": "xml"}, ("flags.log-format", "'xml'")),
@@ -54,6 +56,22 @@ def test_flags_that_the_daemon_would_refuse_are_refused_before(flags: dict[str, 
     with pytest.raises(InputError) as refused:
         made(flags=flags)
     assert [word for word in words if word not in refused.value.message] == []
+
+
+def test_a_secret_for_its_store_is_variables_and_files():
+    uri = "postgresql://berth@db/berth?sslmode=verify-full&sslrootcert=/etc/berth-tasks/store/ca.crt"
+    given = {"name": install.SHIPPED, "namespace": "tasking", "image": "example.com/berth:1", "flags": {"store": uri}}
+    bodies = install.objects(documents("tasks"), install.Wanted(**given), "store")
+    (pod,) = (body["spec"]["template"]["spec"] for body in bodies if body["kind"] == "Deployment")
+    (container,) = pod["containers"]
+    assert parse([], {one["name"]: one["value"] for one in container["env"] if "value" in one}).store == uri
+    assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
+    (mount,) = container["volumeMounts"]
+    assert [one["secret"]["secretName"] for one in pod["volumes"] if one["name"] == mount["name"]] == ["store"]
+    assert mount["mountPath"] in uri
+    for secret, flags, words in (("store", {}, "without flags.store"), ("No", {"store": uri}, "store_secret is 'No'")):
+        with pytest.raises(InputError, match=words):
+            install.objects(documents("tasks"), install.Wanted(**{**given, "flags": flags}), secret)
 
 
 def test_bindings_are_the_modules_or_were_made_by_hand():

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from berth_core.errors import InputError, StateError
-from berth_core.tasks.snapshot import Difference, PodsSnapshot
+from berth_core.tasks.snapshot import Difference, PodsSnapshot, differences
 from berth_tasks.checkpoint import Checkpoint
+from berth_tasks.sqlite_store import SqliteStore
 from berth_tasks.store import PodSnapshotStore
 from tests.core.tasks.samples import pod, task
 from tests.daemons.tasks.world import World, until
@@ -112,28 +113,62 @@ def fill(folder: Path) -> Path:
     return filler
 
 
+def kept(path: Path, cluster: str = "here") -> Checkpoint:
+    async def name() -> str:
+        return cluster
+
+    return Checkpoint(SqliteStore(str(path)), name)
+
+
+async def loaded(path: Path, cluster: str = "here") -> PodsSnapshot | None:
+    """What the next process finds."""
+    checkpoint = kept(path, cluster)
+    try:
+        return await checkpoint.load()
+    finally:
+        await checkpoint.close()
+
+
 def test_a_checkpoint_on_a_full_disk_keeps_what_it_had(small_disk: Path) -> None:
     path = small_disk / "tasks.db"
 
     async def story() -> None:
-        kept = Checkpoint(str(path), "here")
+        checkpoint = kept(path)
         first = PodsSnapshot().replaced([pod(ONE)], 7)
-        await kept.save([Difference(None, pod(ONE))], first)
+        await checkpoint.save([Difference(None, pod(ONE))], first)
         filler = fill(small_disk)
         many = [pod(task(f"t{number}"), uid=f"u{number}") for number in range(2000)]
         changes = [Difference(None, one) for one in many]
         with pytest.raises(StateError, match=r"store .*/tasks\.db cannot be written \(.*full\): no task depends on it"):
-            await kept.save(changes, PodsSnapshot().replaced(many, 9))
+            await checkpoint.save(changes, PodsSnapshot().replaced(many, 9))
         filler.unlink()
-        assert kept.load() == first
-        await kept.save([], PodsSnapshot().replaced([pod(ONE)], 8))
-        kept.close()
-        again = Checkpoint(str(path), "here")
-        assert again.load() == PodsSnapshot().replaced([pod(ONE)], 8)
-        again.close()
-        other = Checkpoint(str(path), "elsewhere")
-        assert other.load() is None, "of another cluster nothing is taken over"
-        other.close()
+        assert await checkpoint.load() == first
+        await checkpoint.save([], PodsSnapshot().replaced([pod(ONE)], 8))
+        await checkpoint.close()
+        assert await loaded(path) == PodsSnapshot().replaced([pod(ONE)], 8)
+        assert await loaded(path, "elsewhere") is None, "of another cluster nothing is taken over"
+
+    asyncio.run(story())
+
+
+def test_a_file_is_of_one_process_and_has_what_was_saved_last(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    both = PodsSnapshot().replaced([pod(ONE), pod(task("gone"), uid="gone")], 5)
+
+    async def story() -> None:
+        first, second = kept(path), kept(path)
+        await first.save(differences(PodsSnapshot(), both), both)
+        with pytest.raises(StateError, match=r"tasks\.db cannot be shared \(another process writes it\)"):
+            await second.load()
+        await first.close()
+        assert await second.load() == both
+        # A pod that went between the load and the first save is not among what the subscriber is told.
+        one = PodsSnapshot().replaced([pod(ONE)], 6)
+        await second.save(differences(PodsSnapshot(), one), one)
+        replaced = PodsSnapshot().replaced([pod(ONE, uid="another", version=8)], 9)
+        await second.save(differences(one, replaced), replaced)
+        await second.close()
+        assert await loaded(path) == replaced
 
     asyncio.run(story())
 
@@ -142,14 +177,14 @@ def test_a_store_that_cannot_be_opened_is_no_damaged_one(small_disk: Path) -> No
     path = small_disk / "tasks.db"
     fill(small_disk)
     with pytest.raises(StateError, match="cannot be opened"):
-        Checkpoint(str(path), "here")
+        asyncio.run(loaded(path))
     assert not list(small_disk.glob("*.damaged"))
     (small_disk / "filler").unlink()
-    Checkpoint(str(path), "here").close()
+    assert asyncio.run(loaded(path)) is None
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(InputError, match="has layout 99, of a newer release"):
-        Checkpoint(str(path), "here")
+        asyncio.run(loaded(path))
 
 
 def test_tasks_run_while_the_disk_is_full(world: World, start: Start, small_disk: Path) -> None:

@@ -10,8 +10,11 @@ in a cluster: its name is fixed. Nothing is read or written here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
+from ..errors import InputError
+from ..model.names import check_subdomain
 from ..model.resources import ROLE_BINDING
 from ..tasks import states
 from . import daemon_install
@@ -24,11 +27,32 @@ SHIPPED = "berth-tasks"
 #: The ClusterRole of a namespace in which tasks run, and the RoleBinding there.
 RUNNER = "berth-task-runner"
 _PREFIX = "BERTH_TASKS_"
+#: Where the keys of the store's Secret are files.
+STORE_FILES = "/etc/berth-tasks/store"
 
 
-def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted) -> list[Object]:
+def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted, store_secret: str = "") -> list[Object]:
     """The objects of the backend, in the order of ``shipped``. Raises InputError for what cannot be."""
-    return daemon_install.objects(shipped, wanted, SHIPPED, _PREFIX, checked_flags(wanted.flags))
+    flags = checked_flags(wanted.flags)
+    if store_secret:
+        check_subdomain(store_secret, "store_secret")
+        if not flags.get("store"):
+            raise InputError("store_secret is given without flags.store, which it is for: give both")
+        shipped = [_with_secret(body, store_secret) for body in shipped]
+    return daemon_install.objects(shipped, wanted, SHIPPED, _PREFIX, flags)
+
+
+def _with_secret(body: Mapping[str, Any], name: str) -> Object:
+    """Its keys as variables of the containers, which libpq reads, and as files, for certificates."""
+    made: Object = deepcopy(dict(body))
+    if made["kind"] == "Deployment":
+        pod = made["spec"]["template"]["spec"]
+        pod.setdefault("volumes", []).append({"name": "store", "secret": {"secretName": name}})
+        for container in pod["containers"]:
+            container.setdefault("envFrom", []).append({"secretRef": {"name": name}})
+            mount = {"name": "store", "mountPath": STORE_FILES, "readOnly": True}
+            container.setdefault("volumeMounts", []).append(mount)
+    return made
 
 
 def binding(namespace: str, backend: str) -> Object:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError
+from ..model.addresses import uri_password
 from ..model.names import shown
 from ..tasks.policies import BUILT_IN
 from . import daemon_flags
@@ -49,7 +50,28 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 }
 
 #: What an installation may set besides its own options, as flags without the dashes.
-FLAGS = ("workers", "policy", "poll-interval", "running-after", "log-lines", "log-format")
+FLAGS = ("workers", "policy", "store", "poll-interval", "running-after", "log-lines", "log-format")
+
+
+def is_database(store: str) -> bool:
+    """Whether a store is named by a URI, and is no file."""
+    return "://" in store or store.startswith(("postgresql:", "postgres:"))
+
+
+def check_store_uri(where: str, uri: str) -> None:
+    """A connection URI of libpq, without a password: a command line and a Deployment are read by many.
+
+    Raises InputError, which does not repeat what may be one.
+    """
+    scheme, _slashes, rest = uri.partition("://")
+    if scheme not in ("postgresql", "postgres") or not uri.isprintable():
+        raise InputError(f"{where} is no such URI: expected a file, or postgresql://USER@HOST/DATABASE")
+    named = uri_password(rest)
+    if named:
+        raise InputError(
+            f"{where} has a password ({named}), which others can read: leave it out, and give it by PGPASSFILE,"
+            " PGPASSWORD or a service file"
+        )
 
 
 def check_policy(where: str, policy: str, known: Collection[str] = tuple(BUILT_IN)) -> None:
@@ -64,4 +86,6 @@ def checked_flags(flags: Mapping[str, Any]) -> dict[str, str]:
     settings = replace(Settings(), **fields)
     daemon_flags.check_log_format(settings.log_format)
     check_policy("flags.policy", settings.policy)
+    if settings.store:  # a pod has no disk that stays
+        check_store_uri("flags.store", settings.store)
     return daemon_flags.as_texts(fields)
