@@ -35,7 +35,8 @@ options:
   flags:
     description:
       - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(poll-interval), C(running-after),
-        C(log-lines), C(log-format). C(berth-tasks --help) says what they are.
+        C(log-lines), C(log-format), C(filler-margin), C(filler-interval), C(filler-rest). C(berth-tasks --help) says
+        what they are.
       - They are checked before anything is written. Others replace the pods one after the other.
     type: dict
   namespaces:
