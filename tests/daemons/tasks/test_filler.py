@@ -19,22 +19,11 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
 from tests.daemons.tasks.kubelets import ending
 from tests.daemons.tasks.metrics import sums
 from tests.daemons.tasks.world import World, until
+from tests.support.metrics_api import KINDS, definition
 from tests.support.tcp import free_port
 
 Start = Callable[..., Any]
 LOWEST = -(2**31)
-
-
-def definition(kind: Resource, singular: str, scope: str) -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": kind.plural, "singular": singular, "kind": kind.kind, "listKind": f"{kind.kind}List"}
-    version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    # Groups of Kubernetes' own are reserved for what it has approved.
-    approved = {"api-approved.kubernetes.io": "unapproved, a metrics-server of a test"}
-    return {
-        "metadata": {"name": f"{kind.plural}.{kind.group}", "annotations": approved},
-        "spec": {"group": kind.group, "scope": scope, "names": names, "versions": [version]},
-    }
 
 
 class Load:
@@ -45,12 +34,12 @@ class Load:
         self.ahead, self._again, self._told = timedelta(), 0.0, set[str]()
 
     def serve(self) -> None:
-        self.world.api.create(kinds.CRD, definition(kinds.NODE_METRICS, "node", "Cluster"))
-        self.world.api.create(kinds.CRD, definition(kinds.POD_METRICS, "pod", "Namespaced"))
+        for kind in KINDS:
+            self.world.api.create(kinds.CRD, definition(kind))
 
     def stop(self) -> None:
-        for kind in (kinds.NODE_METRICS, kinds.POD_METRICS):
-            self.world.api.delete(kinds.CRD, f"{kind.plural}.{kind.group}")
+        for kind in KINDS:
+            self.world.api.delete(kinds.CRD, kind.definition)
 
     def tell(self) -> None:
         """Once a second, as a metrics-server would if it were quick."""
