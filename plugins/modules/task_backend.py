@@ -35,7 +35,8 @@ options:
   flags:
     description:
       - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(store), C(poll-interval),
-        C(running-after), C(log-lines), C(log-format). C(berth-tasks --help) says what they are.
+        C(running-after), C(log-lines), C(log-format), C(filler-margin), C(filler-interval), C(filler-rest).
+        C(berth-tasks --help) says what they are.
       - C(store) is the URI of a PostgreSQL, without a password; files are lost with their pod.
       - They are checked before anything is written. Others replace the pods one after the other.
     type: dict

@@ -12,6 +12,8 @@
     held_offers        HeldOffers: room that programs hold by TaskOffers, and when it goes back
     backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
+    usage              what nodes really use, and the room that it leaves to filler tasks
+    filler             FillerWork: who of the filler tasks has to go as others use what they reserved
     gangs              which members of gangs do not wait
     queues             the TaskQueues and their policies, and what their status says
     program/           for programs that embed none of this: Tasks, TaskOffers, TaskExecutor

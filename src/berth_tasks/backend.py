@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from berth_core.errors import AdmissionError, ApiError, BerthError, ConflictError, InvalidError
+from berth_core.model import times
+from berth_core.model.pod import PodInfo
 from berth_core.tasks import offers, states
 from berth_core.tasks.account import Account, Charge
 from berth_core.tasks.admission import Ledger, Verdict, admit
 from berth_core.tasks.batch import Batch
+from berth_core.tasks.filler import NOT_FILLER, unfit
+from berth_core.tasks.filler_room import Filler, Node
 from berth_core.tasks.held import TaskOffer
 from berth_core.tasks.next_step import Start
 from berth_core.tasks.offers import Offer
@@ -26,10 +30,12 @@ from berth_core.tasks.queues import Queue
 from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.snapshot import Difference
 from berth_core.tasks.task import Task
+from berth_kube.clocks import utc_now
 
 from .gangs import Gangs
 from .kubernetes_client import KubernetesClient
-from .nodes import Nodes
+from .nodes import ARRIVES, Nodes
+from .usage import Usage
 
 _log = logging.getLogger(__name__)
 
@@ -72,8 +78,10 @@ class KubernetesTaskSchedulerBackend:
         nodes: Nodes,
         queues: Callable[[], Mapping[TaskKey, Queue]],
         policies: Policies,
+        usage: Usage,
     ) -> None:
         self._client, self._nodes, self._queues, self._policies = client, nodes, queues, policies
+        self.usage = usage
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
         #: Why those that wait do, by the last round.
@@ -83,6 +91,11 @@ class KubernetesTaskSchedulerBackend:
         #: Called when the first pod of a task runs, and when one is evicted.
         self.ran: Callable[[PodState], None] = lambda _pod: None
         self.reclaimed: Callable[[PodState], None] = lambda _pod: None
+        #: Called when a pod that is no filler's has come, and when a filler's that ran has had to go, and why.
+        self.arrived: Callable[[], None] = lambda: None
+        self.gave_way: Callable[[PodState, str], None] = lambda _pod, _why: None
+        #: Nodes on which nobody has placed a filler task's pod, by its uid.
+        self._avoided: dict[str, set[str]] = {}
         #: TaskOffers that wait for their turn, and those that are held with their nodes, by their names in a queue.
         self._asking: dict[TaskKey, TaskOffer] = {}
         self._held: dict[TaskKey, tuple[TaskOffer, str]] = {}
@@ -125,6 +138,7 @@ class KubernetesTaskSchedulerBackend:
         self._told.pop(uid, None)
         self._queue_of.pop(uid, None)
         self._awaited.pop(uid, None)
+        self._avoided.pop(uid, None)
         self._gangs.forget(uid)
 
     def know(self, task: Task) -> None:
@@ -182,10 +196,21 @@ class KubernetesTaskSchedulerBackend:
                 self.ran(new)
             if new is not None and not new.over:
                 self._pods[new.charge] = new
+                if not new.filler:
+                    self.arrived()
             elif old is not None or new is not None:
                 gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
                 self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
-                self._evicted.discard(gone.uid if gone is not None else "")
+                if gone is not None:
+                    self._left(gone, new)
+                    self._evicted.discard(gone.uid)
+
+    def _left(self, gone: PodState, end: PodState | None) -> None:
+        """A pod has ended, or is there no more: whether it is a filler's that ran and has had to go."""
+        evicted = gone.uid in self._evicted
+        if gone.filler and gone.started and (evicted or (end is not None and end.disrupted)):
+            self.usage.left(gone.node)
+            self.gave_way(gone, "NoRoom" if evicted or end is None else end.reason or "Disrupted")
 
     # -- offers in -------------------------------------------------------------------------------------------------
 
@@ -196,9 +221,9 @@ class KubernetesTaskSchedulerBackend:
         held: list[Held] = []
         unplaced: list[Held] = []
         for key, entry in self.account.entries().items():
-            pod = self._pods.get(key)
-            node = (pod.node if pod is not None else "") or self._placed.get(key, "")
-            going = pod is not None and (pod.going or pod.uid in self._evicted)
+            if entry.filler:
+                continue
+            pod, node, going = self._where(key)
             one = Held(
                 key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going, bool(node)
             )
@@ -211,6 +236,12 @@ class KubernetesTaskSchedulerBackend:
         # Where a pod without a node will be nobody knows: it counts where there is room for it.
         held += [one._replace(node=offers.subtract(found, one.requests)) for one in unplaced]
         return found, held
+
+    def _where(self, key: Charge) -> tuple[PodState | None, str, bool]:
+        """The pod of what was given, its node where that is known, and whether it is on its way out."""
+        pod = self._pods.get(key)
+        node = (pod.node if pod is not None else "") or self._placed.get(key, "")
+        return pod, node, pod is not None and (pod.going or pod.uid in self._evicted)
 
     def want(self, task: Task, start: Start) -> bool:
         """The task waits for its turn; False where it did before."""
@@ -303,36 +334,124 @@ class KubernetesTaskSchedulerBackend:
         self._rescind()
         begun = self._accepted()
         self._charge(begun)
-        verdict, chosen = self._admit()
+        verdict, chosen, fills = self._admit()
         self._offers_after(verdict, chosen)
         self._why = {key: reason for key, (reason, _words) in verdict.waiting.items()}
         for key, (reason, words) in verdict.waiting.items():
             if key in self._wanting:
                 refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
         admitted = [self._wanting.pop(one.key) for one in verdict.admitted if one.key in self._wanting]
-        self._charge(admitted)
+        self._charge(admitted, fills)
         begun += admitted
         evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
-        await asyncio.gather(*(self._start(task, start, verdict.together, started, refused) for task, start in begun))
+        starts = (self._start(task, start, verdict.together, fills, started, refused) for task, start in begun)
+        await asyncio.gather(*starts)
         return all(await evicted)
 
-    def _admit(self) -> tuple[Verdict, list[Charge]]:
-        """Who gets what, and what queues take back for those that do not."""
+    def _admit(self) -> tuple[Verdict, list[Charge], Mapping[TaskKey, str]]:
+        """Who gets what, what queues take back for those that do not, and the nodes of those who only fill them."""
         found, held = self.revive_offers()
         queues = self._queues()
         tasks = [task for task, _start in self._wanting.values()]
+        lowest = {key: queue for key, queue in queues.items() if queue.filler}
         wanted: list[offers.Wants] = [*tasks, *self._asking.values()]
-        lines = {*queues, *((one.namespace, one.queue) for one in wanted)}
-        ledger = Ledger(queues, {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in lines})
+        filling = [one for one in wanted if (one.namespace, one.queue) in lowest]
+        wanted = [one for one in wanted if (one.namespace, one.queue) not in lowest]
+        ledger = self._ledger({key: queue for key, queue in queues.items() if not queue.filler}, wanted)
         verdict = admit(wanted, ledger, self._nodes.whole(), found, self._policies, self._gangs.members(tasks, held))
-        return verdict, victims(verdict.owed, ledger, found, held)
+        chosen = victims(verdict.owed, ledger, found, held)
+        if not filling:
+            return verdict, chosen, {}
+        last = self._fill(filling, self._ledger(lowest, filling), self.filled(held, verdict))
+        return verdict.beside(last), chosen, last.nodes
 
-    def _charge(self, begun: Sequence[tuple[Task, Start]]) -> None:
+    def _ledger(self, queues: Mapping[TaskKey, Queue], wanted: Iterable[offers.Wants]) -> Ledger:
+        lines = {*queues, *((one.namespace, one.queue) for one in wanted)}
+        return Ledger(queues, {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in lines})
+
+    def _charge(self, begun: Sequence[tuple[Task, Start]], fills: Mapping[TaskKey, str] | None = None) -> None:
         for task, start in begun:
-            self.account.charge((task.uid, start.number), f"{task.namespace}/{task.queue}", task.requests)
+            charge, node = (task.uid, start.number), (fills or {}).get(task.key, "")
+            self.account.charge(charge, f"{task.namespace}/{task.queue}", task.requests, bool(node))
+            if node:
+                self._placed[charge] = node
+
+    # -- filler tasks ----------------------------------------------------------------------------------------------
+
+    def fillers(self) -> list[Filler]:
+        """What was given of the room that others do not use."""
+        found = []
+        for key, entry in self.account.entries().items():
+            if entry.filler:
+                pod, node, going = self._where(key)
+                name, started = ((pod.namespace, pod.name), pod.started) if pod is not None else (("", ""), "")
+                found.append(Filler(key, name, node, entry.requests, started, going))
+        return found
+
+    def filled(self, held: Iterable[Held] | None = None, verdict: Verdict | None = None) -> dict[str, Node]:
+        """What filler tasks have to know of nodes. Other tasks, those that start now among them, are others there."""
+        found, now = self._nodes.filled(), utc_now()
+        others = [
+            (one.node, one.requests, (times.age(one.started, now) or 0.0) < ARRIVES)
+            for one in (self.revive_offers()[1] if held is None else held)
+        ]
+        if verdict is not None:
+            begun = (one for one in verdict.admitted if one.key in verdict.nodes)
+            others += [(verdict.nodes[one.key], one.requests, True) for one in begun]
+        for name, requests, new in others:
+            node = found.get(name)
+            if node is not None:
+                sums = dict(node.arriving)
+                for each, value in requests if new else ():
+                    sums[each] = sums.get(each, 0) + value
+                found[name] = node._replace(pods=node.pods + 1, arriving=sums)
+        return found
+
+    def _fill(self, wanted: Sequence[offers.Wants], ledger: Ledger, nodes: Mapping[str, Node]) -> Verdict:
+        """Which of the filler tasks start, when all others have had their turn."""
+        why = {one.key: unfit(one) for one in wanted}
+        fitting = [one for one in wanted if not why[one.key]]
+        room, whole = self.usage.offers(nodes, self.fillers()), self.usage.whole(nodes)
+        verdict = admit(fitting, ledger, whole, room, self._policies, ways=self._ways())
+        verdict.waiting.update((key, (NOT_FILLER, words)) for key, words in why.items() if words)
+        return verdict
+
+    def _ways(self) -> Callable[[offers.Wants], Collection[str]]:
+        """On which nodes a task's pod can be; worked out once for each template."""
+        known: dict[str, frozenset[str]] = {}
+
+        def ways(task: offers.Wants) -> Collection[str]:
+            if not isinstance(task, Task):
+                return ()
+            if task.content not in known:
+                meta = {"name": "task", "namespace": task.namespace}
+                pod = PodInfo.from_manifest({"metadata": meta, "spec": task.template["spec"]})
+                known[task.content] = self._nodes.ways(pod)
+            found = known[task.content]
+            return found - self._avoided.get(task.uid, set()) or found
+
+        return ways
+
+    def avoid(self, charge: Charge, node: str) -> None:
+        """Nobody has placed this filler task's pod on that node: the next one is sent elsewhere, where it can be."""
+        self._avoided.setdefault(charge[0], set()).add(node)
+
+    async def end(self, charge: Charge, why: str) -> bool:
+        """Have the pod of what was given go; True where there is none."""
+        pod = self._pods.get(charge)
+        return pod is None or await self._evict(pod, why)
+
+    # -- pods ------------------------------------------------------------------------------------------------------
 
     async def _reclaim(self, pod: PodState) -> bool:
-        """Take back what the pod's queue has borrowed: it is evicted, which costs its task no try."""
+        """Take back what the pod's queue has borrowed."""
+        done = await self._evict(pod, f"TaskQueue {self.queue_of(pod.task_uid)} gives back what it has borrowed")
+        if done:
+            self.reclaimed(pod)
+        return done
+
+    async def _evict(self, pod: PodState, why: str) -> bool:
+        """Have it go as disrupted, which costs its task no try. False: it stays as yet."""
         self._evicted.add(pod.uid)
         queue = self.queue_of(pod.task_uid)
         try:
@@ -340,14 +459,13 @@ class KubernetesTaskSchedulerBackend:
         except BerthError as exc:
             known = isinstance(exc, ConflictError) or queue in self._kept_from
             how = logging.DEBUG if known else logging.WARNING
-            _log.log(how, "%s; what TaskQueue %s has borrowed is not given back yet", exc.message, queue)
+            _log.log(how, "%s; so it stays as yet, although %s", exc.message, why)
             if not isinstance(exc, ConflictError):
                 self._kept_from.add(queue)
             self._evicted.discard(pod.uid)
             return False
         self._kept_from.discard(queue)
-        self.reclaimed(pod)
-        _log.info("pod %s/%s is evicted: TaskQueue %s gives back what it has borrowed", pod.namespace, pod.name, queue)
+        _log.info("pod %s/%s is evicted: %s", pod.namespace, pod.name, why)
         return True
 
     async def _start(
@@ -355,6 +473,7 @@ class KubernetesTaskSchedulerBackend:
         task: Task,
         start: Start,
         together: Mapping[TaskKey, int],
+        fills: Mapping[TaskKey, str],
         started: Callable[[PodState], None],
         refused: Callable[[TaskKey, Start, Refusal], None],
     ) -> None:
@@ -362,7 +481,8 @@ class KubernetesTaskSchedulerBackend:
         if start.number == 1:
             self._awaited.setdefault(task.uid, True)
         try:
-            started(await self._client.submit(task, start.number, together.get(task.key, 0)))
+            bound = together.get(task.key, 0)
+            started(await self._client.submit(task, start.number, bound, fills.get(task.key, "")))
         except AdmissionError as exc:  # a quota: when others are done there is room
             final = "violates PodSecurity" in exc.message  # which no wait changes
             refusal = Refusal("TemplateRejected" if final else "NotAdmitted", exc.message, final)

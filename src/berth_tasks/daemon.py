@@ -21,6 +21,7 @@ from berth_kube.queue import Reconciler
 from .backend import KubernetesTaskSchedulerBackend, TaskKey
 from .batches import Batches
 from .checkpoint import Checkpoint
+from .filler import FillerWork
 from .held_offers import HeldOffers
 from .kubernetes_client import KubernetesClient
 from .lifecycle_manager import TaskPodsLifecycleManager
@@ -30,6 +31,7 @@ from .polling_source import PodsPollingSnapshotSource
 from .queues import Queues, known_policies
 from .sqlite_store import SqliteStore
 from .store import PodSnapshotStore
+from .usage import Usage
 from .watch_source import PodsWatchSnapshotSource
 
 _log = logging.getLogger(__name__)
@@ -52,9 +54,9 @@ class Daemon:
         tasks, queues = Informer(client, TASK), Queues(client, policies, room.set)
         nodes = Nodes(client, room.set)
         pods = KubernetesClient(client, settings.log_lines)
-        backend = KubernetesTaskSchedulerBackend(pods, nodes, queues.all, policies)
+        backend = KubernetesTaskSchedulerBackend(pods, nodes, queues.all, policies, Usage.of(client, settings))
         batches = Batches(client, backend)
-        held = HeldOffers(client, backend, room.set)
+        held, filler = HeldOffers(client, backend, room.set), FillerWork(backend, nodes, queues, room.set)
         store = PodSnapshotStore(backend.follow)
         manager = TaskPodsLifecycleManager(
             client, pods, tasks, batches, store, backend, self._metrics, room, settings.running_after
@@ -64,7 +66,7 @@ class Daemon:
         )
         self._requests.depth("task", lambda: len(visits.queue))
         self._metrics.charged.set_function(lambda: len(backend.account))
-        self._metrics.watch(Now(backend, batches))
+        self._metrics.watch(Now(backend, batches, filler))
         try:
             async with asyncio.TaskGroup() as group:
                 for work in (tasks.run(), queues.run(), batches.run(), nodes.run(), held.run()):
@@ -85,7 +87,10 @@ class Daemon:
                 self.synced = True
                 works()
                 polling = PodsPollingSnapshotSource(client, store, settings.poll_interval)
-                for work in (queues.tell(), store.run(), manager.rounds(), visits.run(), pods.run(), polling.run()):
+                for work in (
+                    *(queues.tell(), store.run(), manager.rounds(), visits.run(), pods.run(), polling.run()),
+                    filler.run(),
+                ):
                     group.create_task(work)
         finally:
             if kept is not None:
@@ -95,9 +100,10 @@ class Daemon:
 class Now:
     """What is there now, for the metrics (metrics.Now)."""
 
-    def __init__(self, backend: KubernetesTaskSchedulerBackend, batches: Batches) -> None:
+    def __init__(self, backend: KubernetesTaskSchedulerBackend, batches: Batches, filler: FillerWork) -> None:
         self.waiting_by_reason, self.used = backend.waiting_by_reason, backend.used
         self.queues, self.offered = backend.queues, backend.offered
+        self.filler_room, self.filler_running = filler.room, filler.running
         self._backend, self._batches = backend, batches
 
     def by_state(self) -> Figures:

@@ -33,12 +33,14 @@ class KubernetesClient:
         """Delete what `clean_up` was told of. Until cancelled."""
         await self._cleanup.run()
 
-    async def submit(self, task: Task, number: int, together: int = 0) -> PodState:
+    async def submit(self, task: Task, number: int, together: int = 0, fills: str = "") -> PodState:
         """Make the pod of a try, or find the one that an earlier process made. ``together``: bound with so many.
+
+        ``fills``: the node in whose filler room it runs.
 
         Raises ApiError's children, and StateError where another pod has its name.
         """
-        body = manifest(task, number, together)
+        body = manifest(task, number, together, fills)
         meta = body["metadata"]
         try:
             made = await self._client.create(POD, body)

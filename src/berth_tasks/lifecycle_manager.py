@@ -17,6 +17,7 @@ from berth_core.model import times
 from berth_core.model.resources import TASK
 from berth_core.tasks import next_step as steps
 from berth_core.tasks import states
+from berth_core.tasks.filler import NO_METRICS
 from berth_core.tasks.gangs import GANG_INCOMPLETE
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.progress import Record
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 #: What is written into a task that waits: reasons that a person has to act on.
-TOLD = frozenset({*NEVER, GANG_INCOMPLETE, "NotAdmitted", "NotMade", "TemplateRejected"})
+TOLD = frozenset({*NEVER, GANG_INCOMPLETE, NO_METRICS, "NotAdmitted", "NotMade", "TemplateRejected"})
 #: After a refusal by the API server it is tried again so many seconds later.
 AGAIN = 5.0
 LONGEST_MESSAGE = 1024
@@ -86,6 +87,7 @@ class TaskPodsLifecycleManager:
 
         self._backend.ran = self._ran
         self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
+        self._backend.gave_way = self._gave_way
         self._tasks.on(wake, lambda _old, new: wake(new), gone)
         self._batches.begin(self._queue.add, self._element_ended)
 
@@ -249,6 +251,12 @@ class TaskPodsLifecycleManager:
         seconds = times.age(submitted, utc_now())
         if seconds is not None:
             self._metrics.start_seconds.labels(*self._queue_of(pod)).observe(max(0.0, seconds))
+
+    def _gave_way(self, pod: PodState, why: str) -> None:
+        """A filler task's pod that ran has had to go: what it did since its start is done again."""
+        queue = self._queue_of(pod)
+        self._metrics.filler_ended.labels(*queue, why).inc()
+        self._metrics.filler_lost.labels(*queue).inc(max(0.0, times.age(pod.started, utc_now()) or 0.0))
 
     def _element_ended(self, task: Task, record: Record) -> None:
         self._count(task, record.state, record.reason)

@@ -40,6 +40,12 @@ class Now(Protocol):
     def offered(self) -> Mapping[str, int]:
         """What is free on nodes for tasks, by resource."""
 
+    def filler_room(self) -> Mapping[str, int]:
+        """What nodes have reserved and do not use, and filler tasks may have, by resource."""
+
+    def filler_running(self) -> Mapping[tuple[str, str], int]:
+        """Filler tasks that have a pod, by namespace and queue."""
+
 
 class Metrics:
     """The families."""
@@ -49,6 +55,12 @@ class Metrics:
         self.started = Counter("berth_tasks_tries_started", "Pods made for tries of tasks", _QUEUE, **make)
         self.ended = Counter("berth_tasks_ended", "Tasks that have ended", [*_QUEUE, "state", "reason"], **make)
         self.reclaimed = Counter("berth_tasks_reclaimed", "Pods evicted: their queue had borrowed", _QUEUE, **make)
+        self.filler_ended = Counter(
+            "berth_tasks_filler_ended", "Pods of filler tasks that ran and had to go", [*_QUEUE, "reason"], **make
+        )
+        self.filler_lost = Counter(
+            "berth_tasks_filler_lost_seconds", "Seconds that these had run: work that is done again", _QUEUE, **make
+        )
         self.start_seconds = Histogram(
             "berth_tasks_start_seconds", "From submission until the first pod runs", _QUEUE, buckets=_SECONDS, **make
         )
@@ -87,10 +99,21 @@ class State(Collector):
         yield _gauge("ceiling", "What is a queue's own", "resource", _units(ceilings))
         borrowed = {key: max(0, used.get(key, 0) - own) for key, own in ceilings.items()}
         yield _gauge("borrowed", "What a queue has beyond its ceiling", "resource", _units(borrowed))
-        offered = GaugeMetricFamily("berth_tasks_offered", "What nodes have free for tasks", labels=["resource"])
-        for name, value in sorted(now.offered().items() if now is not None else ()):
-            offered.add_metric([name], _unit(name, value))
-        yield offered
+        yield _of_nodes("offered", "What nodes have free for tasks", now.offered() if now is not None else {})
+        room = now.filler_room() if now is not None else {}
+        yield _of_nodes("filler_room", "What nodes do not use, for filler tasks", room)
+        running = now.filler_running() if now is not None else {}
+        family = GaugeMetricFamily("berth_tasks_filler_running", "Filler tasks that have a pod", labels=_QUEUE)
+        for queue, count in sorted(running.items()):
+            family.add_metric(queue, count)
+        yield family
+
+
+def _of_nodes(name: str, text: str, amounts: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(f"berth_tasks_{name}", text, labels=["resource"])
+    for resource, value in sorted(amounts.items()):
+        family.add_metric([resource], _unit(resource, value))
+    return family
 
 
 def _gauge(name: str, text: str, label: str, rows: Iterable[tuple[tuple[str, ...], float]]) -> Metric:

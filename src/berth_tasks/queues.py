@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -42,6 +43,9 @@ class Queues:
         self._client, self._policies, self._changed = client, policies, changed
         self._informer = Informer(client, TASK_QUEUE)
         self._queues: dict[QueueKey, Queue] = {}
+        self._no_filler = ("", "")
+        #: Called when ``changed`` is: of two who want to know the second.
+        self.differ: Callable[[], None] = lambda: None
         self._visits: Reconciler[QueueKey] = Reconciler("taskqueue", self._say, 1)
         self._informer.on(self._there, lambda _old, new: self._there(new), self._gone)
 
@@ -61,10 +65,20 @@ class Queues:
         """Write what is to be said of each queue. Until cancelled."""
         await self._visits.run()
 
+    def keep_filler(self, fault: tuple[str, str]) -> None:
+        """Why no filler task starts; empty: they do."""
+        if fault != self._no_filler:
+            self._no_filler = fault
+            for obj in self._informer.all():
+                self._there(obj)
+
     def _there(self, obj: Obj) -> None:
         key, queue = _key(obj), examined(obj, self._policies.known)
+        if queue.filler and not queue.fault[0]:
+            queue = replace(queue, fault=self._no_filler)
         if self._queues.get(key) != queue:
             self._queues[key] = queue
+            self.differ()
             self._changed()
         self._visits.queue.add(key)
 

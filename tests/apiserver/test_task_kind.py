@@ -67,12 +67,16 @@ def test_a_name_too_long_and_queues_that_are_wrong(api: ApiClient, namespace: st
         ({"borrowingLimit": {"cpu": 1}}, "a borrowing limit needs a ceiling"),
         ({"ceiling": {"cpu": 1}, "lendingLimit": {"memory": "1Gi"}}, "a lending limit needs a ceiling"),
         ({"reclaim": "Always"}, "reclaim"),
+        ({"filler": True, "share": 2}, "filler work is entitled to nothing"),
+        ({"filler": True, "reclaim": "Any"}, "filler work is entitled to nothing"),
     ):
         with pytest.raises(InvalidError, match=words):
             api.create(kinds.TASK_QUEUE, queue(namespace, **spec))
     api.create(
         kinds.TASK_QUEUE, queue(namespace, share=2, ceiling={"cpu": 4, "memory": "1Gi"}, borrowingLimit={"cpu": 1})
     )
+    low = queue(namespace, filler=True, ceiling={"cpu": 4})
+    api.create(kinds.TASK_QUEUE, {**low, "metadata": {**low["metadata"], "name": "low"}})
 
 
 def test_who_writes_a_task_may_make_pods(api: ApiClient, namespace: str, control_plane: Any) -> None:

@@ -31,7 +31,7 @@ KINDS = {
     for each in (
         *(kinds.NAMESPACE, kinds.SERVICE_ACCOUNT, kinds.CLUSTER_ROLE, kinds.CLUSTER_ROLE_BINDING, kinds.ROLE),
         *(kinds.ROLE_BINDING, kinds.CONFIG_MAP, kinds.SECRET, kinds.SERVICE, kinds.POD_DISRUPTION_BUDGET),
-        *(kinds.CSI_DRIVER, kinds.DEPLOYMENT),
+        *(kinds.PRIORITY_CLASS, kinds.CSI_DRIVER, kinds.DEPLOYMENT),
     )
 }
 #: More would be a mistake: of the pods one works.

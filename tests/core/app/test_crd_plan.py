@@ -125,6 +125,6 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "taskbatches.berth.dev": ("2", "76c4e5e0cfaf"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
         "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),
-        "taskqueues.berth.dev": ("2", "fa6b1500536b"),
+        "taskqueues.berth.dev": ("3", "e122dac66e06"),
         "tasks.berth.dev": ("2", "0094086f777d"),
     }

@@ -14,40 +14,27 @@ from typing import Any
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import Resource
 from tests.daemons.controller.app_world import AppWorld, app_world
 from tests.daemons.controller.world import until
 from tests.support.kube import AUTOSCALER
+from tests.support.metrics_api import definition
 
 pytestmark = pytest.mark.promise
-POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", True)
 #: What a pod asks for, of which the autoscaler wants 70 %; thousandths of a cpu.
 ASKED, BUSY, IDLE = 100, 200, 5
 #: The autoscaler looks every 15 seconds, and reads anew twice a minute which kinds there are.
 SCALED = 150.0
 
 
-def definition() -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": "pods", "singular": "pod", "kind": "PodMetrics", "listKind": "PodMetricsList"}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    # Groups of Kubernetes' own are reserved for what it has approved.
-    approved = {"api-approved.kubernetes.io": "unapproved, a metrics-server of a test"}
-    return {
-        "metadata": {"name": "pods.metrics.k8s.io", "annotations": approved},
-        "spec": {"group": POD_METRICS.group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
-
-
 @pytest.fixture
 def apps(plane: Any, world: Any, nodes: list[str]) -> Iterator[AppWorld]:
-    world.api.create(kinds.CRD, definition())
+    world.api.create(kinds.CRD, definition(kinds.POD_METRICS))
     try:
         with app_world(plane, world, nodes) as made:
             yield made
             made.api.delete(AUTOSCALER, "db", made.name)
     finally:
-        world.api.delete(kinds.CRD, "pods.metrics.k8s.io")
+        world.api.delete(kinds.CRD, kinds.POD_METRICS.definition)
 
 
 def autoscaler(lowest: int, highest: int) -> dict[str, Any]:
@@ -80,7 +67,7 @@ class Load:
             usage = {"cpu": f"{self.millis}m", "memory": "10Mi"}
             metadata = {"name": name, "namespace": self.apps.name, "labels": pod["metadata"]["labels"]}
             body = {"timestamp": now, "window": "1s", "containers": [{"name": "main", "usage": usage}]}
-            self.apps.api.apply(POD_METRICS, {"metadata": metadata, **body})
+            self.apps.api.apply(kinds.POD_METRICS, {"metadata": metadata, **body})
 
     def until_ready(self, replicas: int) -> None:
         """Tell it until the app has so many replicas, and all are Ready."""

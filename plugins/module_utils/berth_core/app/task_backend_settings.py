@@ -33,6 +33,9 @@ class Settings:
     poll_interval: float = 300.0
     running_after: float = 5.0
     log_lines: int = 20
+    filler_margin: float = 0.1
+    filler_interval: float = 15.0
+    filler_rest: float = 60.0
     address: str = "127.0.0.1"
     port: int = 9813
     tls_certificate: str = ""
@@ -47,10 +50,16 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "poll_interval": (1, 86400),
     "running_after": (0, 3600),
     "log_lines": (0, 200),
+    "filler_margin": (0, 0.9),
+    "filler_interval": (1, 300),
+    "filler_rest": (0, 3600),
 }
 
 #: What an installation may set besides its own options, as flags without the dashes.
-FLAGS = ("workers", "policy", "store", "poll-interval", "running-after", "log-lines", "log-format")
+FLAGS = (
+    *("workers", "policy", "store", "poll-interval", "running-after", "log-lines", "log-format"),
+    *("filler-margin", "filler-interval", "filler-rest"),
+)
 
 
 def is_database(store: str) -> bool:

@@ -114,6 +114,9 @@ VALIDATING_ADMISSION_POLICY_BINDING = Resource(
 MUTATING_ADMISSION_POLICY_BINDING = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", False
 )
+#: What a metrics-server tells of what is used.
+NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False)
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", True)
 #: OpenShift's own.
 SECURITY_CONTEXT_CONSTRAINTS = Resource(
     "security.openshift.io", "v1", "securitycontextconstraints", "SecurityContextConstraints", False

@@ -19,10 +19,11 @@ Charge = tuple[str, int]
 
 
 class Entry(NamedTuple):
-    """One try's resources, and the queue from which they were given."""
+    """One try's resources, and the queue from which they were given. `filler`: no node reserves them."""
 
     queue: str
     requests: Amounts
+    filler: bool = False
 
 
 class Account:
@@ -42,11 +43,11 @@ class Account:
         """Everything that is taken."""
         return dict(self._entries)
 
-    def charge(self, key: Charge, queue: str, requests: Amounts) -> bool:
+    def charge(self, key: Charge, queue: str, requests: Amounts, filler: bool = False) -> bool:
         """Take the resources; False where they are taken already."""
         if key in self._entries:
             return False
-        self._entries[key] = Entry(queue, requests)
+        self._entries[key] = Entry(queue, requests, filler)
         self._count(queue, requests, 1)
         return True
 
@@ -72,7 +73,7 @@ class Account:
                 if self.give_back(pod.charge):
                     back.append(pod.charge)
             else:
-                self.charge(pod.charge, queue_of(pod.task_uid), pod.requests)
+                self.charge(pod.charge, queue_of(pod.task_uid), pod.requests, pod.filler)
         return back
 
     def queues(self) -> list[str]:

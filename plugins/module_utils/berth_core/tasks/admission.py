@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Callable, NamedTuple
 
 from ..errors import InputError
 from ..model.pod import Amounts
@@ -20,7 +20,10 @@ from .task import DEFAULT_QUEUE
 
 Queues = Mapping[QueueKey, Queue]
 Why = tuple[str, str]
+#: The nodes that a task can be on.
+Ways = Callable[[Wants], Collection[str]]
 NEVER_FITS, NO_ROOM = "NeverFits", "NoRoom"
+NO_WAY = (NO_ROOM, "its selectors and tolerations let it on no node that takes pods")
 #: What is taken back at one time: for the first task or gang of a queue and so many behind it.
 MOST_OWED = 100
 
@@ -37,6 +40,16 @@ class Verdict(NamedTuple):
     owed: list[Unit]
     together: dict[tuple[str, str], int]
     nodes: dict[tuple[str, str], str]
+
+    def beside(self, other: Verdict) -> Verdict:
+        """Both, of other tasks each; those of `other` come later."""
+        return Verdict(
+            [*self.admitted, *other.admitted],
+            {**self.waiting, **other.waiting},
+            [*self.owed, *other.owed],
+            {**self.together, **other.together},
+            {**self.nodes, **other.nodes},
+        )
 
 
 class Ledger:
@@ -70,11 +83,13 @@ def admit(
     offers: Sequence[Offer],
     policies: Policies = DEFAULT,
     members: Mapping[str, Members] | None = None,
+    ways: Ways | None = None,
 ) -> Verdict:
     """Who starts now. `nodes`: what each has in all. What is given is taken from `offers` and put into the ledger.
 
     The first of a queue that finds no room holds up those behind it, so that a large one is not starved. Queues that
-    would borrow come after all others. `members`: those of gangs that do not wait, by `gang_key`.
+    would borrow come after all others. `members`: those of gangs that do not wait, by `gang_key`. `ways`: the nodes on
+    which a task can be; None: that is the scheduler's matter.
     """
     verdict = Verdict([], {}, [], {}, {})
     lines = _lines(tasks, ledger.queues, members or {}, verdict.waiting)
@@ -84,7 +99,17 @@ def admit(
         if key is None:
             break
         unit = lines[key].popleft()
-        reason, words = _given(unit, ledger, nodes, offers, verdict.nodes)
+        mine, places = nodes, offers
+        if ways is not None:
+            may = ways(unit.first)
+            if not may:  # who has no way to any node holds up nobody
+                verdict.waiting.update((task.key, NO_WAY) for task in unit.tasks)
+                if not lines[key]:
+                    del lines[key]
+                continue
+            mine = {name: has for name, has in nodes.items() if name in may}
+            places = [offer for offer in offers if offer.node in may]
+        reason, words = _given(unit, ledger, mine, places, verdict.nodes)
         if not reason:
             verdict.admitted.extend(unit.tasks)
             verdict.together.update((task.key, unit.together) for task in unit.tasks if unit.together)

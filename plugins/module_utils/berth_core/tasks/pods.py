@@ -13,6 +13,7 @@ from typing import Any
 from ..model.fields import Object, mapping, objects
 from ..model.pod import Amounts, PodInfo
 from ..model.pod_groups import GROUP, MINIMUM
+from .filler import FILLER_LABEL, killed_by_its_node, label_of, lowered, read_label
 from .gangs import group_name
 from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, TASK_LABEL, TRY_LABEL, UID_LABEL, Element, Task
 
@@ -26,7 +27,10 @@ MOST_TERMINATION_MESSAGE = 4096
 
 @dataclass(frozen=True)
 class PodState:
-    """One pod of a task. `number`: which try. `exit_code` None: no container tells of one."""
+    """One pod of a task. `number`: which try. `exit_code` None: no container tells of one.
+
+    `filler`: it reserves nothing of its node; `requests` is what its task asks for.
+    """
 
     namespace: str
     name: str
@@ -46,6 +50,7 @@ class PodState:
     disrupted: bool = False
     started: str = ""
     termination_message: str = ""
+    filler: bool = False
 
     @property
     def over(self) -> bool:
@@ -71,6 +76,7 @@ def read_pod(pod: Object) -> PodState | None:
         return None
     info = PodInfo.from_manifest(pod)
     code, reason, message, left = _ended(status)
+    filler = FILLER_LABEL in labels
     return PodState(
         namespace=info.namespace,
         name=info.name,
@@ -83,13 +89,14 @@ def read_pod(pod: Object) -> PodState | None:
         phase=info.phase or PENDING,
         node=info.node_name,
         going=info.terminating,
-        requests=info.requests,
+        requests=read_label(str(labels[FILLER_LABEL])) if filler else info.requests,
         exit_code=code,
         reason=reason,
         message=message[:_MESSAGE],
-        disrupted=_disrupted(status),
+        disrupted=_disrupted(status) or (filler and killed_by_its_node(mapping(pod, "spec"), status)),
         started=str(status.get("startTime") or ""),
         termination_message=left[:MOST_TERMINATION_MESSAGE],
+        filler=filler,
     )
 
 
@@ -131,8 +138,11 @@ def pod_name(task: Task, number: int) -> str:
     return f"{name}-{hashlib.sha256(f'{task.uid}/{number}'.encode()).hexdigest()[:10]}"
 
 
-def manifest(task: Task, number: int, together: int = 0) -> dict[str, Any]:
-    """The pod of a try. It goes with its Task, or TaskBatch. `together`: of a gang that is bound with so many pods."""
+def manifest(task: Task, number: int, together: int = 0, fills: str = "") -> dict[str, Any]:
+    """The pod of a try. It goes with its Task, or TaskBatch. `together`: of a gang that is bound with so many pods.
+
+    `fills`: the node in whose filler room it runs.
+    """
     meta: Mapping[str, Any] = task.template.get("metadata") or {}
     spec = {**(task.template.get("spec") or {}), "restartPolicy": "Never"}
     whose, owner = {TASK_LABEL: task.name}, ("Task", task.name, task.uid)
@@ -141,13 +151,17 @@ def manifest(task: Task, number: int, together: int = 0) -> dict[str, Any]:
         whose = {BATCH_LABEL: batch, INDEX_LABEL: str(task.element.index)}
         owner = ("TaskBatch", batch, task.element.batch_uid)
         spec.update(_for_element(task.element, spec))
+    if fills:
+        spec = lowered(spec, fills)
+    own = {name: value for name, value in (meta.get("labels") or {}).items() if name != FILLER_LABEL}
     labels = {
-        **(meta.get("labels") or {}),
+        **own,
         **whose,
         UID_LABEL: task.uid,
         TRY_LABEL: str(number),
         CONTENT_LABEL: task.content,
         **({GROUP: group_name(task), MINIMUM: str(together)} if together else {}),
+        **({FILLER_LABEL: label_of(task.requests)} if fills else {}),
     }
     made: dict[str, Any] = {
         "name": pod_name(task, number),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..errors import InputError
-from ..model.fields import Object, integer, mapping, metadata, string
+from ..model.fields import Object, boolean, integer, mapping, metadata, string
 from ..model.names import shown
 from ..model.pod import Amounts
 from ..model.requests import amount, resource_list
@@ -36,7 +36,8 @@ CEILING, LENT, NOTHING_TO_BORROW = "Ceiling", "Lent", "NothingToBorrow"
 class Queue:
     """`ceiling`: what its tasks may have at one time; `borrowing`: so much beyond it; `lending`: the most it lends.
 
-    `policy` empty: that of the daemon. `fault`: why nothing of it is given, as reason and message.
+    `policy` empty: that of the daemon. `filler`: its tasks run in what others reserved and do not use (filler.py).
+    `fault`: why nothing of it is given, as reason and message.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Queue:
     lending: Mapping[str, int] = field(default_factory=dict)
     reclaim: bool = False
     policy: str = ""
+    filler: bool = False
     fault: tuple[str, str] = ("", "")
 
     def keeps(self, resource: str) -> int:
@@ -74,7 +76,26 @@ def read_queue(obj: Object) -> Queue:
         raise InputError(f"{where}: spec.reclaim is {shown(reclaim)}: expected one of {', '.join(RECLAIM)}")
     priority = integer(spec, "priority", f"{where}: spec.priority")
     policy = string(spec, "policy", f"{where}: spec.policy")
-    return Queue(name, share, priority, ceiling, borrowing, lending, reclaim == ANY, policy)
+    filler = boolean(spec, "filler", f"{where}: spec.filler")
+    queue = Queue(name, share, priority, ceiling, borrowing, lending, reclaim == ANY, policy, filler)
+    entitled = _entitled(queue)
+    if queue.filler and entitled:
+        raise InputError(
+            f"{where}: spec.filler is true and spec.{entitled} is there: filler work is entitled to nothing, and lends"
+            f" nothing; leave spec.{entitled} out"
+        )
+    return queue
+
+
+def _entitled(queue: Queue) -> str:
+    """The field by which a queue claims more than what is left over; empty where there is none."""
+    claims = (
+        ("share", queue.share != 1),
+        ("borrowingLimit", queue.borrowing),
+        ("lendingLimit", queue.lending),
+        ("reclaim", queue.reclaim),
+    )
+    return next((name for name, claimed in claims if claimed), "")
 
 
 def examined(obj: Object, policies: Iterable[str]) -> Queue:
@@ -100,7 +121,8 @@ def condition(queue: Queue) -> dict[str, str]:
             "reason": queue.fault[0],
             "message": queue.fault[1][:LONGEST_MESSAGE],
         }
-    return {"type": ACTIVE, "status": "True", "reason": "Ready", "message": "its tasks are started as they fit"}
+    words = "its tasks run in what others do not use" if queue.filler else "its tasks are started as they fit"
+    return {"type": ACTIVE, "status": "True", "reason": "Ready", "message": words}
 
 
 def _limits(spec: Object, key: str, where: str) -> dict[str, int]:

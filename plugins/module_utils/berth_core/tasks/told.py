@@ -25,7 +25,7 @@ _TOLD = {
     "finished_at": "finishedAt",
 }
 #: Reasons of a task that waits until somebody changes something.
-NEVER = ("NeverFits", "UnknownQueue", "InvalidQueue", "UnknownPolicy", "PolicyFailed")
+NEVER = ("NeverFits", "UnknownQueue", "InvalidQueue", "UnknownPolicy", "PolicyFailed", "NotFiller")
 
 
 def told(live: Object) -> dict[str, Any]:
