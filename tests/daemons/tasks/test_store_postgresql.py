@@ -413,5 +413,6 @@ def test_tasks_run_while_postgresql_is_away(world: World, start: Callable[..., A
     world.ended("without", "Succeeded")
     postgresql.start()
     uid = world.api.get(kinds.NAMESPACE, "kube-system")["metadata"]["uid"]
-    until(lambda: postgresql.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'berth-tasks'") == "1")
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'berth-tasks'"
+    until(lambda: postgresql.sql(sessions) == "1", daemon.text)
     assert postgresql.sql("SELECT cluster, backend FROM berth_tasks.checkpoints") == f"{uid}|berth-system"

@@ -35,7 +35,7 @@ SCHEMAS: Mapping[str, int] = {
     TASK_BATCH.definition: 2,
     TASK_BATCH_SHARD.definition: 1,
     TASK_OFFER.definition: 1,
-    TASK_QUEUE.definition: 2,
+    TASK_QUEUE.definition: 3,
 }
 
 
