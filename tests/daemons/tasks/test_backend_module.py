@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue import task_backend
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.tasks.filler import PRIORITY_CLASS
 from tests.daemons.tasks.world import DEPLOY, World, until
 
 Run = Callable[..., dict[str, Any]]
@@ -102,11 +103,16 @@ def test_it_leads_runs_tasks_where_it_is_told_to_and_stays_while_one_has_not_end
     gone = run(state="absent")
     assert headers(gone) == headers(planned)
     assert ("msg" in gone, there(world), gone["tasks"]) == (False, set(), [])
-    for kind, place in ((kinds.LEASE, NAMESPACE), (kinds.CLUSTER_ROLE, None), (kinds.ROLE_BINDING, world.name)):
-        assert world.api.find(kind, NAME if kind is kinds.LEASE else RUNNER, place) is None
+    for kind, named, place in (
+        (kinds.LEASE, NAME, NAMESPACE),
+        (kinds.CLUSTER_ROLE, RUNNER, None),
+        (kinds.ROLE_BINDING, RUNNER, world.name),
+        (kinds.PRIORITY_CLASS, PRIORITY_CLASS, None),
+    ):
+        assert world.api.find(kind, named, place) is None
     assert world.statuses().keys() == {"job"}, "what people asked for stays"
     assert not run(state="absent")["changed"]
-    assert len(headers(run(check=True, **options))) == len(MADE) + 2, "and all of it would come back"
+    assert len(headers(run(check=True, **options))) == len(MADE) + 3, "and all of it would come back"
 
 
 @pytest.mark.parametrize(
