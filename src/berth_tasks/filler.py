@@ -74,7 +74,8 @@ class FillerWork:
         end = self._loop.time() + self._usage.interval
         while True:
             try:
-                await asyncio.wait_for(self._wake.wait(), end - self._loop.time())
+                async with asyncio.timeout_at(end):
+                    await self._wake.wait()
             except TimeoutError:
                 return
             self._wake.clear()
