@@ -76,8 +76,11 @@ def test_another_setting_of_ansible_is_another_process(prepared: Any) -> None:
 
 
 def test_a_run_that_takes_too_long_is_ended(prepared: Any) -> None:
-    began = time.monotonic()
-    with pytest.raises(subprocess.TimeoutExpired) as ended:
-        prepared(SLEEP, timeout=5)
-    assert time.monotonic() - began < 60
+    for seconds in (5, 60):  # a busy machine takes more than the first to begin
+        began = time.monotonic()
+        with pytest.raises(subprocess.TimeoutExpired) as ended:
+            prepared(SLEEP, timeout=seconds)
+        assert time.monotonic() - began < seconds + 55
+        if ended.value.output:
+            break
     assert "PLAY [localhost]" in ended.value.output
