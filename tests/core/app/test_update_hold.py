@@ -236,10 +236,11 @@ def test_a_new_pod_is_not_nominated_before_it_was_tried():
     rolled = cluster.roll(ASKED)
     assert (rolled.acts, rolled.waits) == ((), ("pod db-0 to be Ready with the new template",))
     cluster.scheduler(0)
+    cluster.pods["db-0"]["metadata"]["resourceVersion"] = "7"
     (act,) = cluster.roll(ASKED).acts
     assert (act.do, act.nomination.node, len(act.nomination.drop)) == (NOMINATE, "n0", 1)
     assert act.nomination.patch == {
-        "metadata": {"uid": cluster.pods["db-0"]["metadata"]["uid"]},
+        "metadata": {"uid": cluster.pods["db-0"]["metadata"]["uid"], "resourceVersion": "7"},
         "status": {"nominatedNodeName": "n0"},
     }
 

@@ -62,8 +62,9 @@ class Nomination(NamedTuple):
 
     @property
     def patch(self) -> dict[str, Any]:
-        """Of the pod's status."""
-        return {"metadata": {"uid": self.pod["metadata"]["uid"]}, "status": {"nominatedNodeName": self.node}}
+        """Of the pod's status, and of this very state of it: one that has got a node meanwhile is not nominated."""
+        seen = {key: self.pod["metadata"].get(key) for key in ("uid", "resourceVersion")}
+        return {"metadata": seen, "status": {"nominatedNodeName": self.node}}
 
 
 class Room(NamedTuple):
