@@ -48,13 +48,11 @@ async def priorities(run: Run, warn: Warn) -> dict[str, int]:
 
 
 class Roller:
-    """``priorities``: see there. ``warn`` is told what could not be done as it was meant."""
+    """``values``: see priorities. ``warn`` is told what could not be done as it was meant."""
 
-    def __init__(
-        self, run: Run, builder: Builder, rules: UpdateRules, priorities: Mapping[str, int], warn: Warn
-    ) -> None:
+    def __init__(self, run: Run, builder: Builder, rules: UpdateRules, values: Mapping[str, int], warn: Warn) -> None:
         self._run, self._builder, self._rules, self._warn = run, builder, rules, warn
-        self._priorities = priorities
+        self._values = values
         self._without: dict[str, set[int]] = {update.PULL: set(), update.HOLD: set()}
 
     async def step(self) -> tuple[tuple[str, ...], float | None]:
@@ -77,7 +75,7 @@ class Roller:
         roll = update.roll(
             *(app, ordinals, run.seen.pods, target, self._rules, utc_now()),
             pulls=pre_pull.Pulls(pulls, frozenset(self._without[update.PULL])),
-            holds=update_hold.Holds(holds, berths, self._priorities, frozenset(self._without[update.HOLD])),
+            holds=update_hold.Holds(holds, berths, self._values, frozenset(self._without[update.HOLD])),
         )
         for note in roll.notes:
             self._warn(note)

@@ -47,7 +47,10 @@ def squat(apps: AppWorld) -> None:
     """Pods of the same priority that wait for the replica's room."""
     node = apps.pods()["db-0"]["spec"]["nodeName"]
     selector = {"kubernetes.io/hostname": node}
-    spec = {"containers": [{"name": "main", "image": "none:1", "resources": ROOM}], "nodeSelector": selector}
+    spec: dict[str, Any] = {
+        "containers": [{"name": "main", "image": "none:1", "resources": ROOM}],
+        "nodeSelector": selector,
+    }
     spec["tolerations"] = [{"operator": "Exists"}]
     for name in SQUATTERS:
         apps.api.create(kinds.POD, {"metadata": {"name": name, "namespace": apps.name}, "spec": spec})

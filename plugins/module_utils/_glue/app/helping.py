@@ -48,10 +48,10 @@ def priorities(hand: Hand) -> dict[str, int]:
 
 
 class Helper:
-    """``priorities``: see there. ``seconds``: for how long this run has waited for the images of each replica."""
+    """``values``: see priorities. ``seconds``: for how long this run has waited for the images of each replica."""
 
-    def __init__(self, hand: Hand, priorities: Mapping[str, int]) -> None:
-        self._hand, self._priorities = hand, priorities
+    def __init__(self, hand: Hand, values: Mapping[str, int]) -> None:
+        self._hand, self._values = hand, values
         self._without: dict[str, set[int]] = {update.PULL: set(), update.HOLD: set()}
         self._since: dict[int, float] = {}
         self._warned: set[str] = set()
@@ -72,7 +72,7 @@ class Helper:
         """Likewise of those that hold."""
         found = helper_pods.of_app(pods, self._hand.app.name, helper_pods.HOLD)
         berths = {ordinal: view.berth for ordinal, view in self._hand.views.items() if view.berth is not None}
-        return update_hold.Holds(found, berths, self._priorities, frozenset(self._without[update.HOLD]))
+        return update_hold.Holds(found, berths, self._values, frozenset(self._without[update.HOLD]))
 
     def do(self, act: update.Act) -> bool:
         """Carry the act out, if it is one of a helper pod. A replica's time ends with its next act of another kind."""

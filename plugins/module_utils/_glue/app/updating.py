@@ -58,8 +58,8 @@ class Updater:
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
         self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
         self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
-        self._priorities = priorities(hand)
-        self._helper = Helper(hand, self._priorities)
+        self._values = priorities(hand)
+        self._helper = Helper(hand, self._values)
         self._known: Target | None = None
         self._again: float | None = None
         self._since: dict[int, float] = {}
@@ -111,7 +111,7 @@ class Updater:
         """Whether its room is held while there is no pod."""
         if change.in_place or self._rules.strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
             return False
-        return update_hold.holds_room(pod, self._target().template, self._priorities)
+        return update_hold.holds_room(pod, self._target().template, self._values)
 
     def run(self) -> dict[int, dict[str, Any]]:
         """Go on until every pod has the new template and is Ready.
