@@ -19,7 +19,10 @@ description:
   - Removal is refused while there are objects, unless O(force=true); the message says which would be lost.
   - With them come the admission policies that hold who may take and give up locks, ask for wipes and make volumes over
     local disks, and the roles to give to teams (C(berth-app-operator), C(berth-disk-user), C(berth-block-volumes),
-    C(berth-disk-wiper)). No role is bound. They go after the definitions.
+    C(berth-disk-wiper), C(berth-update-hold)). No role is bound. They go after the definitions.
+  - With these comes the PriorityClass C(berth-hold), of the pods that hold the room of a replica during an update
+    (O(berth.stateful.stateful_app#module:update_hold)). One that is there stays as it is, so its value may be
+    another. It goes with the rest, unless somebody made it without the label C(app.kubernetes.io/part-of=berth).
   - So does the policy C(berth-node-affinity), by which a pod of a StatefulSet that comes back to its Berth names its
     node. An API server before Kubernetes 1.36 has no MutatingAdmissionPolicy, and goes without it. So does a cluster
     that does not want it (O(node_affinity=false)).
@@ -38,7 +41,7 @@ options:
     elements: dict
   policies:
     description:
-      - The roles and admission policies to manage, as mappings.
+      - The roles, PriorityClasses and admission policies to manage, as mappings.
       - By default those that this version of the collection brings, or none where O(definitions) is given.
     type: list
     elements: dict
@@ -127,14 +130,14 @@ crds:
       type: list
       elements: str
 policies:
-  description: What was done (in check mode, what would be) with each role, policy and binding.
+  description: What was done (in check mode, what would be) with each role, PriorityClass, policy and binding.
   returned: success
   type: list
   elements: dict
   sample: [{kind: ValidatingAdmissionPolicy, name: berth-disks, action: create}]
   contains:
     kind:
-      description: V(ClusterRole), or a policy or binding, such as V(ValidatingAdmissionPolicy).
+      description: V(ClusterRole), V(PriorityClass), or a policy or binding, such as V(ValidatingAdmissionPolicy).
       type: str
     name:
       description: Its name.

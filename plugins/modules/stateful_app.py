@@ -299,6 +299,23 @@ options:
         beforehand.
     type: bool
     version_added: 0.2.0
+  update_hold:
+    description:
+      - Whether the cpu and memory of a replica are held on its node from before an update deletes its pod until the new
+        pod gets them. berth's scheduler and its extender hold them anyway, by the Berth. A kube-scheduler without the
+        extender does not. It may give them to another pod, and the replica, whose disks are on that node, waits.
+      - A pod that is pending for ever does it, C(NAME-ORDINAL-hold-HASH). kube-scheduler counts it on the node for
+        which it is nominated, against all pods of its priority or below. Schedulers that look at no nominations hold
+        nothing.
+      - It takes the PriorityClass C(berth-hold), which M(berth.stateful.crds) makes, and the right to patch
+        C(pods/status) in the namespace (ClusterRole C(berth-update-hold)). Without the class, an update is refused
+        before anything is touched. Where such a pod is refused, or the replica's priority is above that of the class,
+        the update goes on without it, and a warning says so.
+      - RV(updated) says whose room is held, in check mode too. Pods that are updated in place keep their room, and
+        O(update_strategy=reschedule) holds none.
+    type: bool
+    default: false
+    version_added: 0.2.0
   suspended:
     description:
       - Stops all pods and keeps everything that the replicas have. Berths, disks and devices, and the cpu and memory of
@@ -764,6 +781,9 @@ updated:
       description: The images that its node pulls before that (O(pre_pull)).
       type: list
       elements: str
+    held:
+      description: Whether its cpu and memory are held on its node while it has no pod (O(update_hold)).
+      type: bool
     not_ready_seconds:
       description: For how long the replica was not Ready, as far as the run has seen it. Not in check mode.
       type: float
@@ -776,6 +796,7 @@ updated:
       in_place: true
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
+      held: false
       not_ready_seconds: 1.2
       pull_seconds: 14.6
 outdated:
@@ -790,6 +811,7 @@ outdated:
       in_place: true
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
+      held: false
 hooks:
   description:
     - The commands of O(update_hooks) in the order in which they were run, in check mode those that would be run.

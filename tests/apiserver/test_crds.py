@@ -18,6 +18,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     LOCAL_DISK,
     MUTATING_ADMISSION_POLICY,
     MUTATING_ADMISSION_POLICY_BINDING,
+    PRIORITY_CLASS,
     VALIDATING_ADMISSION_POLICY,
     VALIDATING_ADMISSION_POLICY_BINDING,
     Resource,
@@ -34,6 +35,7 @@ POLICIES = [
     (VALIDATING_ADMISSION_POLICY_BINDING, "berth-volumes"),
     *((kind, "berth-node-affinity") for kind in (MUTATING_ADMISSION_POLICY, MUTATING_ADMISSION_POLICY_BINDING)),
     *((CLUSTER_ROLE, name) for name in ("berth-app-operator", "berth-disk-user", "berth-disk-wiper")),
+    *((CLUSTER_ROLE, "berth-update-hold"), (PRIORITY_CLASS, "berth-hold")),
 ]
 Module = Callable[..., dict[str, Any]]
 
@@ -88,8 +90,8 @@ def test_install_rerun_remove(module: Module, api: ApiClient, world: Callable[[]
     assert api.list(LOCAL_DISK) == [], "the kind answers as soon as the module has returned"
 
     again = module()
-    assert (again["changed"], again["diff"], again["requests"]) == (False, [], {"list": 6}), "one for each kind"
-    assert module(check=True)["requests"] == {"list": 6}
+    assert (again["changed"], again["diff"], again["requests"]) == (False, [], {"list": 7}), "one for each kind"
+    assert module(check=True)["requests"] == {"list": 7}
     assert all(api.find(kind, name) for kind, name in POLICIES)
 
     removed = module(state="absent")
@@ -170,6 +172,27 @@ def test_a_policy_that_somebody_switched_off_is_in_force_again(module: Module, a
     told = module(mount_root="/mnt/it's")
     assert told["failed"]
     assert "other signs" in told["msg"]
+
+
+@pytest.mark.usefixtures("crds")
+def test_a_priority_class_that_somebody_made_stays_as_it_is(module: Module, api: ApiClient) -> None:
+    """Its value cannot be changed, and is the cluster's to choose: what the class of deploy/ says is a beginning."""
+    api.delete(PRIORITY_CLASS, "berth-hold")
+    made = {"metadata": {"name": "berth-hold"}, "value": 7, "preemptionPolicy": "Never"}
+    theirs = api.create(PRIORITY_CLASS, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **made})
+    try:
+        assert not module()["changed"]
+        assert not module(state="absent", force=True).get("failed")
+        module()
+        assert api.get(PRIORITY_CLASS, "berth-hold")["metadata"]["uid"] == theirs["metadata"]["uid"]
+    finally:
+        api.delete(PRIORITY_CLASS, "berth-hold")
+    assert {row["name"]: row["action"] for row in module()["policies"]}["berth-hold"] == "create"
+    labels = {"app.kubernetes.io/part-of": None}
+    api.patch(PRIORITY_CLASS, "berth-hold", None, {"metadata": {"labels": labels}})
+    assert not module()["changed"], "also where it has lost its label"
+    api.delete(PRIORITY_CLASS, "berth-hold")
+    module()
 
 
 def test_upgrade_with_a_new_version(module: Module, api: ApiClient, widgets: dict[str, Any]) -> None:

@@ -84,6 +84,7 @@ BUT_NOT = {
     ),
     "controller": (
         ("", "namespaces", ("list", "watch")),
+        ("scheduling.k8s.io", "priorityclasses", ("list", "watch", *WRITES)),
         ("berth.dev", "localdisks/retained", ("update",)),
         ("", "pods", ("get", "delete")),
         ("", "pods/binding", ("create",)),
@@ -146,6 +147,15 @@ def rules() -> Iterator[tuple[str, dict[str, Any]]]:
             for item in (document or {}).get("items", ()):
                 for rule in item.get("rules") or ():
                     yield f"{file.parent.name}: {item['kind']} {item['metadata']['name']}", rule
+
+
+def test_who_says_where_a_pods_room_is_can_say_nothing_else() -> None:
+    """Who patches the status of pods can say a lot of them: it is a role of its own, and part of no other."""
+    found = [(role, rule) for role, rule in rules() if "pods/status" in rule["resources"]]
+    shipped = {role: rule["verbs"] for role, rule in found if role.startswith("policies: ")}
+    assert shipped == {"policies: ClusterRole berth-update-hold": ["patch"]}
+    (only,) = [rule for role, rule in rules() if role == "policies: ClusterRole berth-update-hold"]
+    assert only == {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
 
 
 def test_no_role_has_a_wildcard_or_a_right_over_rights() -> None:

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The roles and admission policies that the module crds installs with the definitions and removes after them, and those
-of a scheduler's assign_pods.
+"""The roles, the PriorityClass and the admission policies that the module crds installs with the definitions and
+removes after them, and those of a scheduler's assign_pods.
 
 Called by crds and assigning. Reading is one thing and writing another, so that everything is refused before the first
 write.
@@ -25,7 +25,7 @@ from .objects import diff_entry
 _RESOURCES = {
     each.kind: each
     for each in (
-        *(resources.CLUSTER_ROLE, resources.VALIDATING_ADMISSION_POLICY),
+        *(resources.CLUSTER_ROLE, resources.PRIORITY_CLASS, resources.VALIDATING_ADMISSION_POLICY),
         *(resources.VALIDATING_ADMISSION_POLICY_BINDING, resources.MUTATING_ADMISSION_POLICY),
         resources.MUTATING_ADMISSION_POLICY_BINDING,
     )

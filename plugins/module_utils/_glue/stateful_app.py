@@ -31,7 +31,7 @@ from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
 from ..berth_core.model.resources import LOCAL_DISK
-from .app import by_controller, counting, handing, leaving, losing, pulling, rescheduling, revisions
+from .app import by_controller, counting, handing, helping, leaving, losing, rescheduling, revisions
 from .app.building import Builder
 from .app.hand import Hand, Rules
 from .app.observe import observe, with_beside
@@ -101,6 +101,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "paused": {"type": "bool", "default": False},
     "update_hooks": {"type": "dict", "options": _HOOKS},
     "pre_pull": {"type": "bool"},
+    "update_hold": {"type": "bool", "default": False},
     "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},
     "restarted_at": {"type": "str"},
@@ -196,8 +197,8 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
         result["berths"] = report.rows(observed, app.workload)
     else:
         with leaving.Turn(context, app, observed).of(moves.now):
-            seconds = _carry_out(hand, selector, choices, builder, updater)
-        result.update(_reached(hand, result.get("updated", ()), seconds))
+            told = _carry_out(hand, selector, choices, builder, updater)
+        result.update(_reached(hand, result.get("updated", ()), told))
         if "hooks" in result and updater is not None and updater.hooks is not None:
             result["hooks"] = updater.hooks.rows
     return result
@@ -222,12 +223,10 @@ def _told_of_update(app: AppWanted, updater: Updater | None, changes: Mapping[in
     return {**found, "hooks": planned} if planned else found
 
 
-def _reached(
-    hand: Hand, updated: Sequence[dict[str, Any]], seconds: Mapping[int, Mapping[str, float]]
-) -> dict[str, Any]:
+def _reached(hand: Hand, updated: Sequence[dict[str, Any]], told: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """The berths as a run has left them; each row of an update says how long its steps took."""
     for row in updated:
-        row.update({"not_ready_seconds": None, "pull_seconds": None, **seconds.get(row["ordinal"], {})})
+        row.update({"not_ready_seconds": None, "pull_seconds": None, **told.get(row["ordinal"], {})})
     app = hand.app
     stopped = app.suspended and hand.context.params["until"] == states.CREATED
     rows = report.suspended_rows if stopped else report.written_rows
@@ -261,41 +260,41 @@ def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
 
 def _updater(hand: Hand, builder: Builder, trial: Trial) -> Updater | None:
     """Who brings a changed template to the pods; None where nothing is to be brought, or the workload does it."""
-    if hand.app.update is None or not (hand.plan.update or hand.plan.outdated):
+    if hand.app.update is None or not (hand.plan.update or hand.plan.outdated or hand.plan.held):
         return None
     return Updater(hand, hand.app.update, builder.create_pod, trial.stateful_set)
 
 
 def _carry_out(
     hand: Hand, selector: Selector, choices: list[Choice], builder: Builder, updater: Updater | None
-) -> dict[int, dict[str, float]]:
+) -> dict[int, dict[str, Any]]:
     """The state table, forward; what has to go goes first.
 
-    Returns how long the steps of each replica took that was updated.
+    Returns what is known of each replica that was updated, such as how long its steps took.
     """
     until, plan = hand.context.params["until"], hand.plan
     if not plan.empty:
         handing.check(hand)
         release = Release(hand.context, hand.seen, hand.app.workload, hand.timeout)
         release.clear_stale()
-        pulling.delete(hand.client, plan.pulls)
+        helping.delete(hand.client, plan.helpers)
         release.scale_down(plan.release, hand.app.replicas)
         reservation = Reservation(hand, selector)
         reservation.discard()
         reservation.reserve(choices)
-    seconds: dict[int, dict[str, float]] = {}
+    told: dict[int, dict[str, Any]] = {}
     try:
         if not plan.empty and states.reached(until, states.BOUND):
             builder.prebind()
         if not plan.empty and states.reached(until, states.CREATED):
             builder.create()
-            seconds = updater.run() if updater is not None and plan.update else {}
+            told = updater.run() if updater is not None and (plan.update or plan.held) else {}
     except BerthError as exc:
         _tell_what_is_left(hand, exc)
         raise
     if hand.context.params["wait"] and not hand.app.suspended:
         builder.run()
-    return seconds
+    return told
 
 
 def _tell_what_is_left(hand: Hand, failure: BerthError) -> None:
@@ -329,7 +328,7 @@ def _absent(context: Context) -> dict[str, Any]:
     if there and not context.check_mode:
         release = Release(context, observed, workload, params["wait_timeout"])
         release.clear_stale()
-        pulling.delete(context.client, plan.pulls)
+        helping.delete(context.client, plan.helpers)
         release.remove(plan.release, service)
     return {"changed": there, "diff": report.removal_diff(observed, plan), "berths": []}
 

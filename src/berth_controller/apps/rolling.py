@@ -5,14 +5,14 @@ Every write is bound to the pod that was seen. What is refused because somebody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from berth_core.app import pre_pull, update
+from berth_core.app import helper_pods, pre_pull, update, update_hold
 from berth_core.app.pod_revision import Target
 from berth_core.app.update_rules import IN_PLACE_ONLY, UpdateRules
-from berth_core.errors import ApiError, ConflictError, InvalidError, NotFoundError
-from berth_core.model.resources import POD
+from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
+from berth_core.model.resources import POD, PRIORITY_CLASS
 from berth_kube.clocks import utc_now
 
 from .building import Builder
@@ -20,66 +20,111 @@ from .requests import Requests
 from .run import SOON, Later, Run
 from .target import read_target
 
+Warn = Callable[[str], None]
 
-async def delete_pull_pods(api: Requests, pods: Iterable[Mapping[str, Any]]) -> None:
-    """Delete these very pull pods."""
+
+async def delete_helper_pods(api: Requests, pods: Iterable[Mapping[str, Any]]) -> None:
+    """Delete these very helper pods."""
     for pod in pods:
         meta = pod["metadata"]
         await api.delete(POD, meta["name"], meta["namespace"], uid=meta["uid"])
 
 
-class Roller:
-    """``warn`` is told what could not be done as it was meant."""
+async def priorities(run: Run, warn: Warn) -> dict[str, int]:
+    """The values of the PriorityClasses that count where rooms are to be held; empty: none is held.
 
-    def __init__(self, run: Run, builder: Builder, rules: UpdateRules, warn: Callable[[str], None]) -> None:
+    Raises StateError where the cluster has no class for hold pods.
+    """
+    rules = run.app.update
+    if rules is None or not rules.hold or not run.plan.update:
+        return {}
+    try:
+        names = update_hold.classes(run.app.template, run.seen.pods.values())
+        found = {name: await run.api.find(PRIORITY_CLASS, name) for name in names}
+    except ForbiddenError as exc:
+        warn(update_hold.not_known(exc.message))
+        return {}
+    return update_hold.values(found)
+
+
+class Roller:
+    """``values``: see priorities. ``warn`` is told what could not be done as it was meant."""
+
+    def __init__(self, run: Run, builder: Builder, rules: UpdateRules, values: Mapping[str, int], warn: Warn) -> None:
         self._run, self._builder, self._rules, self._warn = run, builder, rules, warn
+        self._values = values
+        self._without: dict[str, set[int]] = {update.PULL: set(), update.HOLD: set()}
 
     async def step(self) -> tuple[tuple[str, ...], float | None]:
         """Do what is due of the update. Returns what is waited for, and for how many seconds at most."""
         run = self._run
         target = await self._target()
         ordinals = [ordinal for ordinal in range(run.app.replicas) if ordinal not in run.plan.replacing]
-        without: set[int] = set()
-        roll = self._roll(ordinals, target, without)
-        for act in roll.acts:
-            without |= await self._do(act)
-        if without:  # whose turn it is is updated at once: the next look would ask for the pull pod again
-            roll = self._roll(ordinals, target, without)
-            for act in roll.acts:
-                if act.ordinal in without:
-                    await self._do(act)
+        roll = self._roll(ordinals, target)
+        refused = {act.ordinal for act in roll.acts if not await self._do(act)}
+        while refused:  # whose turn it is is updated at once: the next look would ask for the helper pod again
+            roll = self._roll(ordinals, target)
+            refused = {act.ordinal for act in roll.acts if act.ordinal in refused and not await self._do(act)}
         return roll.waits, roll.again
 
-    def _roll(self, ordinals: Sequence[int], target: Target, without: Set[int]) -> update.Roll:
-        run = self._run
-        pulls = pre_pull.Pulls(run.seen.pulls, frozenset(without))
-        roll = update.roll(run.app.name, ordinals, run.seen.pods, target, self._rules, utc_now(), pulls=pulls)
+    def _roll(self, ordinals: Sequence[int], target: Target) -> update.Roll:
+        run, app = self._run, self._run.app.name
+        pulls = helper_pods.of_app(run.seen.helpers, app, helper_pods.PULL)
+        holds = helper_pods.of_app(run.seen.helpers, app, helper_pods.HOLD)
+        berths = {ordinal: view.berth for ordinal, view in run.views.items() if view.berth is not None}
+        roll = update.roll(
+            *(app, ordinals, run.seen.pods, target, self._rules, utc_now()),
+            pulls=pre_pull.Pulls(pulls, frozenset(self._without[update.PULL])),
+            holds=update_hold.Holds(holds, berths, self._values, frozenset(self._without[update.HOLD])),
+        )
         for note in roll.notes:
             self._warn(note)
         return roll
 
-    async def _do(self, act: update.Act) -> set[int]:
-        """The ordinals that are to go on without a pull pod."""
-        if act.do == update.PULL:
-            return set() if await self._pull(act) else {act.ordinal}
+    async def _do(self, act: update.Act) -> bool:
+        """False: the replica is to go on without its helper pod."""
+        if act.do in (update.PULL, update.HOLD):
+            return await self._make(act)
+        if act.nomination is not None:
+            return await self._nominate(act.ordinal, act.nomination)
         if act.do == update.DROP:
-            await delete_pull_pods(self._run.api, [act.body])
+            await delete_helper_pods(self._run.api, [act.body])
         else:
             await self._touch(act)
-        return set()
+        return True
 
-    async def _pull(self, act: update.Act) -> bool:
-        """Whether there is a pull pod now."""
+    async def _make(self, act: update.Act) -> bool:
+        """Whether there is a helper pod now."""
         try:
             await self._run.api.create(POD, act.body)
         except ConflictError as exc:
             raise Later("Updating", exc.message, SOON) from exc
         except ApiError as exc:
-            if not pre_pull.no_pull_pod(exc):
+            if not helper_pods.refused(exc):
                 raise
-            self._warn(pre_pull.goes_on_without(self._run.app.berth_name(act.ordinal), exc.message))
+            self._goes_on_without(act.do, act.ordinal, exc.message)
             return False
         return True
+
+    async def _nominate(self, ordinal: int, nomination: update_hold.Nomination) -> bool:
+        """The room changes hands in one go: between the two writes a scheduler may try the pod, and take it back."""
+        meta, done = nomination.pod["metadata"], True
+        try:
+            await self._run.api.patch(POD, meta["name"], meta["namespace"], nomination.patch, "status")
+        except (ConflictError, NotFoundError) as exc:
+            raise Later("Updating", exc.message, SOON) from exc
+        except ApiError as exc:
+            if not helper_pods.refused(exc):
+                raise
+            self._goes_on_without(update.HOLD, ordinal, update_hold.no_right(exc.message))
+            done = bool(nomination.drop)
+        await delete_helper_pods(self._run.api, nomination.drop)
+        return done
+
+    def _goes_on_without(self, kind: str, ordinal: int, why: str) -> None:
+        self._without[kind].add(ordinal)
+        module = pre_pull if kind == update.PULL else update_hold
+        self._warn(module.goes_on_without(self._run.app.berth_name(ordinal), why))
 
     async def _touch(self, act: update.Act) -> None:
         run, name = self._run, self._run.app.berth_name(act.ordinal)

@@ -57,7 +57,7 @@ from .observe import counted, observe, with_beside
 from .releasing import Release
 from .requests import Obj, Requests
 from .reserving import Reservation, discard, select, waiting
-from .rolling import Roller, delete_pull_pods
+from .rolling import Roller, delete_helper_pods, priorities
 from .run import LATER, SOON, Later, Run
 from .trying import Trial
 
@@ -196,6 +196,8 @@ class Visits:
         """The state table, forward; what has to go goes first. Returns what is waited for, and for how long at most."""
         waits: list[str] = []
         again = None
+        warn = partial(self._warn, body)
+        values = await priorities(run, warn)
         if not run.plan.empty:
             trial = Trial(run)
             await trial.objects()
@@ -203,7 +205,7 @@ class Visits:
             await trial.quotas(choices)
             release = Release(run.api, run.seen, run.plan)
             await release.clear_stale()
-            await delete_pull_pods(run.api, run.plan.pulls)
+            await delete_helper_pods(run.api, run.plan.helpers)
             await release.scale_down(run.app.replicas)
             await discard(run, run.plan.discard)
             await Reservation(run).reserve(choices)
@@ -212,9 +214,8 @@ class Visits:
             self._tell_what_is_undone(run, body)
             await builder.prebind()
             await builder.create()
-            if run.app.update is not None and run.plan.update:
-                told = Roller(run, builder, run.app.update, lambda text: self._warn(body, text))
-                lines, again = await told.step()
+            if run.app.update is not None and (run.plan.update or run.plan.held):
+                lines, again = await Roller(run, builder, run.app.update, values, warn).step()
                 waits += lines
         if not run.app.suspended:
             await builder.run()
@@ -251,7 +252,7 @@ class Visits:
             f"pod {run.app.berth_name(ordinal)} {why_not_ready(pod)}" for ordinal, pod in pods.items() if not ready(pod)
         ]
         if waits:
-            return Outcome("Updating" if run.plan.update else "WaitsForPods", "; ".join(waits)), LATER
+            return Outcome("Updating" if run.plan.update or run.plan.held else "WaitsForPods", "; ".join(waits)), LATER
         if not run.plan.empty:
             return Outcome("Working", _doing(run.plan)), SOON
         return SUSPENDED if run.app.suspended else RUNNING, self._resync
@@ -267,7 +268,7 @@ class Visits:
         plan = removal_plan(seen)
         release = Release(api, seen, plan)
         await release.clear_stale()
-        await delete_pull_pods(api, plan.pulls)
+        await delete_helper_pods(api, plan.helpers)
         await release.remove()
         if not seen.empty:
             raise Later("Deleting", "berths are given up; the disks keep their data", SOON / 4)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from berth_core.app.controller_settings import Settings
-from berth_core.app.pre_pull import replica_of
+from berth_core.app.helper_pods import replica_of
 from berth_kube.client import KubeClient
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.queue import Reconciler
@@ -60,7 +60,7 @@ class Apps:
         self._part(body["metadata"]["namespace"], body["metadata"]["name"])
 
     def _pod(self, body: Obj) -> None:
-        """Of a replica, or one that pulls for it."""
+        """Of a replica, or one that helps it."""
         self._part(body["metadata"]["namespace"], replica_of(str(body["metadata"]["name"])).rpartition("-")[0])
 
     def _berth(self, body: Obj) -> None:

@@ -84,6 +84,13 @@ def test_what_is_not_berths_is_not_written_over() -> None:
         plan_policy(ROLE, live)
 
 
+def test_a_priority_class_stays_whoever_made_it() -> None:
+    (body,) = [body for body in SHIPPED if body["kind"] == "PriorityClass"]
+    assert (body["value"], body["preemptionPolicy"]) == (0, "Never")
+    for metadata in ({"name": "berth-hold"}, body["metadata"]):
+        assert plan_policy(body, {**body, "metadata": metadata, "value": 1000}).action == "none"
+
+
 def test_volumes_are_where_agents_mount() -> None:
     made = [for_mount_root(body, "/mnt/disks/") for body in SHIPPED]
     (moved,) = [body for body, before in zip(made, SHIPPED, strict=True) if body != before]

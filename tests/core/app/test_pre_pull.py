@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth_core.app import manifests, pre_pull
+from berth_core.app import helper_pods, manifests, pre_pull
 from berth_core.app.hook_rules import NO_HOOKS, Hooks
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, removal_plan
@@ -38,7 +38,7 @@ class Pulling(Hooked):
 
     @property
     def pulls(self):
-        return pre_pull.of_app(self.pods, "db")
+        return helper_pods.of_app(self.pods, "db", helper_pods.PULL)
 
     def roll(self, asked):
         pulls = pre_pull.Pulls(self.pulls, frozenset(self.refused))
@@ -269,7 +269,7 @@ def check_pulled(cluster, act):
         return
     both = (cluster.target().template, cluster.pods[cluster.name(act.ordinal)])
     new, old = (one["spec"]["containers"][0]["image"] for one in both)
-    pulls = [one for one in cluster.pulls.values() if pre_pull.ordinal_of(one) == act.ordinal]
+    pulls = [one for one in cluster.pulls.values() if helper_pods.ordinal_of(one) == act.ordinal]
     assert new == old or [pre_pull.verdict(one, cluster.now).state for one in pulls] == [pre_pull.PULLED]
 
 
@@ -348,8 +348,8 @@ def test_a_pull_pod_is_nobodys_replica_and_asks_for_nothing():
     (container,) = spec["containers"]
     assert not LabelSelector.from_labels({"berth.dev/app": "db"}).matches(meta["labels"])
     assert set(meta["labels"]) == {"berth.dev/app", "berth.dev/ordinal", "app.kubernetes.io/managed-by"}
-    assert pre_pull.replica_of(meta["name"]) == "db-0"
-    assert pre_pull.ordinal_of(made) == 0
+    assert helper_pods.replica_of(meta["name"]) == "db-0"
+    assert helper_pods.ordinal_of(made) == 0
     assert [(one["kind"], one["uid"]) for one in meta["ownerReferences"]] == [("Pod", "u")]
     assert spec["nodeName"] == "n"
     assert set(spec) == {
@@ -421,7 +421,7 @@ def test_all_images_have_to_be_there():
     [(AdmissionError("exceeded quota", 403), True), (ConflictError("", 409), False), (UnavailableError(""), False)],
 )
 def test_which_refusals_the_update_goes_on_with(refused, goes_on):
-    assert pre_pull.no_pull_pod(refused) is goes_on
+    assert helper_pods.refused(refused) is goes_on
 
 
 # -- options and leftovers
@@ -440,8 +440,8 @@ def test_pull_pods_of_an_update_that_nobody_wants_any_more_go_with_the_next_look
     app = parse_app(changed(replicas=1))
     made = pre_pull.pull_pod("db", 0, pod_of(db="db:1"), {"spec": spec_of(db="db:2")}, False)
     pulls = {made["metadata"]["name"]: made}
-    seen = Observed("db", "default", stateful_set=manifests.stateful_set(app), pulls=pulls)
-    assert make_plan(app, seen).pulls == (made,)
+    seen = Observed("db", "default", stateful_set=manifests.stateful_set(app), helpers=pulls)
+    assert make_plan(app, seen).helpers == (made,)
     assert not make_plan(app, seen).empty
-    assert removal_plan(seen).pulls == (made,)
+    assert removal_plan(seen).helpers == (made,)
     assert not seen.empty

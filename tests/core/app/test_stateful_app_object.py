@@ -44,6 +44,8 @@ ASKED = [
     {"update_strategy": "in_place_only", "min_ready_seconds": 5, "paused": True, "suspended": True},
     {"paused": False, "suspended": False},
     {"pre_pull": False},
+    {"update_hold": True, "update_strategy": "same_node"},
+    {"update_hold": False},
     {"update_on": ["config_maps", "secrets"]},
     {"update_on": []},
     {

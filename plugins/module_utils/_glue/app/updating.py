@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ...berth_core.app import manifests, pre_pull, update
+from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_hold
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
@@ -30,8 +30,8 @@ from ..base import Context
 from ..objects import poll
 from . import overtaking, wait
 from .hand import Hand
+from .helping import Helper, priorities
 from .hooks import HookRunner
-from .pulling import Puller
 from .revisions import listed, seen_by_its_controller
 
 Object = dict[str, Any]
@@ -58,7 +58,8 @@ class Updater:
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
         self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
         self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
-        self._puller = Puller(hand)
+        self._values = priorities(hand)
+        self._helper = Helper(hand, self._values)
         self._known: Target | None = None
         self._again: float | None = None
         self._since: dict[int, float] = {}
@@ -95,7 +96,7 @@ class Updater:
             strategy = self._rules.strategy
             if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
-            found[ordinal] = replace(change, pulled=self._pulled(pod, change))
+            found[ordinal] = replace(change, pulled=self._pulled(pod, change), held=self._held(pod, change))
         return found
 
     def _pulled(self, pod: Mapping[str, Any], change: PodChange) -> tuple[str, ...]:
@@ -106,25 +107,32 @@ class Updater:
             return ()
         return tuple(pre_pull.new_images(pod, target.template, not change.in_place))
 
-    def run(self) -> dict[int, dict[str, float]]:
+    def _held(self, pod: Mapping[str, Any], change: PodChange) -> bool:
+        """Whether its room is held while there is no pod."""
+        if change.in_place or self._rules.strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
+            return False
+        return update_hold.holds_room(pod, self._target().template, self._values)
+
+    def run(self) -> dict[int, dict[str, Any]]:
         """Go on until every pod has the new template and is Ready.
 
-        Returns for how long each replica was not Ready, and its images were waited for, as far as this run has seen it.
+        Returns what of each replica's row is known afterwards: for how long it was not Ready, and its images were
+        waited for, as far as this run has seen it; that its room was not held.
         """
         if self._tried is not None:  # written meanwhile: its controller is asked what its revision is called
             self._known = self._tried = None
         target = self._target()
         overtaking.check(self._hand, target.template)
-        self._puller.begin()
+        self._helper.begin()
         while True:
             pods = self._next_due(target)
             overtaking.check(self._hand, target.template)
             rolled = self._roll(pods, target)
-            self._puller.warn(rolled.notes)
+            self._helper.warn(rolled.notes)
             if not rolled.acts:
-                return {ordinal: self._durations(ordinal) for ordinal in self._hand.plan.update}
+                return {ordinal: self._told(ordinal) for ordinal in self._hand.plan.update}
             for act in rolled.acts:
-                if self._puller.do(act):
+                if self._helper.do(act):
                     continue
                 pod = pods.get(self._hand.app.berth_name(act.ordinal))
                 if act.do in (BEFORE, AFTER) and self.hooks is not None and pod is not None:
@@ -132,9 +140,11 @@ class Updater:
                     break  # it took its time: what was seen may be over
                 self._do(act, pod, target)
 
-    def _durations(self, ordinal: int) -> dict[str, float]:
-        pulled = self._puller.seconds
-        found = {"not_ready_seconds": round(self._down.get(ordinal, 0.0), 1)}
+    def _told(self, ordinal: int) -> dict[str, Any]:
+        pulled = self._helper.seconds
+        found: dict[str, Any] = {"not_ready_seconds": round(self._down.get(ordinal, 0.0), 1)}
+        if self._helper.went_without(ordinal):
+            found["held"] = False
         return {**found, "pull_seconds": pulled[ordinal]} if ordinal in pulled else found
 
     def _next_due(self, target: Target) -> wait.Objects:
@@ -144,7 +154,7 @@ class Updater:
                 self._hand.client,
                 POD,
                 self._hand.app.namespace,
-                pre_pull.selector(self._hand.app.name),
+                helper_pods.selector(self._hand.app.name),
                 self._hand.timeout + self._rules.min_ready,
                 lambda seen: self._missing(seen, target),
                 "the update",
@@ -172,8 +182,8 @@ class Updater:
         app, replacing = self._hand.app, self._hand.plan.replacing
         ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
         known = self.hooks.state if self.hooks is not None else NO_HOOKS
-        now, pulls = datetime.now(timezone.utc), self._puller.known(pods)
-        return update.roll(app.name, ordinals, pods, target, self._rules, now, known, pulls)
+        now, pulls, holds = datetime.now(timezone.utc), self._helper.pulls(pods), self._helper.holds(pods)
+        return update.roll(app.name, ordinals, pods, target, self._rules, now, known, pulls, holds)
 
     def _clock(self, seen: Mapping[str, Object]) -> None:
         now = time.monotonic()

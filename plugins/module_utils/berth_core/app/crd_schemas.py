@@ -30,7 +30,7 @@ SCHEMAS: Mapping[str, int] = {
     BERTH.definition: 5,
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 6,
-    STATEFUL_APP.definition: 5,
+    STATEFUL_APP.definition: 6,
     TASK.definition: 2,
     TASK_BATCH.definition: 2,
     TASK_BATCH_SHARD.definition: 1,

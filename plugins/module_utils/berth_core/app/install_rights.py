@@ -181,6 +181,8 @@ def _for_object(run: Run, part: str, folder: str, body: Object) -> Iterable[Righ
     if run.state == "present" and kind in _ON_DEMAND.get(part, ()):
         return ()
     verbs = (_EXACT if folder in FOLDERS["crds"] else _VERBS)[run.state]
+    if kind is kinds.PRIORITY_CLASS and folder in FOLDERS["crds"]:
+        verbs = tuple(verb for verb in verbs if verb != "update")  # one that is there stays as it is
     if kind is kinds.NAMESPACE:
         verbs = _verbs_of_a_namespace(run, folder, body)
     elif kind is kinds.SECURITY_CONTEXT_CONSTRAINTS and not run.openshift:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import StateError
-from .observed import ended
+from .observed import ended, unscheduled
 
 #: Waiting reasons of a container that only another image mends.
 IMAGE_REASONS = ("InvalidImageName", "ErrImageNeverPull")
@@ -43,7 +43,7 @@ def why_not_ready(pod: Mapping[str, Any] | None) -> str:
             )
         if waiting.get("reason") and waiting["reason"] != "PodInitializing":
             return f"waits: container {container['name']}: {waiting['reason']} {waiting.get('message', '')}".rstrip()
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"is not scheduled: {condition.get('message') or condition.get('reason', '')}"
+    told = unscheduled(pod)
+    if told:
+        return f"is not scheduled: {told}"
     return f"is {status.get('phase', 'Unknown')} on node {pod['spec'].get('nodeName') or 'none'}, not Ready"

@@ -42,8 +42,8 @@ class Observed:
     device_claims: Mapping[str, Object] = field(default_factory=dict)
     #: by (kind, name): other Services, and ConfigMaps, of the app's manifest
     beside: Mapping[tuple[str, str], Object] = field(default_factory=dict)
-    #: pull pods of an update (app.pre_pull), by name
-    pulls: Mapping[str, Object] = field(default_factory=dict)
+    #: helper pods of an update (app.helper_pods), by name
+    helpers: Mapping[str, Object] = field(default_factory=dict)
     #: objects that stand where ours would, and are somebody else's
     foreign: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class Observed:
             or self.claims
             or self.device_claims
             or self.pods
-            or self.pulls
+            or self.helpers
             or self.stateful_set
             or self.service
             or self.beside
@@ -170,6 +170,14 @@ def ended(pod: Object | None) -> str:
         return ""
     told = ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
     return f"{status['phase']} ({told})" if told else str(status["phase"])
+
+
+def unscheduled(pod: Object) -> str:
+    """Why a pod has no node, in the words of its scheduler; empty for one that has, or was not looked at."""
+    for one in (pod.get("status") or {}).get("conditions") or ():
+        if one["type"] == "PodScheduled" and one["status"] == "False":
+            return str(one.get("message") or one.get("reason") or "no reason is given")
+    return ""
 
 
 def phase(ordinal: int, observed: Observed, workload: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..lifecycle.view import Objects, View
 from ..model.resources import SERVICE, STATEFUL_SET, Resource
-from . import manifests, pre_pull
+from . import helper_pods, manifests
 from .given_beside import BESIDE
 from .observed import Observed
 from .wanted import APP_LABEL, MANAGED_LABEL
@@ -43,8 +43,8 @@ class Question:
 
     @property
     def pod_labels(self) -> str:
-        """Likewise of pods: those of its replicas, and pull pods."""
-        return pre_pull.selector(self.name)
+        """Likewise of pods: those of its replicas, and helper pods."""
+        return helper_pods.selector(self.name)
 
     @property
     def volume_labels(self) -> str:
@@ -114,7 +114,7 @@ def observed(question: Question, answers: Answers) -> Observed:
         },
         foreign=tuple(foreign),
         device_claims=_by_name(answers.device_claims),
-        pulls=pre_pull.of_app(_by_name(answers.pods), name),
+        helpers=helper_pods.of_app(_by_name(answers.pods), name),
     )
 
 

@@ -18,10 +18,10 @@ from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
 from .held_claims import check_held
+from .helper_pods import HOLD, left_over, of_app, ordinal_of
 from .hook_rules import owes
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
-from .pre_pull import left_over
 from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
@@ -41,7 +41,8 @@ class Plan:
     are made anew in their berths. ``update``: ordinals whose pods have another revision, or wait for a hook, where the
     app has rules for updates, highest first. ``outdated``: those of them that the rules leave as they are (partition,
     paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
-    ``stale``: leftovers of berths that are gone. ``pulls``: pull pods of an update that nobody asks for any more.
+    ``held``: ordinals whose room an update holds, or held when it died: they are brought home, whatever else is done.
+    ``stale``: leftovers of berths that are gone. ``helpers``: helper pods of an update that nobody asks for any more.
     ``service``/``stateful_set``/``beside``: manifests to apply.
     """
 
@@ -60,7 +61,8 @@ class Plan:
     update: tuple[int, ...] = ()
     outdated: tuple[int, ...] = ()
     stop: tuple[int, ...] = ()
-    pulls: tuple[Object, ...] = ()
+    helpers: tuple[Object, ...] = ()
+    held: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -73,7 +75,8 @@ class Plan:
             or self.restart
             or self.update
             or self.stop
-            or self.pulls
+            or self.helpers
+            or self.held
             or self.service
             or self.stateful_set
             or self.stale
@@ -107,6 +110,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
                 refresh.append(ordinal)
     check_held(app, observed, held)
     update, outdated = _to_update(app, observed, replacing) if pods else ((), ())
+    held_rooms = _held(app, observed, replacing) if pods else ()
     return Plan(
         tuple(select),
         tuple(discard),
@@ -123,7 +127,8 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         update,
         outdated,
         _to_stop(app, observed) if build and app.suspended else (),
-        () if update else tuple(left_over(observed.pulls, ())),
+        () if update or held_rooms else tuple(left_over(observed.helpers, ())),
+        held_rooms,
     )
 
 
@@ -152,7 +157,7 @@ def _untied(app: AppWanted, observed: Observed) -> tuple[int, ...]:
 def removal_plan(observed: Observed) -> Plan:
     """The plan for state absent: every berth, highest ordinal first."""
     ordinals = tuple(sorted(observed.berths, reverse=True))
-    return Plan(release=ordinals, stale=_stale(observed), pulls=tuple(left_over(observed.pulls, ())))
+    return Plan(release=ordinals, stale=_stale(observed), helpers=tuple(left_over(observed.helpers, ())))
 
 
 def _stale(observed: Observed) -> tuple[str, ...]:
@@ -195,6 +200,13 @@ def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> 
         elif _hook_is_due(app, observed, ordinal) and ordinal not in replacing:
             going.append(ordinal)
     return tuple(going), tuple(left)
+
+
+def _held(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple[int, ...]:
+    if app.update is None:
+        return ()
+    found = {ordinal_of(pod) for pod in of_app(observed.helpers, app.name, HOLD).values()}
+    return tuple(sorted(found.intersection(range(app.replicas)).difference(replacing), reverse=True))
 
 
 def _hook_is_due(app: AppWanted, observed: Observed, ordinal: int) -> bool:

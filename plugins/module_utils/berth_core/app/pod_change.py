@@ -30,12 +30,14 @@ CONTENTS = "berth.dev/contents"
 class PodChange:
     """``fields``: the paths that a running pod takes. ``forced``: the paths that need a new pod.
 
-    ``pulled``: the images that the pod's node pulls before that, where somebody has asked for it (app.pre_pull).
+    Where somebody has asked for it, ``pulled``: the images that the pod's node pulls before that (app.pre_pull), and
+    ``held``: whether its room is held while there is no pod (app.update_hold).
     """
 
     fields: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
     pulled: tuple[str, ...] = ()
+    held: bool = False
 
     @property
     def in_place(self) -> bool:

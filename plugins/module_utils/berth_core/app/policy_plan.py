@@ -23,7 +23,7 @@ from .fsid import DEFAULT_MOUNT_ROOT, mount_point
 
 #: In the order in which they are made: rights before what asks for them.
 KINDS = (
-    *("ClusterRole", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+    *("ClusterRole", "PriorityClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
 )
 #: What only saves work, and may be left out: each (kind, name).
@@ -79,10 +79,15 @@ def _mount_roots(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def plan_policy(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> CrdChange:
-    """Compare one object with what is installed. Raises StateError for one of that name that is not berth's."""
+    """Compare one object with what is installed. Raises StateError for one of that name that is not berth's.
+
+    A PriorityClass that is there stays, whoever made it: its value never changes, and is the cluster's to choose.
+    """
     name, after = str(desired["metadata"]["name"]), _ours(desired)
     if live is None:
         return CrdChange(name, "create", {}, after, None)
+    if desired["kind"] == "PriorityClass":
+        return CrdChange(name, "none", after, after, live)
     if not is_ours(live):
         raise StateError(
             f"{desired['kind']} {name} is there and is not berth's (label {_PART_OF}): nothing was written; rename or "

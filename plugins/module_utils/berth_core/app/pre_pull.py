@@ -10,24 +10,18 @@ remembers of it. app.update says when one is made and deleted.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..errors import ApiError, ConflictError, GoneError, NotFoundError, UnauthorizedError, UnavailableError
 from ..model.times import age
+from .helper_pods import COMMON, NOTHING, Verdict, helper_pod, replica_of
+from .helper_pods import PULL as KIND
 from .not_ready import IMAGE_REASONS
 from .observed import ended
-from .wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL
 
 Object = Mapping[str, Any]
-#: Behind the app's name in the label `berth.dev/app`: no app has that name, so no selector of one finds a pull pod. Of
-#: a label's 63 characters a bare pod's app may have 61.
-_MARK = ".p"
 #: Seconds after which a kubelet that could not pull has tried it about three times: it may have been the registry.
 TRIED = 30.0
 #: Seconds after which the kubelet ends a pull pod whatever it does.
@@ -36,15 +30,12 @@ _DEADLINE = 3600
 _COMMAND = "/berth.dev/pull-only"
 #: What of the template's spec decides whether the pod is admitted, and with which rights and runtime it pulls.
 _TAKEN = ("imagePullSecrets", "serviceAccountName", "securityContext", "runtimeClassName", "hostUsers", "os")
-#: Nothing, said aloud: a quota that wants every container to say it is content, and no LimitRange fills it in.
-_NOTHING = {"cpu": "0", "memory": "0"}
 #: Waiting reasons of a container that its kubelet has not come to yet, and of one that it has pulled the image of.
 _BEFORE = ("", "ContainerCreating", "PodInitializing")
 _BEHIND = (
     *("CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "PreStartHookError", "StartError"),
     *("RunContainerError", "PostStartHookError", "CrashLoopBackOff"),
 )
-_NAME = re.compile(r"(.+-[0-9]+)-pull-[0-9a-f]{8}")
 PULLING, PULLED, FAILED, EXPIRED, REFUSED = "pulling", "pulled", "failed", "expired", "refused"
 
 
@@ -59,48 +50,6 @@ class Pulls:
 NO_PULLS = Pulls()
 
 
-class Verdict(NamedTuple):
-    """``words``: what the kubelet says. ``again``: seconds after which time alone makes it another verdict."""
-
-    state: str
-    words: str = ""
-    again: float = 0.0
-
-
-def selector(app: str) -> str:
-    """Finds the pods of an app's replicas and its pull pods by one question."""
-    return f"{APP_LABEL} in ({app},{app}{_MARK})"
-
-
-def is_pull_pod(pod: Object, app: str) -> bool:
-    """Whether it pulls for a replica of that app."""
-    return (pod["metadata"].get("labels") or {}).get(APP_LABEL) == f"{app}{_MARK}"
-
-
-def of_app(pods: Mapping[str, Object], app: str) -> dict[str, Object]:
-    """Those of ``pods``."""
-    return {name: pod for name, pod in pods.items() if is_pull_pod(pod, app)}
-
-
-def ordinal_of(pod: Object) -> int:
-    """The replica of a pull pod."""
-    return int(pod["metadata"]["labels"][ORDINAL_LABEL])
-
-
-def replica_of(name: str) -> str:
-    """The name of the replica's pod for which the pull pod of that name is; any other name as it is."""
-    found = _NAME.fullmatch(name)
-    return found[1] if found else name
-
-
-def left_over(pods: Mapping[str, Object], wanted: Iterable[str | None]) -> list[Object]:
-    """The pull pods that are of no use any more, whatever became of them, and are not going yet."""
-    names = set(wanted)
-    return [
-        pod for name, pod in sorted(pods.items()) if name not in names and not pod["metadata"].get("deletionTimestamp")
-    ]
-
-
 # -- what is to be pulled
 
 
@@ -110,10 +59,7 @@ def new_images(pod: Object, template: Object, anew: bool) -> list[str]:
 
 
 def pull_pod(app: str, ordinal: int, pod: Object, template: Object, anew: bool) -> dict[str, Any] | None:
-    """The pull pod for the replica of which ``pod`` is; None where nothing is new.
-
-    Its name tells one pod and what is pulled for it from every other.
-    """
+    """The pull pod for the replica of which ``pod`` is; None where nothing is new."""
     containers = [_pulling(one) for one in _containers(pod, template, anew)]
     if not containers:
         return None
@@ -122,22 +68,12 @@ def pull_pod(app: str, ordinal: int, pod: Object, template: Object, anew: bool) 
         "nodeName": pod["spec"].get("nodeName"),
         "containers": containers,
         "tolerations": [{"operator": "Exists"}],
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 0,
+        **COMMON,
         "activeDeadlineSeconds": _DEADLINE,
         **{key: given[key] for key in _TAKEN if given.get(key)},
     }
-    text = json.dumps([meta["uid"], spec], sort_keys=True)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
-    metadata = {
-        "name": f"{app}-{ordinal}-pull-{hashlib.sha256(text.encode()).hexdigest()[:8]}",
-        "namespace": meta.get("namespace"),
-        "labels": {APP_LABEL: f"{app}{_MARK}", ORDINAL_LABEL: str(ordinal), MANAGED_LABEL: "berth"},
-        "ownerReferences": [owner],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return helper_pod(app, ordinal, KIND, pod, spec, owner)
 
 
 def _containers(pod: Object, template: Object, anew: bool) -> list[Object]:
@@ -176,7 +112,7 @@ def _pulling(container: Object) -> dict[str, Any]:
         "image": container["image"],
         "imagePullPolicy": _policy(container),
         "command": [_COMMAND],
-        "resources": {"requests": _NOTHING, "limits": _NOTHING},
+        "resources": {"requests": NOTHING, "limits": NOTHING},
         **{key: container[key] for key in ("securityContext",) if container.get(key)},
     }
 
@@ -185,7 +121,7 @@ def _pulling(container: Object) -> dict[str, Any]:
 
 
 def verdict(pod: Object, now: datetime) -> Verdict:
-    """What a pull pod's status says of its images."""
+    """What a pull pod's status says of its images: words of the kubelet."""
     told = {one["name"]: one for one in (pod.get("status") or {}).get("containerStatuses") or ()}
     left = [(one["name"], told.get(one["name"]) or {}) for one in pod["spec"]["containers"]]
     left = [(name, status) for name, status in left if not _pulled(status)]
@@ -240,8 +176,3 @@ def troubled(pod: Object, now: datetime) -> bool:
     """Whether its kubelet could not pull so far: whoever begins anew has it tried anew."""
     found = verdict(pod, now)
     return found.state in (FAILED, EXPIRED) or bool(found.words and found.state == PULLING)
-
-
-def no_pull_pod(exc: ApiError) -> bool:
-    """Whether the API server wants no pull pod (quota, admission, rights), so that the update goes on without."""
-    return not isinstance(exc, (UnauthorizedError, NotFoundError, ConflictError, GoneError, UnavailableError))

@@ -213,7 +213,8 @@ def _pod_changes(app: AppWanted, observed: Observed, plan: Plan, before: dict[st
 def _told(change: PodChange) -> str:
     fields = ", ".join(change.forced or change.fields) or "nothing that the pod shows"
     first = f"; pulled on the node first: {', '.join(change.pulled)}" if change.pulled else ""
-    return f"{'updated in place' if change.in_place else 'made anew on its node'}: {fields}{first}"
+    held = "; its room is held meanwhile" if change.held else ""
+    return f"{'updated in place' if change.in_place else 'made anew on its node'}: {fields}{first}{held}"
 
 
 def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, Any]]:
@@ -225,6 +226,7 @@ def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, 
             "in_place": change.in_place,
             "fields": list(change.forced or change.fields),
             "pulled": list(change.pulled),
+            "held": change.held,
         }
         for ordinal, change in sorted(updates.items(), reverse=True)
     ]

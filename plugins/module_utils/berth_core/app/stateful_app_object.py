@@ -73,6 +73,7 @@ _UPDATE: _Table = {
     "update_primary_label": "primaryLabel",
     "paused": "paused",
     "pre_pull": "prePull",
+    "update_hold": "hold",
 }
 #: Options that are texts, and in the kind may be numbers.
 _TEXTS = ("size", "target_port", "max_unavailable")
@@ -174,7 +175,8 @@ def manifest_of(params: Mapping[str, Any], driver: str) -> dict[str, Any]:
     if not spec.get("updateOn"):
         spec.pop("updateOn", None)
     called = {option: names.get(str(params.get(option))) for option, names in _VALUES.items()}
-    update = _to_fields({**params, **called, "paused": params.get("paused") or None}, _UPDATE)
+    switches = {option: params.get(option) or None for option in ("paused", "update_hold")}  # off is the default
+    update = _to_fields({**params, **called, **switches}, _UPDATE)
     if update:
         spec["updateStrategy"] = update
     return {"metadata": {"name": params["name"], "namespace": params["namespace"]}, "spec": spec}

@@ -8,7 +8,8 @@ begin, before a resize alone -> resize -> patch (images, labels; the pod's annot
 for) -> Ready -> mark (the pod bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest
 ordinal first, a primary last where one is named, and never more replicas not Ready than ``max_unavailable`` allows.
 With hooks a command in the pod (before) stands in front of its first step, and one (after) behind its last. In front of
-all of that its node pulls the new images (app.pre_pull), while the pod is Ready as before.
+all of that its node pulls the new images (app.pre_pull), while the pod is Ready as before. Where it is asked for, the
+replica's room is held from before the pod is deleted until the new one has been nominated for it (app.update_hold).
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
-from . import pre_pull
+from . import pre_pull, update_hold
+from .helper_pods import going, left_over, ordinal_of, replica_of
 from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
-from .observed import ended, ready
+from .observed import ended, ready, unscheduled
 from .pod_revision import (
     RESIZING,
     Target,
@@ -37,20 +39,21 @@ from .pod_revision import (
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 
 BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
-#: Make, and delete, a pull pod.
-PULL, DROP = "pull", "drop"
+#: Make, and delete, a helper pod; tell a scheduler of a pod that a node's room is for it.
+PULL, HOLD, DROP, NOMINATE = "pull", "hold", "drop", "nominate"
 Object = Mapping[str, Any]
 
 
 class Act(NamedTuple):
     """One write, or with ``BEFORE`` and ``AFTER`` of hook_rules a command in the pod.
 
-    ``body``: of the pod's patch; the pull pod that is to be made, or deleted.
+    ``body``: of the pod's patch; the helper pod that is to be made, or deleted. ``nomination``: with ``NOMINATE``.
     """
 
     do: str
     ordinal: int
     body: Mapping[str, Any] = {}
+    nomination: update_hold.Nomination | None = None
 
 
 class Roll(NamedTuple):
@@ -71,9 +74,9 @@ class _Next:
     taken from it yet, so what is next waits for the others.
 
     ``arrived``: its pod has the new template. ``rest``: for how many seconds more it has to be Ready before it counts.
-    ``primary``: its turn is the last. ``pull``: the name of its pull pod, as long as one is of use. ``pulling``: it is
-    waited for; after ``again`` seconds time alone may end that. ``failed``: why the update cannot go on. ``note``: see
-    Roll.
+    ``primary``: its turn is the last. ``keeps``: the names of its helper pods that are of use. ``helped``: one of them
+    is waited for; after ``again`` seconds time alone may end that. ``failed``: why the update cannot go on. ``note``:
+    see Roll.
     """
 
     ordinal: int
@@ -85,15 +88,15 @@ class _Next:
     arrived: bool = False
     rest: float = 0.0
     primary: bool = False
-    pull: str | None = None
-    pulling: bool = False
+    keeps: tuple[str, ...] = ()
+    helped: bool = False
     again: float = 0.0
     failed: str = ""
     note: str = ""
 
     @property
     def busy(self) -> bool:
-        return self.going or self.pulling or not self.ready or self.rest > 0
+        return self.going or self.helped or not self.ready or self.rest > 0
 
     @property
     def going(self) -> bool:
@@ -113,9 +116,10 @@ def roll(
     now: datetime,
     hooks: HookState = NO_HOOKS,
     pulls: pre_pull.Pulls = pre_pull.NO_PULLS,
+    holds: update_hold.Holds = update_hold.NO_HOLDS,
 ) -> Roll:
-    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready`` and pulls; ``hooks``: as far as they
-    are known; ``pulls``: as they are.
+    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready`` and helper pods; ``hooks``: as far as
+    they are known; ``pulls`` and ``holds``: as they are.
 
     Raises StateError where the rules forbid what would be next, and where a node cannot pull what it needs for that.
     """
@@ -127,11 +131,12 @@ def roll(
         if want is not None and not step.ready and not _cannot_be_pulled(want, pulls.pods, now):
             want = None
         step = _hooked(step, pod, target, hooks)
-        steps.append(step if want is None else _pulled_first(step, want, pulls.pods, now))
+        step = step if want is None else _pulled_first(step, want, pulls.pods, now)
+        steps.append(_with_room(app, step, pod, target, rules, holds, now))
     steps.sort(key=lambda step: step.primary)
-    left = pre_pull.left_over(pulls.pods, [step.pull for step in steps])
+    left = left_over({**pulls.pods, **holds.pods}, [name for step in steps for name in step.keeps])
     if left:
-        return Roll(tuple(Act(DROP, pre_pull.ordinal_of(one), one) for one in left), ())
+        return Roll(tuple(Act(DROP, ordinal_of(one), one) for one in left), ())
     for step in steps:
         if step.failed:
             raise StateError(step.failed, changed=True)
@@ -198,13 +203,13 @@ def _cannot_be_pulled(want: dict[str, Any], live: Mapping[str, Object], now: dat
 def _pulled_first(step: _Next, want: dict[str, Any], live: Mapping[str, Object], now: datetime) -> _Next:
     """The step, once its node has the images; before that, what is done or waited for to that end."""
     name, node = str(want["metadata"]["name"]), want["spec"]["nodeName"]
-    step, pod = replace(step, pull=name), live.get(name)
+    step, pod = replace(step, keeps=(name,)), live.get(name)
     images = ", ".join(one["image"] for one in want["spec"]["containers"])
     waits = f"node {node} to pull {images} (pod {name}"
     if pod is None:
         return replace(step, act=Act(PULL, step.ordinal, want))
-    if pod["metadata"].get("deletionTimestamp"):
-        return replace(step, act=None, wait=f"{waits} is still to go)", pulling=True)
+    if going(pod):
+        return replace(step, act=None, wait=f"{waits} is still to go)", helped=True)
     found = pre_pull.verdict(pod, now)
     if found.state == pre_pull.EXPIRED:
         return replace(step, act=Act(DROP, step.ordinal, pod))
@@ -212,9 +217,38 @@ def _pulled_first(step: _Next, want: dict[str, Any], live: Mapping[str, Object],
         return replace(step, act=None, failed=pre_pull.cannot_pull(pod, found.words))
     if found.state == pre_pull.PULLING:
         told = f"{waits}: {found.words})" if found.words else f"{waits})"
-        return replace(step, act=None, wait=told, pulling=True, again=found.again)
+        return replace(step, act=None, wait=told, helped=True, again=found.again)
     if found.state == pre_pull.REFUSED:
-        return replace(step, note=pre_pull.goes_on_without(pre_pull.replica_of(name), found.words))
+        return replace(step, note=pre_pull.goes_on_without(replica_of(name), found.words))
+    return step
+
+
+def _with_room(
+    app: str,
+    step: _Next,
+    pod: Object | None,
+    target: Target,
+    rules: UpdateRules,
+    holds: update_hold.Holds,
+    now: datetime,
+) -> _Next:
+    """The step, once the replica's room is held; before that, what is done or waited for to that end. Of a replica
+    whose pod has no node yet, what brings it into the room that is held, whoever has held it."""
+    ordinal, deletes = step.ordinal, step.act is not None and step.act.do == DELETE
+    if pod is None or going(pod) or not pod["spec"].get("nodeName"):
+        room = update_hold.after(pod, ordinal, deletes, holds)
+        step = replace(step, begun=step.begun or bool(room.keeps), wait=step.wait or room.wait)
+    elif deletes and rules.hold and (step.begun or not rules.paused):
+        room = update_hold.before(app, ordinal, pod, target.template, holds, now)
+        if room.wait:
+            step = replace(step, act=None, wait=room.wait, helped=True, again=room.again)
+    else:
+        return step
+    step = replace(step, keeps=(*step.keeps, *room.keeps), note=step.note or room.note)
+    if room.make is not None:
+        return replace(step, act=Act(HOLD, ordinal, room.make))
+    if room.nominate is not None:
+        return replace(step, act=Act(NOMINATE, ordinal, nomination=room.nominate))
     return step
 
 
@@ -251,13 +285,14 @@ def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: Upd
         if target.comes_back or ordinal < rules.partition:
             return _Next(ordinal, False, begun=True, wait=f"pod {name} to be made anew on its node")
         return _Next(ordinal, False, Act(CREATE, ordinal), begun=True)
-    if pod["metadata"].get("deletionTimestamp"):
+    if going(pod):
         return _Next(ordinal, False, begun=True, wait=f"pod {name} to stop")
     if ordinal < rules.partition:
         return _Next(ordinal, ready(pod))
     to = updating(pod)
     if target.mark.of(pod) == target.revision and to is None:
-        waits = "" if ready(pod) else f"pod {name} to be Ready with the new template"
+        told = unscheduled(pod)
+        waits = "" if ready(pod) else f"pod {name} to be Ready with the new template{f' ({told})' if told else ''}"
         return _Next(ordinal, ready(pod), begun=bool(waits), wait=waits, arrived=True)
     change = change_of(pod, target)
     if rules.strategy == RESCHEDULE and not change.same:

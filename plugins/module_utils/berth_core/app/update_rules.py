@@ -34,7 +34,7 @@ _MOST_READY = 86_400
 _OURS = (
     "update_strategy",
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
-    *("update_hooks", "pre_pull"),
+    *("update_hooks", "pre_pull", "update_hold"),
 )
 
 
@@ -45,7 +45,7 @@ class UpdateRules:
     ``min_ready``: for how many seconds a replica has to be Ready before it counts. ``primary``: whose pods are begun
     when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
     ``asked``: an option says so, and not the default. ``hooks``: commands in the pods; None: none. ``pre_pull``: a node
-    pulls new images before a replica that is Ready is touched.
+    pulls new images before a replica that is Ready is touched. ``hold``: a replica's room is held while it has no pod.
     """
 
     strategy: str
@@ -57,6 +57,7 @@ class UpdateRules:
     asked: bool = True
     hooks: Hooks | None = None
     pre_pull: bool = False
+    hold: bool = False
 
 
 def update_rules(
@@ -94,6 +95,7 @@ def update_rules(
         bool(given),
         hook_rules(options.get("update_hooks"), template),
         options.get("pre_pull") is not False,
+        bool(options.get("update_hold")),
     )
 
 
