@@ -11,8 +11,6 @@ from berth_core.app.pod_change import PodChange
 from berth_core.app.rescheduling import due, wanted, without_left, without_updates
 from berth_core.app.update import PATCH, roll
 from berth_core.errors import InputError, StateError
-from berth_core.lifecycle.lost import concerns
-from berth_core.lifecycle.view import View
 from tests.core.app.test_leaving import WELL, app, ordinals, seen
 from tests.core.app.test_update import Cluster, rules, template
 
@@ -79,8 +77,8 @@ def test_the_old_berth_goes_and_the_next_one_may_be_on_the_same_node():
     (loss,) = losses(seen(), [move]).values()
     old = seen().berths[1]
     new = {**old, "metadata": {**old["metadata"], "uid": "another"}}
-    assert concerns(View("k", None, old, loss=loss), old)
-    assert not concerns(View("k", None, new, loss=loss), new)
+    assert loss.takes(old)
+    assert not loss.takes(new)
 
 
 def test_the_world_without_what_goes():
