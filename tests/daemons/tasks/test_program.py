@@ -100,6 +100,8 @@ def test_a_batch_is_waited_for_and_says_which_of_its_tasks_failed(world: World, 
         async with TaskBatches(client) as batches:
             with pytest.raises(InputError, match=r"either spec\.count or spec\.items"):
                 await batches.submit("many", world.template())
+            with pytest.raises(TypeError, match="a TaskBatch has no option offer: it has count, gang, items,"):
+                await batches.submit("many", world.template(), count=3, offer="held")
             await batches.submit("many", world.template(), count=3)
             end = asyncio.create_task(batches.wait("many", 60))
             await asyncio.to_thread(until, lambda: len(world.elements("many", "Running")) == 3, "three run")
@@ -129,6 +131,8 @@ def test_room_is_held_and_goes_to_the_task_that_takes_it_and_what_is_declined_co
             assert not world.pods_of("waits")
             with pytest.raises(InputError, match=r"asks for cpu 600, and TaskOffer offer-\w+ holds 500"):
                 await here[0].accept(tasks, "large", world.template("600m"))
+            with pytest.raises(InputError, match="an offer is room for one task, and a gang starts together"):
+                await here[0].accept(tasks, "ring", **pool, gang={"name": "ring", "minCount": 2})
             await here[0].accept(tasks, "mine", **pool)
             pod = await asyncio.to_thread(world.running, "mine")
             assert pod["spec"]["nodeName"] == node
