@@ -22,12 +22,23 @@ def moves_of(observed, due_, rules_=LeaveRules(), **values):  # noqa: B008 froze
     return find_moves(app(**ANEW, **values), observed, rules_, due_)
 
 
-def test_the_strategy_asks_for_it_and_hooks_cannot_go_with_it():
+def test_the_strategy_asks_for_it():
     assert wanted(app(**ANEW))
     assert not wanted(app())
+
+
+@pytest.mark.parametrize("hooks", [{"before": ["true"]}, {"after": ["true"]}, {"before": None, "container": "db"}])
+def test_hooks_cannot_go_with_it_and_the_refusal_says_the_way_out(hooks):
     with pytest.raises(InputError) as refused:
-        app(**ANEW, update_hooks={"before": ["true"]})
-    assert "update_hooks is given with update_strategy reschedule" in refused.value.message
+        app(**ANEW, update_hooks=hooks)
+    for word in (
+        "update_hooks is given with update_strategy reschedule",
+        "Leave update_hooks out, and let tasks run between the replicas by partition (docs/guides/updating.md)",
+        "or keep the berths with in_place_if_possible or same_node",
+    ):
+        assert word in refused.value.message
+    assert app(**ANEW, update_hooks=None).update.hooks is None
+    assert app(update_hooks={"before": ["true"]}).update.hooks.before == ("true",), "with another strategy"
 
 
 def test_who_is_due_and_why():
