@@ -79,12 +79,17 @@ class AppWorld:
         result = execute(OPERATION, Context(params, check, warnings.append, environ={}))
         return {**result, "warnings": warnings}
 
+    def of_maintenance(self, node: str, *rules: dict[str, Any], state: str = "begun") -> dict[str, Any]:
+        """Options of host_maintenance."""
+        asked = {"node": node, "state": state, "apps": [{"policy": "move", **one} for one in rules], "wait_timeout": 60}
+        return {"kubeconfig": str(self.plane.kubeconfig), **asked}
+
     def maintenance(self, node: str, *rules: dict[str, Any], state: str = "begun", check: bool = False) -> Any:
         """host_maintenance, in this process."""
         defaults = {name: spec.get("default") for name, spec in MAINTENANCE.argument_spec().items()}
-        asked = {"node": node, "state": state, "apps": [{"policy": "move", **one} for one in rules], "wait_timeout": 60}
-        params = {**defaults, "kubeconfig": str(self.plane.kubeconfig), **asked}
-        return execute(MAINTENANCE, Context(params, check, lambda _text: None, environ={}))
+        params = {**defaults, **self.of_maintenance(node, *rules, state=state)}
+        warnings: list[str] = []
+        return {**execute(MAINTENANCE, Context(params, check, warnings.append, environ={})), "warnings": warnings}
 
     # -- looking
 
