@@ -106,7 +106,7 @@ class AppWorld:
         found = self.status(name).get("conditions") or ()
         return next((one for one in found if one["type"] == kind), {})
 
-    def ready(self, replicas: int, name: str = "db") -> dict[str, Any]:
+    def ready(self, replicas: int, name: str = "db", seconds: float = UNTIL) -> dict[str, Any]:
         """Its status, once it is Ready with so many replicas."""
 
         def done() -> dict[str, Any] | None:
@@ -114,7 +114,7 @@ class AppWorld:
             good = status.get("readyReplicas") == replicas == status.get("replicas")
             return status if good and self.condition("Ready", name)["status"] == "True" else None
 
-        return dict(until(done, lambda: yaml.safe_dump(self.live(name).get("status")), UNTIL))
+        return dict(until(done, lambda: yaml.safe_dump(self.live(name).get("status")), seconds))
 
     def stalled(self, reason: str, words: str, name: str = "db") -> None:
         def told() -> bool:
