@@ -142,7 +142,8 @@ DAEMONS := agent controller kube scheduler tasks together
 # Those with a DaemonSet are here for its image, which has the controller in it.
 TOGETHER := tests/integration/scheduler/test_extender.py tests/integration/test_node_agent_daemonset.py \
 	tests/integration/scheduler/test_scheduler.py tests/daemons/agent/test_daemonset.py \
-	tests/daemons/controller/test_with_agent.py tests/daemons/scheduler/test_strange_objects.py \
+	tests/daemons/controller/test_app_on_hosts.py tests/daemons/controller/test_with_agent.py \
+	tests/daemons/scheduler/test_strange_objects.py \
 	tests/daemons/scheduler/test_monitoring.py tests/integration/test_tasks_demo.py
 APISERVER_AGENT := tests/apiserver/test_agent_rbac.py tests/apiserver/test_node_agent_modules.py \
 	tests/apiserver/app/test_stateful_app_handover.py

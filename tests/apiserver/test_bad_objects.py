@@ -19,7 +19,7 @@ from tests.badinput.asking import answer
 from tests.badinput.schemas import Bad
 from tests.support.kube import client_for, forget, install_crds, world
 
-_KINDS = (resources.BERTH, resources.LOCAL_DEVICE, resources.LOCAL_DISK, resources.STATEFUL_APP)
+_KINDS = (resources.BERTH, resources.LOCAL_DEVICE, resources.LOCAL_DISK, resources.STATEFUL_APP, resources.TASK)
 KINDS = {kind.kind: kind for kind in _KINDS}
 REFUSED = (400, 422)
 

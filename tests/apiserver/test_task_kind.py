@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ForbiddenError, InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_dev.errors import DevError
 from tests.support.team import client_of
 
 pytestmark = pytest.mark.usefixtures("crds")
@@ -56,6 +58,13 @@ def test_defaults_and_the_way_of_no_return(api: ApiClient, namespace: str) -> No
 def test_a_task_that_is_wrong(api: ApiClient, namespace: str, spec: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidError, match=words):
         api.create(kinds.TASK, task(namespace, **spec))
+
+
+def test_a_batch_takes_no_offer(namespace: str, control_plane: Any) -> None:
+    """An offer is room for one task; with a gang a Task takes none, either (tests/badinput/objects.py)."""
+    batch = {**task(namespace, "many", count=2, offer="o"), "kind": "TaskBatch"}
+    with pytest.raises(DevError, match=r'unknown field "spec\.offer"'):
+        control_plane.kubectl("apply", "--filename", "-", stdin=json.dumps(batch))
 
 
 def test_a_name_too_long_and_queues_that_are_wrong(api: ApiClient, namespace: str) -> None:

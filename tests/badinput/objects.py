@@ -18,7 +18,10 @@ SHARE: dict[str, Any] = {"namespace": "default", "name": "db-0", "uid": "u-1", "
 APP: dict[str, Any] = {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
 ROLL: dict[str, Any] = {"type": "SameNode"}
 GIVEN: dict[str, Any] = {"name": "data", "size": "1Gi"}
-_SPECS = {"LocalDisk": DISK, "LocalDevice": DEVICE, "Berth": BERTH, "StatefulApp": APP}
+TASK: dict[str, Any] = {"template": APP["template"]}
+RING: dict[str, Any] = {"name": "ring", "minCount": 2}
+RING_IN_AN_OFFER: dict[str, Any] = {"offer": "o", "gang": RING}
+_SPECS = {"LocalDisk": DISK, "LocalDevice": DEVICE, "Berth": BERTH, "StatefulApp": APP, "Task": TASK}
 
 
 class Row(NamedTuple):
@@ -230,4 +233,10 @@ ROWS: tuple[Row, ...] = (
     ),
     turned("a disk less", "StatefulApp", {"disks": [GIVEN]}, {}, "the names of the disks"),
     said("a count of less than none", "StatefulApp", {"replicas": -1}, "status.replicas"),
+    # -- Task
+    made("an offer for a gang", "Task", "spec.offer", "room for one task", "leave one of them out", **RING_IN_AN_OFFER),
+    turned("a gang that gets an offer", "Task", {"gang": RING}, RING_IN_AN_OFFER, "spec.offer", "room for one task"),
+    turned("an offer that gets a gang", "Task", {"offer": "o"}, RING_IN_AN_OFFER, "spec.offer", "room for one task"),
+    made("a gang without a name", "Task", "spec.gang.name", gang={"minCount": 2}),
+    made("a gang of none", "Task", "spec.gang.minCount", gang={**RING, "minCount": 0}),
 )

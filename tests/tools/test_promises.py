@@ -20,6 +20,7 @@ FILES = (
     "tests/daemons/agent/test_disks_faults.py",
     "tests/daemons/agent/test_disks_life.py",
     "tests/daemons/chaos/test_chaos.py",
+    "tests/daemons/controller/test_app_on_hosts.py",
     "tests/daemons/controller/test_faults.py",
     "tests/daemons/scheduler/test_deaths.py",
     "tests/daemons/scheduler/test_disks.py",

@@ -22,6 +22,7 @@ from ..berth_core.app.emptying import (
     asking_no_more,
     berths_of,
     by_controller,
+    half_way,
     manager_of,
     rules_of,
     still_here,
@@ -85,6 +86,10 @@ class Emptying:
         """What a run that died has left; writes nothing."""
         if self._rules:
             self._list()
+
+    def half_way(self) -> list[str]:
+        """What is said of replicas that were leaving, of a run that died, where nobody asks for it any more."""
+        return half_way(self._asked, self._berths(), self._node) if self._asked else []
 
     def _list(self) -> Sequence[Object]:
         known = self._client.list(STATEFUL_APP)

@@ -110,6 +110,8 @@ def _ended(context: Context) -> dict[str, Any]:
     moves.look_behind()
     if patch is None and not moves.pending:
         return {"changed": False, "node": name, "pods": [], "left": [], "diff": []}
+    for text in moves.half_way():
+        context.warn(text)
     work, found = Returning(context), Home((), (), ())
     if patch is not None:
         found = work.look() if context.check_mode else work.carry_out()

@@ -66,7 +66,10 @@ class HeldOffer(NamedTuple):
                 f" {has.get(what, 0)}: ask for an offer of that size"
             )
         if not self.held:
-            raise StateError(f"TaskOffer {self.name} has gone back: its time was over, or its node takes no pods")
+            raise StateError(
+                f"TaskOffer {self.name} has gone back: its time was over, its node takes no pods, or TaskQueue "
+                f"{self.offer.queue} gave back what it had borrowed; ask anew (revive_offers)"
+            )
         there = on_node(template, self.node)
         return await tasks.submit(name, there, **{**options, "offer": self.name, "queue": self.offer.queue})
 

@@ -92,6 +92,13 @@ def run(options: dict[str, Any], operation: Operation = OPERATION, **faults: Any
     return start(options, operation, **faults).finish()
 
 
+def calm(result: dict[str, Any] | None) -> dict[str, Any]:
+    """The result of a run that has neither died nor failed."""
+    assert result is not None
+    assert not result.get("failed"), result
+    return result
+
+
 def _operate(operation: Operation, params: dict[str, Any], faults: Faults) -> str:
     trace = _break_the_wire(faults)
     while faults.hold and not faults.hold.exists():  # all runners of a race start at one moment

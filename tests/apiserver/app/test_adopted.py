@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.adoption import OPERATION
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import calm, run
 from tests.apiserver.app.world import MI, OBSERVED, local_disk, params
 from tests.dev.hosts_help import eventually
 from tests.support.team import options, team
@@ -130,12 +130,6 @@ def forget(world):
         client.delete(kinds.PV, f"hand-{ordinal}")
     world.clear()
     eventually(lambda: not any(client.find(kinds.PV, f"hand-{each}") for each in range(3)), 30, "the volumes to go")
-
-
-def calm(result):
-    assert result is not None
-    assert not result.get("failed"), result
-    return result
 
 
 def running(world):

@@ -6,7 +6,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.adoption import OPERATION
 from berth_core.lifecycle import states
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import calm, run
 from tests.apiserver.app.test_stateful_app_faults import ON_THE_WIRE
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -52,12 +52,6 @@ def forget(world):
         world.client.delete(kinds.PV, volume)
     world.clear()
     eventually(lambda: not volumes(world), 30, "the volumes to go")
-
-
-def calm(result):
-    assert result is not None
-    assert not result.get("failed"), result
-    return result
 
 
 def volumes(world):

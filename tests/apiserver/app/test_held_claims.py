@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.local_disk import OPERATION as LOCAL_DISK
-from tests.apiserver.app.runner import run
-from tests.apiserver.app.test_node_loss import NODES, calm
+from tests.apiserver.app.runner import calm, run
+from tests.apiserver.app.test_node_loss import NODES
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import MI, STORAGE_CLASS, local_disk, params
 

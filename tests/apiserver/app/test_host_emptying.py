@@ -9,9 +9,9 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.host_maintenance import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.maintenance_mark import ANNOTATION
-from tests.apiserver.app.runner import dying, run
+from tests.apiserver.app.runner import calm, dying, run
 from tests.apiserver.app.test_leaving import Ground
-from tests.apiserver.app.test_node_loss import NODES, calm
+from tests.apiserver.app.test_node_loss import NODES
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import local_disk, params
 

@@ -19,7 +19,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.main
     HOME,
 )
 from berth_cli.__main__ import main
-from tests.apiserver.app.runner import run, start
+from tests.apiserver.app.runner import calm, run, start
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
 
@@ -41,12 +41,6 @@ def world(app_world, kubeconfig):
     for budget in app_world.client.list(app_world.kinds.POD_DISRUPTION_BUDGET, "default"):
         app_world.client.delete(app_world.kinds.POD_DISRUPTION_BUDGET, budget["metadata"]["name"], "default")
     app_world.clear()
-
-
-def calm(result):
-    assert result is not None
-    assert not result.get("failed"), result
-    return result
 
 
 def maintenance(kubeconfig, node, state="begun", **more):

@@ -7,7 +7,7 @@ import copy
 
 import pytest
 
-from tests.apiserver.app.runner import dying, run
+from tests.apiserver.app.runner import calm, dying, run
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -15,12 +15,6 @@ from tests.dev.hosts_help import eventually
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 NODES = ("fake-0", "fake-1", "fake-2", "fake-3")
 TAINT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
-
-
-def calm(result):
-    assert result is not None
-    assert not result.get("failed"), result
-    return result
 
 
 class Ground:

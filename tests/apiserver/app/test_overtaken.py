@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.apiserver.app.runner import run, start
+from tests.apiserver.app.runner import calm, run, start
 from tests.apiserver.app.test_stateful_app import NODES
-from tests.apiserver.app.test_update import calm, images, options, with_template
+from tests.apiserver.app.test_update import images, options, with_template
 from tests.apiserver.app.world import local_disk
 from tests.dev.hosts_help import eventually
 

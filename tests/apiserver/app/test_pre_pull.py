@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import calm, run
 from tests.apiserver.app.test_stateful_app import NODES, writes
-from tests.apiserver.app.test_update import calm, images, options, pods, uids, with_template
+from tests.apiserver.app.test_update import images, options, pods, uids, with_template
 from tests.apiserver.app.world import local_disk
 from tests.dev.hosts_help import eventually
 

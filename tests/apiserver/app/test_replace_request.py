@@ -6,9 +6,9 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.replace_request import ANNOTATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.history import of_disk
-from tests.apiserver.app.runner import dying, run
+from tests.apiserver.app.runner import calm, dying, run
 from tests.apiserver.app.test_leaving import Ground
-from tests.apiserver.app.test_node_loss import NODES, calm
+from tests.apiserver.app.test_node_loss import NODES
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import local_disk
 

@@ -6,9 +6,9 @@ import copy
 
 import pytest
 
-from tests.apiserver.app.runner import dying, run
+from tests.apiserver.app.runner import calm, dying, run
 from tests.apiserver.app.test_leaving import Ground
-from tests.apiserver.app.test_node_loss import NODES, calm
+from tests.apiserver.app.test_node_loss import NODES
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import params
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import calm, run
 from tests.apiserver.app.test_stateful_app import NODES, writes
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -46,12 +46,6 @@ def uids(world):
 
 def images(world):
     return [pod["spec"]["containers"][0]["image"] for pod in pods(world).values()]
-
-
-def calm(result):
-    assert result is not None
-    assert not result.get("failed"), result
-    return result
 
 
 @pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])

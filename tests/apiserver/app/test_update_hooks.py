@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import calm, run
 from tests.apiserver.app.test_stateful_app import NODES, writes
-from tests.apiserver.app.test_update import calm, options, uids, with_template
+from tests.apiserver.app.test_update import options, uids, with_template
 from tests.apiserver.app.world import local_disk
 from tests.support.kube import client_for
 from tests.support.team import options as as_team

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import calm, run
 from tests.apiserver.app.test_stateful_app import NODES, writes
-from tests.apiserver.app.test_update import calm, options, pods, uids
+from tests.apiserver.app.test_update import options, pods, uids
 from tests.apiserver.app.world import local_disk
 
 CONTENTS = "berth.dev/contents"

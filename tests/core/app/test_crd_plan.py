@@ -126,5 +126,5 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
         "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),
         "taskqueues.berth.dev": ("3", "e122dac66e06"),
-        "tasks.berth.dev": ("2", "0094086f777d"),
+        "tasks.berth.dev": ("3", "6dfbe6ffa286"),
     }

@@ -10,6 +10,7 @@ from berth_core.app.emptying import (
     asked_by,
     asking,
     by_controller,
+    half_way,
     held_now,
     manager_of,
     rule_for,
@@ -28,8 +29,10 @@ def rules(*given):
     return rules_of([{"app": app, **more} for app, more in given])
 
 
-def berth(app, ordinal=0):
-    return {"metadata": {"namespace": app.namespace, "name": f"{app.name}-{ordinal}"}, "spec": {"app": app.name}}
+def berth(app, ordinal=0, now="Running", *disks):
+    meta = {"namespace": app.namespace, "name": f"{app.name}-{ordinal}"}
+    spec = {"app": app.name, "disks": [{"claim": "data", "name": name, "size": 1} for name in disks]}
+    return {"metadata": meta, "spec": spec, "status": {"phase": now}}
 
 
 def stateful_app(app, driver="controller", manager=None, **status):
@@ -110,6 +113,20 @@ def test_a_stateful_app_is_waited_for_until_it_is_ready_elsewhere():
     assert told(Ready="True") == []
     with pytest.raises(StateError, match="shop/db: why; Node n1 was not cordoned"):
         told(Stalled="True", Ready="True")
+
+
+def test_who_was_leaving_when_nobody_asks_for_it_any_more_is_told_with_the_ways_out():
+    berths = [
+        berth(DB, 0, "Running", "d0"),
+        berth(DB, 1, "Releasing", "d1"),
+        berth(DB, 2, "Releasing"),
+        berth(CACHE, 0, "Releasing", "d3"),
+    ]
+    (told,) = half_way([stateful_app(DB)], berths, "n1")
+    assert told.startswith("replica shop/db-1 was leaving Node n1, and waits now: ")
+    for word in ("LocalDisk d1", "state: begun and the same apps", "kubectl patch localdisk d1 --type merge"):
+        assert word in told
+    assert half_way([], berths, "n1") == []
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,6 @@ from berth_core.app.leaving import (
 from berth_core.app.observed import Observed
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
-from berth_core.lifecycle.lost import concerns
-from berth_core.lifecycle.view import View
 from tests.core.app.samples import changed
 
 SINCE = "2026-01-01T00:00:00Z"
@@ -185,9 +183,8 @@ def test_data_that_was_left_before_is_given_up_by_name_too():
     ((loss, kept),) = given.values()
     assert (loss.node, loss.left, [one["metadata"]["name"] for one in kept]) == ("n1", True, ["d1"])
     assert left_data(app(), disks, LeaveRules(("n1",)), seen(), [0]) == {}
-    view = View("default/db-1", None, loss=loss)
     later = {"metadata": {"uid": "u"}, "spec": {"nodeName": "n1", "ordinal": 1}}
-    assert not concerns(view, later), "the next berth may be on that node, too"
+    assert not loss.takes(later), "the next berth may be on that node, too"
 
 
 def test_nothing_is_chosen_on_a_node_that_is_left():

@@ -7,8 +7,6 @@ import pytest
 from berth_core.app.leaving import LeaveRules, check_moves, find_moves, leave_rules, losses, rows, words
 from berth_core.app.replace_request import ANNOTATION, answered, done_before, is_open, marked
 from berth_core.errors import InputError, StateError
-from berth_core.lifecycle.lost import concerns
-from berth_core.lifecycle.view import View
 from tests.core.app.test_leaving import SILENT, WELL, app, ordinals, seen
 
 ASKED = LeaveRules(replaced=((1, "n1"),))
@@ -112,8 +110,8 @@ def test_the_old_berth_goes_and_its_history_says_why():
     assert loss.why == "another berth was asked for (replace: db-1@n1)"
     old = seen().berths[1]
     new = {**old, "metadata": {**old["metadata"], "uid": "another"}}
-    assert concerns(View("k", None, old, loss=loss), old)
-    assert not concerns(View("k", None, new, loss=loss), new)
+    assert loss.takes(old)
+    assert not loss.takes(new)
     (row,) = rows([move], [])
     assert (row["replaced"], row["fields"], row["disks"], row["data"]) == (True, [], ["d1"], "given up")
     assert words({**row, "to": "n9"}).startswith(

@@ -11,8 +11,6 @@ from berth_core.app.pod_change import PodChange
 from berth_core.app.rescheduling import due, wanted, without_left, without_updates
 from berth_core.app.update import PATCH, roll
 from berth_core.errors import InputError, StateError
-from berth_core.lifecycle.lost import concerns
-from berth_core.lifecycle.view import View
 from tests.core.app.test_leaving import WELL, app, ordinals, seen
 from tests.core.app.test_update import Cluster, rules, template
 
@@ -24,12 +22,23 @@ def moves_of(observed, due_, rules_=LeaveRules(), **values):  # noqa: B008 froze
     return find_moves(app(**ANEW, **values), observed, rules_, due_)
 
 
-def test_the_strategy_asks_for_it_and_hooks_cannot_go_with_it():
+def test_the_strategy_asks_for_it():
     assert wanted(app(**ANEW))
     assert not wanted(app())
+
+
+@pytest.mark.parametrize("hooks", [{"before": ["true"]}, {"after": ["true"]}, {"before": None, "container": "db"}])
+def test_hooks_cannot_go_with_it_and_the_refusal_says_the_way_out(hooks):
     with pytest.raises(InputError) as refused:
-        app(**ANEW, update_hooks={"before": ["true"]})
-    assert "update_hooks is given with update_strategy reschedule" in refused.value.message
+        app(**ANEW, update_hooks=hooks)
+    for word in (
+        "update_hooks is given with update_strategy reschedule",
+        "Leave update_hooks out, and let tasks run between the replicas by partition (docs/guides/updating.md)",
+        "or keep the berths with in_place_if_possible or same_node",
+    ):
+        assert word in refused.value.message
+    assert app(**ANEW, update_hooks=None).update.hooks is None
+    assert app(update_hooks={"before": ["true"]}).update.hooks.before == ("true",), "with another strategy"
 
 
 def test_who_is_due_and_why():
@@ -79,8 +88,8 @@ def test_the_old_berth_goes_and_the_next_one_may_be_on_the_same_node():
     (loss,) = losses(seen(), [move]).values()
     old = seen().berths[1]
     new = {**old, "metadata": {**old["metadata"], "uid": "another"}}
-    assert concerns(View("k", None, old, loss=loss), old)
-    assert not concerns(View("k", None, new, loss=loss), new)
+    assert loss.takes(old)
+    assert not loss.takes(new)
 
 
 def test_the_world_without_what_goes():

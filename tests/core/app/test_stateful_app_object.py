@@ -105,6 +105,18 @@ def test_how_many_there_are_is_left_to_others_where_nobody_says_it() -> None:
     assert "replicas" not in manifest_of(changed(replicas=None), CONTROLLER)["spec"]
 
 
+def test_an_object_has_no_hooks_to_go_with_any_strategy() -> None:
+    """Its schema knows none, and the module does not write them; with driver: controller they are refused first."""
+    update = SPEC["updateStrategy"]["properties"]
+    assert not [name for name in (*SPEC, *update) if "hook" in name.lower()]
+    asked = {"update_strategy": "reschedule", "update_hooks": {"before": ["true"]}}
+    body = manifest_of(changed(**asked), CONTROLLER)
+    assert body["spec"]["updateStrategy"] == {"type": "Reschedule"}
+    wanted = wanted_of(app(**{**body["spec"], "replicas": 2}))
+    assert wanted.update is not None
+    assert (wanted.update.strategy, wanted.update.hooks) == ("reschedule", None)
+
+
 def test_a_mount_root_that_nobody_has_chosen_is_the_controllers() -> None:
     body = manifest_of(changed(mount_root="/var/lib/berth/disks"), CONTROLLER)
     assert "mountRoot" not in body["spec"]

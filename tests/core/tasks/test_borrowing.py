@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth_core.tasks.admission import Ledger, Verdict, admit
-from berth_core.tasks.offers import Offer, take
+from berth_core.tasks.offers import Offer, Wants, take
 from berth_core.tasks.queues import Cohort, Queue
 from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.task import Task
@@ -36,7 +36,7 @@ class Town:
             sums["cpu"] += dict(one.requests)["cpu"]
         return found
 
-    def round(self, *tasks: Task) -> tuple[Verdict, list[str]]:
+    def round(self, *tasks: Wants) -> tuple[Verdict, list[str]]:
         """Who starts, and whose tries are killed."""
         offers = [Offer(name, dict(has)) for name, has in self.whole.items()]
         for offer in offers:

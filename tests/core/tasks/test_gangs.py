@@ -10,13 +10,14 @@ import pytest
 from berth_core.errors import InputError
 from berth_core.model.pod_groups import GROUP, MINIMUM
 from berth_core.tasks.admission import Ledger, Verdict, admit
+from berth_core.tasks.batch import FIELDS as BATCH_FIELDS
 from berth_core.tasks.batch import read_batch
 from berth_core.tasks.gangs import Members
 from berth_core.tasks.offers import Offer, place
 from berth_core.tasks.pods import manifest
 from berth_core.tasks.queues import Queue
 from berth_core.tasks.reclaim import Held, victims
-from berth_core.tasks.task import Status, Task
+from berth_core.tasks.task import FIELDS, Status, Task, check_new
 from tests.core.tasks.samples import TEMPLATE, sized
 
 KEY = "ns/default/ring"
@@ -170,6 +171,22 @@ def test_a_batch_that_cannot_be_one_is_refused(spec: dict[str, Any], words: str)
 def test_a_name_that_is_none() -> None:
     with pytest.raises(InputError, match=r"Task ns/job: spec\.gang\.name is 'No': expected a DNS-1123 label"):
         sized("job", 1, gang={"name": "No", "minCount": 2})
+
+
+def test_an_offer_is_room_for_one_and_so_for_no_gang() -> None:
+    """Of an object from before the schema said so, and of a program's options before the API server is asked."""
+    words = (
+        r"spec\.offer is 'o' and spec\.gang is there: an offer is room for one task, and a gang starts together; leave "
+        "one of them out"
+    )
+    both: dict[str, Any] = {"offer": "o", "gang": {"name": "ring", "minCount": 2}}
+    with pytest.raises(InputError, match=f"^Task ns/job: {words}$"):
+        sized("job", 1, **both)
+    with pytest.raises(InputError, match=f"^Task job: {words}$"):
+        check_new("job", {"template": TEMPLATE, **both})
+    assert sized("job", 1, offer="", gang=both["gang"]).gang is not None, "no offer is named"
+    assert sized("job", 1, offer="o").offer == "o"
+    assert ("offer" in FIELDS, "offer" in BATCH_FIELDS) == (True, False), "elements have no room of their own"
 
 
 def test_place_takes_all_or_nothing_and_the_largest_first() -> None:

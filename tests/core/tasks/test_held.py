@@ -11,7 +11,9 @@ from berth_core.tasks.admission import Ledger, admit
 from berth_core.tasks.held import TaskOffer, on_node, read_offer
 from berth_core.tasks.offers import Offer
 from berth_core.tasks.queues import Queue
+from berth_core.tasks.reclaim import Held
 from tests.core.tasks.samples import TEMPLATE, task
+from tests.core.tasks.test_borrowing import Town, many, names, queue
 
 
 def offer(name: str = "o", **spec: Any) -> TaskOffer:
@@ -33,6 +35,31 @@ def test_an_offer_waits_in_its_queue_among_the_tasks() -> None:
     ]
     reason, words = verdict.waiting[("ns", "offer(third)")]
     assert (reason, "used 1100" in words) == ("Ceiling", True)
+
+
+def small(name: str, of: str) -> TaskOffer:
+    return offer(name, requests={"cpu": "100m"}, queue=of)
+
+
+def test_what_is_held_of_borrowed_room_goes_back_before_what_runs_and_no_more_than_it_takes() -> None:
+    town = Town(queue("own", 300, reclaim=True), queue("guest", 100, 400))
+    town.runs("guest", 100, "2026-01-01T00:00:09Z")
+    for held in (small(name, "guest") for name in ("o1", "o2", "o3")):
+        town.held.append(Held(held.charge, f"ns/{held.queue}", held.requests, "n0", ""))
+    verdict, back = town.round(*many("own", 1, 200), small("o4", "guest"))
+    assert (names(verdict), back) == ([], ["uid-o3", "uid-o2"])
+    assert verdict.waiting[("ns", "own0")][0] == "Lent"
+    assert verdict.waiting[("ns", "offer(o4)")][0] == "NothingToBorrow", "who borrows holds no more of it meanwhile"
+    assert town.round(small("mine", "own"))[1] == ["uid-o3"], "an offer of the owner is owed as its tasks are"
+    assert town.round(*many("own", 9))[1] == ["uid-o3", "uid-o2", "uid-o1"], "what is the borrower's own runs on"
+
+
+def test_what_is_held_of_a_queues_own_is_nobody_elses() -> None:
+    town = Town(queue("own", 300, reclaim=True), queue("guest", 300, 300), nodes=(300,))
+    for held in (small(name, "guest") for name in ("o1", "o2", "o3")):
+        town.held.append(Held(held.charge, f"ns/{held.queue}", held.requests, "n0", ""))
+    verdict, back = town.round(*many("own", 1))
+    assert (verdict.waiting[("ns", "own0")][0], back) == ("NoRoom", [])
 
 
 def test_room_is_for_what_asks_for_no_more() -> None:

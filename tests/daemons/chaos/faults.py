@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, HOSTS, NAMESPACE, ChaosGround, is_ready
+from berth_core.app.observed import ready
+from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, HOSTS, NAMESPACE, ChaosGround
 from tests.daemons.controller.world import until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import zipapp
@@ -55,7 +56,7 @@ def agents_are_replaced(ground: ChaosGround, _chance: Chance) -> None:
 
 
 def _runs(pod: Any, image: str) -> bool:
-    return bool(pod["spec"]["containers"][0]["image"] == image and is_ready(pod))
+    return bool(pod["spec"]["containers"][0]["image"] == image and ready(pod))
 
 
 def _lives(ground: ChaosGround) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_core.app.observed import ready
 from berth_dev.errors import DevError
 from berth_dev.pytest_plugin import say
 from tests.daemons.agent.disk_ground import Ground
@@ -50,11 +51,6 @@ WITHOUT_CLASS = ("still", "raw", "foreign")
 def roles(host: str) -> list[str]:
     own = ["bank"] if host == BANK else ["queue"]
     return [*own, "log", "still", "raw", "foreign", *CHURNING]
-
-
-def is_ready(pod: dict[str, Any]) -> bool:
-    """As the API server has it: of a host that is gone it is what it was."""
-    return ("Ready", "True") in [(each["type"], each["status"]) for each in pod["status"].get("conditions") or ()]
 
 
 class ChaosGround:
@@ -259,7 +255,7 @@ class ChaosGround:
         parts = [str(self.cluster.kubectl("get", "ld,nodes", "-o", "wide"))]
         parts.append(str(self.cluster.kubectl("get", "pods,pvc,berths.berth.dev", "-A", "-o", "wide")))
         parts.append(self.controllers.story())
-        parts += [self._of_pod(one) for one in self.pods() if not is_ready(one)]
+        parts += [self._of_pod(one) for one in self.pods() if not ready(one)]
         agent = self.rooms[BY_SERVICE].agent
         parts.append(
             agent.here(f"cd {agent.folder}; for f in $(ls -t log-* | head -2); do tail -25 $f; done", check=False)

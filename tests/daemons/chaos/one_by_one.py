@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_core.app.observed import ready
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos import faults
 from tests.daemons.chaos.apps import shell
@@ -141,7 +142,7 @@ def host_comes_back_as_another(ground: ChaosGround, _chance: Chance) -> None:
             ),
         )
     assert room.agent.here(f"ls -A {room.point(bank)}") == "", "the bank would begin anew in an empty folder"
-    assert not [one for one in ground.pods() if one["metadata"]["name"] == "bank-0" and faults.is_ready(one)]
+    assert not [one for one in ground.pods() if one["metadata"]["name"] == "bank-0" and ready(one)]
     assert room.checksum(stranger) == before
     room.pull(stranger)
     room.put_back(bank)

@@ -16,10 +16,10 @@ from collections.abc import Collection
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from berth_core.app.observed import ready
 from berth_core.errors import BerthError
 from berth_dev.errors import DevError
 from tests.daemons.agent.disk_ground import Ground
-from tests.daemons.chaos.faults import is_ready
 from tests.daemons.chaos.ground import BY_SERVICE, CHURNING, HOSTS, ChaosGround
 from tests.daemons.controller.world import until
 from tests.support.agent import conditions_of
@@ -105,7 +105,7 @@ def _gone_on(ground: ChaosGround, disks: dict[str, str]) -> None:
     for role in CLAIMED:
         room.wait_phase(disks[role], "Available")
     _live(ground, {role: f"since-{role}" for role in CLAIMED}, disks)
-    until(lambda: any(one["metadata"]["name"] == "queue-2" and is_ready(one) for one in ground.pods()), ground.story)
+    until(lambda: any(one["metadata"]["name"] == "queue-2" and ready(one) for one in ground.pods()), ground.story)
     until(lambda: "log-2" not in _homes(ground), ground.story)
     until(lambda: ground.churn.served > served + TURNS, ground.story)
 

@@ -79,12 +79,17 @@ class AppWorld:
         result = execute(OPERATION, Context(params, check, warnings.append, environ={}))
         return {**result, "warnings": warnings}
 
+    def of_maintenance(self, node: str, *rules: dict[str, Any], state: str = "begun") -> dict[str, Any]:
+        """Options of host_maintenance."""
+        asked = {"node": node, "state": state, "apps": [{"policy": "move", **one} for one in rules], "wait_timeout": 60}
+        return {"kubeconfig": str(self.plane.kubeconfig), **asked}
+
     def maintenance(self, node: str, *rules: dict[str, Any], state: str = "begun", check: bool = False) -> Any:
         """host_maintenance, in this process."""
         defaults = {name: spec.get("default") for name, spec in MAINTENANCE.argument_spec().items()}
-        asked = {"node": node, "state": state, "apps": [{"policy": "move", **one} for one in rules], "wait_timeout": 60}
-        params = {**defaults, "kubeconfig": str(self.plane.kubeconfig), **asked}
-        return execute(MAINTENANCE, Context(params, check, lambda _text: None, environ={}))
+        params = {**defaults, **self.of_maintenance(node, *rules, state=state)}
+        warnings: list[str] = []
+        return {**execute(MAINTENANCE, Context(params, check, warnings.append, environ={})), "warnings": warnings}
 
     # -- looking
 
@@ -101,7 +106,7 @@ class AppWorld:
         found = self.status(name).get("conditions") or ()
         return next((one for one in found if one["type"] == kind), {})
 
-    def ready(self, replicas: int, name: str = "db") -> dict[str, Any]:
+    def ready(self, replicas: int, name: str = "db", seconds: float = UNTIL) -> dict[str, Any]:
         """Its status, once it is Ready with so many replicas."""
 
         def done() -> dict[str, Any] | None:
@@ -109,7 +114,7 @@ class AppWorld:
             good = status.get("readyReplicas") == replicas == status.get("replicas")
             return status if good and self.condition("Ready", name)["status"] == "True" else None
 
-        return dict(until(done, lambda: yaml.safe_dump(self.live(name).get("status")), UNTIL))
+        return dict(until(done, lambda: yaml.safe_dump(self.live(name).get("status")), seconds))
 
     def stalled(self, reason: str, words: str, name: str = "db") -> None:
         def told() -> bool:

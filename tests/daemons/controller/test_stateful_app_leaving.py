@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.emptying import LEAVES
+from ansible_collections.berth.stateful.plugins.module_utils._glue.host_maintenance import OPERATION as MAINTENANCE
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.emptying import asking, manager_of
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.maintenance_mark import mark_of
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.replace_request import ANNOTATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.history import of_disk
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import start as forked
 from tests.daemons.controller.app_world import AppWorld, app_world
 from tests.daemons.controller.world import until
 from tests.support.wire import dying_after_each
@@ -182,3 +189,95 @@ def test_what_a_maintenance_that_died_has_asked_for_is_taken_back(apps: AppWorld
     spec = apps.live()["spec"]
     assert (spec["leaveNodes"], spec["leaveData"]) == (["another"], ["db-0"])
     assert not apps.maintenance(node, asked, state="ended")["changed"]
+
+
+@contextmanager
+def nobody_ends_pods_on(apps: AppWorld, node: str) -> Iterator[None]:
+    """Kwok lets go of a node without its label: what leaves it is in the middle of that meanwhile."""
+    apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": None}}})
+    try:
+        yield
+    finally:
+        apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": "kwok"}}})
+
+
+def asks(apps: AppWorld) -> tuple[list[str], list[str]]:
+    spec = apps.live()["spec"]
+    return spec.get("leaveNodes") or [], spec.get("leaveData") or []
+
+
+def closed(apps: AppWorld, node: str) -> tuple[bool, bool]:
+    """Whether the node is cordoned, and whether it is in maintenance."""
+    live = apps.api.get(kinds.NODE, node)
+    return bool(live["spec"].get("unschedulable")), mark_of(live) is not None
+
+
+def killed_in_the_middle(apps: AppWorld, node: str, name: str, asked: dict[str, Any]) -> None:
+    """The maintenance waits for the controller, which waits for the pod to end: SIGKILL. The controller goes on."""
+
+    def going() -> bool:
+        meta = apps.pods().get(name, {}).get("metadata", {})
+        return apps.phases().get(name) == "Releasing" and "deletionTimestamp" in meta
+
+    maintenance = forked(apps.of_maintenance(node, asked), MAINTENANCE)
+    try:
+        until(going, lambda: f"{apps.phases()} {apps.live().get('status')}")
+    finally:
+        os.kill(maintenance.pid, signal.SIGKILL)
+    assert maintenance.finish() is None
+    assert closed(apps, node) == (False, False), "the node is open while replicas move"
+    assert asks(apps) == ([node], [name])
+
+
+def test_a_maintenance_that_is_killed_while_a_replica_moves_is_continued(apps: AppWorld, start: Any) -> None:
+    """And once more on each side of the cordon, when the replica is elsewhere already."""
+    two_replicas(apps, start)
+    before, uids = places(apps), apps.uids()
+    name, node = "db-1", before["db-1"]
+    (spare,) = set(apps.nodes[:3]) - set(before.values())
+    asked = {"app": f"{apps.name}/*", "data": [name]}
+    try:
+        with nobody_ends_pods_on(apps, node):
+            killed_in_the_middle(apps, node, name, asked)
+            apps.check()
+        for first in (True, False):
+            died = run(apps.of_maintenance(node, asked), MAINTENANCE, kill_at=1, of="patch Node", before=first)
+            assert died is None, died
+            assert moved(apps, name, node)
+            assert (closed(apps, node), asks(apps)) == ((not first, not first), ([node], [name]))
+        done = apps.maintenance(node, asked)
+        assert (done.get("failed"), done["changed"], done["pods"]) == (None, True, []), done
+        assert (closed(apps, node), asks(apps)) == ((True, True), ([], []))
+        assert not apps.maintenance(node, asked)["changed"]
+        kept(apps, name, node)
+        assert places(apps) == {**before, name: spare}
+        assert apps.uids()["db-0"] == uids["db-0"]
+    finally:
+        apps.maintenance(node, asked, state="ended")
+    assert closed(apps, node) == (False, False)
+    assert places(apps) == {**before, name: spare}, "who has moved stays where he is"
+
+
+def test_a_maintenance_that_is_killed_while_a_replica_moves_may_be_ended(apps: AppWorld, start: Any) -> None:
+    """The replica waits then: nobody gives its data up any more, and it comes back to it when its disk may be given."""
+    two_replicas(apps, start)
+    before, uids = places(apps), apps.uids()
+    name, node = "db-1", before["db-1"]
+    (disk,) = [each["name"] for each in apps.world.berths()[name]["spec"]["disks"]]
+    asked = {"app": f"{apps.name}/*", "data": [name]}
+    with nobody_ends_pods_on(apps, node):
+        killed_in_the_middle(apps, node, name, asked)
+        ended = apps.maintenance(node, asked, state="ended")
+        (told,) = [text for text in ended["warnings"] if "was leaving" in text]
+        assert f"replica {apps.name}/{name} was leaving Node {node}, and waits now" in told
+        assert (ended["changed"], closed(apps, node), asks(apps)) == (True, (False, False), ([], []))
+        assert not apps.maintenance(node, asked, state="ended")["changed"]
+    apps.stalled("Unschedulable", name)
+    assert apps.world.disks()[disk]["spec"]["unschedulable"] is True
+    apps.check()
+    apps.kubectl(*shlex.split(told.partition("comes back to its data: kubectl")[2]))
+    until(lambda: apps.uids().get(name) not in (None, uids[name]), lambda: str(apps.live().get("status")))
+    apps.ready(2)
+    assert places(apps) == before
+    assert [each["name"] for each in apps.world.berths()[name]["spec"]["disks"]] == [disk]
+    assert apps.uids()["db-0"] == uids["db-0"]

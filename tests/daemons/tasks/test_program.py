@@ -100,6 +100,8 @@ def test_a_batch_is_waited_for_and_says_which_of_its_tasks_failed(world: World, 
         async with TaskBatches(client) as batches:
             with pytest.raises(InputError, match=r"either spec\.count or spec\.items"):
                 await batches.submit("many", world.template())
+            with pytest.raises(TypeError, match="a TaskBatch has no option offer: it has count, gang, items,"):
+                await batches.submit("many", world.template(), count=3, offer="held")
             await batches.submit("many", world.template(), count=3)
             end = asyncio.create_task(batches.wait("many", 60))
             await asyncio.to_thread(until, lambda: len(world.elements("many", "Running")) == 3, "three run")
@@ -129,6 +131,8 @@ def test_room_is_held_and_goes_to_the_task_that_takes_it_and_what_is_declined_co
             assert not world.pods_of("waits")
             with pytest.raises(InputError, match=r"asks for cpu 600, and TaskOffer offer-\w+ holds 500"):
                 await here[0].accept(tasks, "large", world.template("600m"))
+            with pytest.raises(InputError, match="an offer is room for one task, and a gang starts together"):
+                await here[0].accept(tasks, "ring", **pool, gang={"name": "ring", "minCount": 2})
             await here[0].accept(tasks, "mine", **pool)
             pod = await asyncio.to_thread(world.running, "mine")
             assert pod["spec"]["nodeName"] == node
@@ -140,6 +144,38 @@ def test_room_is_held_and_goes_to_the_task_that_takes_it_and_what_is_declined_co
             with pytest.raises(StateError, match="has gone back"):
                 await here[1].accept(tasks, "late", **pool)
         assert not world.api.list(kinds.TASK_OFFER, world.name), "who leaves in order declines what is left"
+
+    program.run(rights, main)
+
+
+def test_what_is_held_of_borrowed_room_goes_back_when_the_lender_wants_it(
+    world: World, start: Start, rights: Path
+) -> None:
+    """At once, long before its time is over; what runs of the borrower is not touched for it."""
+    world.node(cpu="4")
+    world.queue("owner", ceiling={"cpu": "300m"}, reclaim="Any")
+    world.queue("guest", ceiling={"cpu": "100m"}, borrowingLimit={"cpu": "300m"})
+    start()
+    world.submit("runs", queue="guest")
+    before = world.running("runs")["metadata"]["uid"]
+
+    async def main(client: KubeClient) -> None:
+        async with Tasks(client) as tasks, TaskOffers(client) as offers:
+            held = await offers.revive_offers({"cpu": "100m"}, most=3, seconds=600, wait=60, queue="guest")
+            assert [one.held for one in held] == [True, True, True]
+            await asyncio.to_thread(world.submit, "mine", "200m", queue="owner")
+            await asyncio.to_thread(world.running, "mine")
+            await asyncio.to_thread(until, lambda: sum(one.held for one in held) == 1, "two of them go back")
+            left = [one["metadata"]["name"] for one in world.api.list(kinds.TASK_OFFER, world.name)]
+            assert left == [one.name for one in held if one.held], "who has lost one is told by its object"
+            lost = next(one for one in held if not one.held)
+            with pytest.raises(StateError, match="TaskQueue guest gave back what it had borrowed; ask anew"):
+                await lost.accept(tasks, "late", world.template())
+            assert await offers.revive_offers({"cpu": "100m"}, seconds=600, wait=1, queue="guest") == []
+            assert [pod["metadata"]["uid"] for pod in world.pods_of("runs")] == [before]
+            world.end(world.running("mine"))
+            again = await offers.revive_offers({"cpu": "100m"}, seconds=600, wait=60, queue="guest")
+            assert len(again) == 1, "what the owner needs no more is lent again"
 
     program.run(rights, main)
 

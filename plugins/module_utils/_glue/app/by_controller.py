@@ -66,7 +66,8 @@ def check(params: Mapping[str, Any]) -> None:
     if params["on_node_loss"] != KEEP:
         raise InputError(
             f"on_node_loss: {params['on_node_loss']} is decided once, by a run of the playbook; with driver: "
-            "controller a replica waits for its node"
+            "controller a replica waits for its node. To give one up, hand the application over for that run: driver: "
+            "playbook in its StatefulApp and in this task, and driver: controller again afterwards"
         )
     if params["explain"]:
         raise InputError("explain: true tells of a choice that this run makes; with driver: controller leave it out")

@@ -31,7 +31,7 @@ SCHEMAS: Mapping[str, int] = {
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 6,
     STATEFUL_APP.definition: 6,
-    TASK.definition: 2,
+    TASK.definition: 3,
     TASK_BATCH.definition: 2,
     TASK_BATCH_SHARD.definition: 1,
     TASK_OFFER.definition: 1,

@@ -15,9 +15,12 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ..errors import InputError, StateError
+from ..lifecycle.states import RELEASING
+from ..lifecycle.view import disks_of, recorded
 from ..model.berth import CLAIM_APP
 from ..model.names import is_label, shown
 from .host_maintenance import Held
+from .next_commands import uncordon
 from .stateful_app_object import CONTROLLER
 
 HOLD, MOVE = "hold", "move"
@@ -178,6 +181,24 @@ def asking_no_more(body: Object) -> dict[str, Any]:
 def _named(body: Object) -> dict[str, Any]:
     meta = body["metadata"]
     return {"metadata": {key: meta[key] for key in ("name", "namespace", "uid")}}
+
+
+def half_way(bodies: Iterable[Object], berths: Iterable[Object], node: str) -> list[str]:
+    """What is said of replicas that were leaving when nobody asks for it any more. ``berths``: those of the node.
+
+    What a replica has not finished giving up is given up by nobody who does not name it: its disk is cordoned by then.
+    """
+    apps, found = {_app_of(body) for body in bodies}, []
+    for one in berths:
+        disks = [str(each["name"]) for each in disks_of(one)]
+        if _holder_of(one) in apps and recorded(one) == RELEASING and disks:
+            found.append(
+                f"replica {one['metadata']['namespace']}/{one['metadata']['name']} was leaving Node {node}, and waits "
+                f"now: its berth is being given up, and its data is on LocalDisk {', '.join(disks)}, which is "
+                "cordoned. Run this again with state: begun and the same apps to have it go on; or take the cordon "
+                f"off, and it comes back to its data: {'; '.join(map(uncordon, disks))}"
+            )
+    return found
 
 
 def still_here(body: Object | None, node: str, berths: Iterable[Object]) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BerthError, InputError, StateError
 from ..lifecycle import evidence, states
-from ..lifecycle.lost import NO_BERTH, Loss, keeps
+from ..lifecycle.lost import ANY_BERTH, NO_BERTH, Loss, keeps
 from ..lifecycle.view import disks_of, recorded
 from ..model.names import check_subdomain, shown
 from . import replace_request, rescheduling
@@ -194,14 +194,14 @@ def losses(observed: Observed, moves: Iterable[Move]) -> dict[int, Loss]:
             observed,
             move.node,
             move.ordinal,
-            move.uid if move.why is not None else "",
+            move.uid if move.why is not None else ANY_BERTH,
             replace_request.why(move.pod, move.node) if move.asked else "",
         )
         for move in moves
     }
 
 
-def _left(observed: Observed, node: str, ordinal: int, berth: str = "", why: str = "") -> Loss:
+def _left(observed: Observed, node: str, ordinal: int, berth: str = ANY_BERTH, why: str = "") -> Loss:
     return Loss(node, "", observed.namespace, observed.name, ordinal, left=True, berth=berth, why=why)
 
 

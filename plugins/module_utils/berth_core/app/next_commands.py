@@ -38,6 +38,11 @@ def destroy_data(disk: str, identity: Mapping[str, str]) -> str:
     return f"ansible localhost -m berth.stateful.local_disk -a '{json.dumps(asked)}'"
 
 
+def uncordon(disk: str) -> str:
+    """The disk may be given out again: to whom its data belongs, or to anybody where it keeps none."""
+    return f"""kubectl patch localdisk {disk} --type merge --patch '{{"spec": {{"unschedulable": false}}}}'"""
+
+
 def mend(disk: str) -> str:
     """What to do about a disk that is held and not well, for the end of a message."""
     return f"mend it, or put another one in its place, which comes up empty: {replace_disk(disk)}"

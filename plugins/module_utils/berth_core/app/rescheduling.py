@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import StateError
-from ..lifecycle.lost import NO_BERTH, Loss
+from ..lifecycle.lost import Loss
 from ..lifecycle.view import disks_of
 from .choose import World, without_disks
 from .observed import Observed
@@ -42,7 +42,7 @@ def without_updates(plan: Plan, moving: Iterable[int]) -> Plan:
 
 def without_left(world: World, observed: Observed, losses: Mapping[int, Loss]) -> World:
     """The world without the pods that go, and without the disks that keep what is given up."""
-    anew = [ordinal for ordinal, loss in losses.items() if loss.berth not in ("", NO_BERTH)]
+    anew = [ordinal for ordinal, loss in losses.items() if loss.of_one]
     records = [observed.berths[ordinal] for ordinal in anew if ordinal in observed.berths]
     if not records:
         return world

@@ -82,8 +82,9 @@ def update_rules(
         raise InputError(f"partition is {partition}: expected 0 to {replicas} (replicas)")
     if strategy == RESCHEDULE and options.get("update_hooks"):
         raise InputError(
-            f"update_hooks is given with update_strategy {RESCHEDULE}: hooks belong to a pod that is updated in its "
-            "berth; give a replica's tasks around partition instead, or leave update_hooks out"
+            f"update_hooks is given with update_strategy {RESCHEDULE}: a hook runs in a replica that keeps its berth, "
+            "and here its pod goes for good. Leave update_hooks out, and let tasks run between the replicas by "
+            f"partition (docs/guides/updating.md); or keep the berths with {IN_PLACE_IF_POSSIBLE} or {SAME_NODE}"
         )
     return UpdateRules(
         strategy,

@@ -24,8 +24,9 @@ from .locks import BERTH_ANNOTATION, holds_disk
 from .step import FORCE, REMOVE, REPLACE, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
 
-#: A Loss of disks alone: no Berth of the ordinal is left, and one that is made later, there or elsewhere, stays.
-NO_BERTH = "none"
+#: In place of a Berth's uid, of a Loss. ANY_BERTH: whichever is on that node goes. NO_BERTH: disks alone are given up,
+#: no Berth of the ordinal is left, and one that is made later, there or elsewhere, stays.
+ANY_BERTH, NO_BERTH = "", "none"
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Loss:
     """``node``: the one that is lost. ``proof``: by what it is known that nothing of it runs any more.
 
     ``app`` and ``ordinal``: whose data its disks may keep. ``left``: the node is well, and the replica leaves it.
-    ``berth``: the uid of the one that goes, where the next one may be on that node, too; empty: any on it; NO_BERTH:
-    there is none. ``why``: for the berth's history, where there is more to tell.
+    ``berth``: the uid of the one that goes, ANY_BERTH or NO_BERTH. ``why``: for the berth's history, where there is
+    more to tell.
     """
 
     node: str
@@ -43,7 +44,7 @@ class Loss:
     app: str
     ordinal: int
     left: bool = False
-    berth: str = ""
+    berth: str = ANY_BERTH
     why: str = ""
 
     @property
@@ -51,13 +52,16 @@ class Loss:
         """The node, for people."""
         return f"node {self.node}, which is left," if self.left else f"the lost node {self.node}"
 
+    @property
+    def of_one(self) -> bool:
+        """Whether one Berth goes by its uid: the next one may be on that node, too."""
+        return self.berth not in (ANY_BERTH, NO_BERTH)
 
-def concerns(view: View, record: Object) -> bool:
-    """Whether this very berth is on the lost node: the one that comes after it is not, or has another uid."""
-    loss = view.loss
-    if loss is None or record["spec"]["nodeName"] != loss.node:
-        return False
-    return loss.berth in ("", record["metadata"]["uid"])
+    def takes(self, record: Object) -> bool:
+        """Whether this very Berth goes: the one that comes after it is on another node, or has another uid."""
+        if record["spec"]["nodeName"] != self.node:
+            return False
+        return self.berth in (ANY_BERTH, record["metadata"]["uid"])
 
 
 def give_up(view: View, record: Object, loss: Loss) -> Step:

@@ -30,7 +30,7 @@ def next_step(view: View) -> Step:
         return _begin(view, owner)
     if view.leaves and not way_out.begun(record):
         return way_out.begin(record)
-    if view.loss is not None and lost.concerns(view, record):
+    if view.loss is not None and view.loss.takes(record):
         return _lost(view, record, view.loss)
     if recorded(record) == states.RELEASING:
         return back.forget(view, record)

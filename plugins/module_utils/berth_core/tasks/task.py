@@ -171,7 +171,10 @@ def _gang(spec: Object, where: str) -> Gang | None:
 def _offer(spec: Object, where: str) -> str:
     name = string(spec, "offer", f"{where}: spec.offer")
     if name and spec.get("gang") is not None:
-        raise InputError(f"{where}: spec.offer is {shown(name)} and spec.gang is there: expected one of them, or none")
+        raise InputError(
+            f"{where}: spec.offer is {shown(name)} and spec.gang is there: an offer is room for one task, and a gang "
+            "starts together; leave one of them out"
+        )
     return name
 
 
