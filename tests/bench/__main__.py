@@ -84,6 +84,8 @@ def known() -> dict[str, Bench]:
         task_rate,
         tasks,
         update_calls,
+        update_kruise,
+        update_not_ready,
         update_schedulers,
     )
     from . import sched_extender as extender
@@ -123,6 +125,8 @@ def known() -> dict[str, Bench]:
         "update/calls-same-node-pods": update_calls.same_node_pods,
         "update/calls-100": update_schedulers.on_100,
         "update/calls-5000": update_schedulers.on_5000,
+        "update/calls-kruise": update_kruise.beside_kruise,
+        "update/not-ready": update_not_ready.not_ready_rows,
         "tasks/rate": task_rate.rate,
         "tasks/filler": filler.filler,
         "report/page": page.page,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,18 +30,13 @@ from tests.daemons.controller.world import OBSERVED, Process, install, kubeconfi
 from tests.support.kube import client_for, install_crds
 
 from . import local_path
+from .api_writes import written
 from .figures import Figure
 from .ground import GI, Ground, say
 
 SPACE, CROWD = "bench-claims", 100
 STATIC_ROUNDS, DYNAMIC_ROUNDS, HOSTS = 30, 15, 2
 PATIENCE = 900.0
-#: A line of the API server's own count; the labels are in the order of their names.
-_COUNTED = re.compile(
-    r'apiserver_request_total\{.*,resource="(?P<resource>[^"]*)".*verb="(?P<verb>[A-Z]+)".*\} (?P<value>\S+)$'
-)
-_WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
-_WITHOUT_CLAIMS = ("leases", "nodes", "tokenreviews", "subjectaccessreviews")
 
 
 class Contender(NamedTuple):
@@ -149,12 +143,7 @@ async def _bind(client: KubeClient, who: Contender, nodes: list[str], waits: boo
 
 async def _writes(client: KubeClient) -> float:
     """Writes that the API server has carried out so far, but for what goes on without claims."""
-    total = 0.0
-    for line in (await client.raw("/metrics")).decode().splitlines():
-        found = _COUNTED.match(line)
-        if found and found["verb"] in _WRITES and found["resource"] not in _WITHOUT_CLAIMS:
-            total += float(found["value"])
-    return total
+    return written((await client.raw("/metrics")).decode())
 
 
 async def _clear(client: KubeClient) -> None:

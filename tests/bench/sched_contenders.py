@@ -7,6 +7,7 @@ stock scheduler's client is not held back by its own rate limit.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 import urllib.error
@@ -57,10 +58,10 @@ class Contender(NamedTuple):
 
 
 @contextmanager
-def program(argv: list[str], log: Path) -> Iterator[Popen[bytes]]:
-    """A process that ends with the ``with``."""
+def program(argv: list[str], log: Path, more: Mapping[str, str] | None = None) -> Iterator[Popen[bytes]]:
+    """A process that ends with the ``with``; ``more``: what is added to its environment."""
     with log.open("wb") as stream:
-        process = Popen(argv, stdout=stream, stderr=stream)
+        process = Popen(argv, stdout=stream, stderr=stream, env={**os.environ, **(more or {})})
     try:
         yield process
     finally:

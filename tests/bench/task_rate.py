@@ -19,8 +19,6 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any, NamedTuple
 
-import yaml
-
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from berth_core.model.resources import NAMESPACE, POD, TASK, Resource
 from berth_dev.cluster import Cluster
@@ -29,6 +27,7 @@ from tests.dev.hosts_help import eventually
 from tests.support.kube import client_for
 from tests.support.tcp import free_port
 
+from . import kubelet
 from .figures import Figure
 from .ground import Ground, say
 from .processes import cpu_of
@@ -163,15 +162,15 @@ _INDEXED = Contender("one Indexed Job", JOB, lambda _index: _job(TASKS), _left_j
 
 def _pods_end(cluster: Cluster) -> None:
     """kwok ends the pods of this bench when they run, whoever has made them."""
-    file = cluster.folder.path / "data" / "kwok.yaml"
-    stages = list(yaml.safe_load_all(file.read_text()))
-    complete = next(one for one in stages if one.get("metadata", {}).get("name") == "pod-complete")
-    asked = complete["spec"]["selector"]["matchExpressions"]
-    owner = next(one for one in asked if "ownerReferences" in one["key"])
-    asked[asked.index(owner)] = {"key": f'.metadata.labels["{ENDS}"]', "operator": "Exists"}
-    file.write_text(yaml.safe_dump_all(stages))
-    cluster.stop_component("kwok")
-    cluster.start_component("kwok")
+
+    def marked(stages: kubelet.Stages) -> kubelet.Stages:
+        complete = next(one for one in stages if one.get("metadata", {}).get("name") == "pod-complete")
+        asked = complete["spec"]["selector"]["matchExpressions"]
+        owner = next(one for one in asked if "ownerReferences" in one["key"])
+        asked[asked.index(owner)] = {"key": f'.metadata.labels["{ENDS}"]', "operator": "Exists"}
+        return stages
+
+    kubelet.rewrite(cluster, marked)
 
 
 @contextmanager

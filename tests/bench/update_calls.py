@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import POD, STATEFUL_SET
+from berth_core.app.observed import ready
+from berth_core.model.resources import POD, STATEFUL_SET, Resource
 
 from .figures import Figure
 from .ground import OURS, Ground, say, stateful_app
@@ -29,6 +30,8 @@ _COUNTED = re.compile(
 PATIENCE = 600.0
 Read = Callable[[], "Counter[tuple[str, str]]"]
 IMAGE = "berth.local/busybox:{}"
+#: The label that finds the pods of a peer.
+PLAIN = "bench.berth.dev/plain"
 
 
 class Calls(NamedTuple):
@@ -62,7 +65,7 @@ def _rows(name: str, strategy: str, workload: str) -> list[Figure]:
 def _row(ground: Ground, name: str, replicas: int, strategy: str, workload: str) -> Figure:
     app = f"ours-{replicas}"
     ground.play(OURS, [app_task(app, replicas, 1, strategy, workload)])
-    ours = _calls(ground, lambda: ground.play(OURS, [app_task(app, replicas, 2, strategy, workload)]))
+    ours = calls_of(ground, lambda: ground.play(OURS, [app_task(app, replicas, 2, strategy, workload)]))
     peer = plain_rolls(ground, replicas)
     made = 0 if strategy == "in_place_only" else replicas
     assert ours.scores == 0, ours
@@ -77,10 +80,13 @@ def _row(ground: Ground, name: str, replicas: int, strategy: str, workload: str)
 
 def plain_rolls(ground: Ground, replicas: int) -> Calls:
     """What the RollingUpdate of a plain StatefulSet costs."""
-    body = _plain(f"plain-{replicas}", replicas, 1)
-    ground.api.create(STATEFUL_SET, body)
-    _updated(ground, body)
-    return _calls(ground, lambda: _roll(ground, _plain(f"plain-{replicas}", replicas, 2)))
+    return rolls(ground, STATEFUL_SET, *(plain(f"plain-{replicas}", replicas, image) for image in (1, 2)))
+
+
+def rolls(ground: Ground, resource: Resource, before: dict[str, Any], after: dict[str, Any]) -> Calls:
+    """What it costs that the controller of that kind brings another image to its pods."""
+    create(ground, resource, before)
+    return calls_of(ground, lambda: roll(ground, resource, after))
 
 
 def app_task(name: str, replicas: int, image: int, strategy: str, workload: str) -> dict[str, Any]:
@@ -90,10 +96,11 @@ def app_task(name: str, replicas: int, image: int, strategy: str, workload: str)
     return task
 
 
-def _plain(name: str, replicas: int, image: int) -> dict[str, Any]:
+def plain(name: str, replicas: int, image: int) -> dict[str, Any]:
+    """A StatefulSet with the container that `app_task` gives to ours, and no volume."""
     container = copy.deepcopy(stateful_app(name, 1)["berth.stateful.stateful_app"]["template"]["spec"]["containers"][0])
     del container["volumeMounts"]
-    labels = {"bench.berth.dev/plain": name}
+    labels = {PLAIN: name}
     template = {
         "metadata": {"labels": labels},
         "spec": {"containers": [{**container, "image": IMAGE.format(image)}], "terminationGracePeriodSeconds": 1},
@@ -103,10 +110,13 @@ def _plain(name: str, replicas: int, image: int) -> dict[str, Any]:
     return {**body, "spec": {**spec, "podManagementPolicy": "Parallel"}}
 
 
-def _roll(ground: Ground, body: dict[str, Any]) -> None:
-    ground.api.patch(
-        STATEFUL_SET, body["metadata"]["name"], "default", {"spec": {"template": body["spec"]["template"]}}
-    )
+def create(ground: Ground, resource: Resource, body: dict[str, Any]) -> None:
+    ground.api.create(resource, body)
+    _updated(ground, body)
+
+
+def roll(ground: Ground, resource: Resource, body: dict[str, Any]) -> None:
+    ground.api.patch(resource, body["metadata"]["name"], "default", {"spec": {"template": body["spec"]["template"]}})
     _updated(ground, body)
 
 
@@ -115,8 +125,8 @@ def _updated(ground: Ground, body: dict[str, Any]) -> None:
     name, image = body["metadata"]["name"], body["spec"]["template"]["spec"]["containers"][0]["image"]
     deadline = time.monotonic() + PATIENCE
     while True:
-        pods = ground.api.list(POD, "default", labels=f"bench.berth.dev/plain={name}")
-        done = [pod for pod in pods if _ready(pod) and pod["spec"]["containers"][0]["image"] == image]
+        pods = ground.api.list(POD, "default", labels=f"{PLAIN}={name}")
+        done = [pod for pod in pods if ready(pod) and pod["spec"]["containers"][0]["image"] == image]
         if len(done) == body["spec"]["replicas"]:
             return
         if time.monotonic() > deadline:
@@ -124,12 +134,7 @@ def _updated(ground: Ground, body: dict[str, Any]) -> None:
         time.sleep(0.5)
 
 
-def _ready(pod: dict[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def _calls(ground: Ground, update: Callable[[], object]) -> Calls:
+def calls_of(ground: Ground, update: Callable[[], object]) -> Calls:
     before = kube_scheduler(ground)
     update()
     return calls(kube_scheduler(ground) - before)

@@ -1,0 +1,47 @@
+"""update/calls-kruise: filter and score calls of kube-scheduler, ours beside OpenKruise's Advanced StatefulSet.
+
+Both bring another image to their pods on one cluster with the stock scheduler, each in its two ways: in the running pod
+(in_place_only; InPlaceIfPossible), and with a new pod (same_node; ReCreate). By kube-scheduler's exact counters.
+
+kwok starts the containers anew (kubelet.py), for Kruise waits until the status of a pod has another image ID. That
+takes no time here: calls are counted, not seconds.
+"""
+
+from __future__ import annotations
+
+from . import kubelet, open_kruise
+from .figures import Figure
+from .ground import OURS, Ground
+from .update_calls import NODES, SIZES, Calls, app_task, calls_of, rolls
+
+#: How a replica is updated -> the strategy of ours, and Kruise's.
+WAYS = {"in-place": ("in_place_only", open_kruise.IN_PLACE), "anew": ("same_node", open_kruise.ANEW)}
+
+
+def beside_kruise(_ground: Ground) -> list[Figure]:
+    """update/calls-kruise."""
+    open_kruise.built()
+    with Ground(NODES, 1) as ground:
+        kubelet.play(ground.cluster)
+        with open_kruise.running(ground):
+            return [_row(ground, way, replicas) for way in WAYS for replicas in SIZES]
+
+
+def _row(ground: Ground, way: str, replicas: int) -> Figure:
+    strategy, policy = WAYS[way]
+    tasks = [app_task(f"ours-{way}-{replicas}", replicas, image, strategy, "StatefulSet") for image in (1, 2)]
+    ground.play(OURS, tasks[:1])
+    ours = calls_of(ground, lambda: ground.play(OURS, tasks[1:]))
+    name = f"kruise-{way}-{replicas}"
+    sets = [open_kruise.stateful_set(name, replicas, image, policy) for image in (1, 2)]
+    peer = rolls(ground, open_kruise.STATEFUL_SET, *sets)
+    if way == "in-place":  # no pod is made, so that both are nothing, or the update was not what its name says
+        assert ours == peer == Calls(0, 0, 0), (ours, peer)
+    notes = (
+        f"{replicas} replicas on {NODES} nodes, StatefulSets of both kinds; the peer's pods have no volume",
+        f"ours, {strategy}: {ours.filters} filter calls on {ours.looked} nodes, {ours.scores} score calls",
+        f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls",
+        "not run: PersistentPodState, with which Kruise has a pod that is made anew prefer or require its node",
+    )
+    found = (ours.filters + ours.scores, peer.filters + peer.scores)
+    return Figure(f"update/calls-kruise/{way}/{replicas}", *found, "calls", open_kruise.peer_name(policy), notes)
