@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue import controller
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
@@ -106,6 +107,24 @@ def test_it_is_written_once_changed_where_it_differs_and_removed(run: Run, mine:
     assert api.find(kinds.LEASE, NAME, NAMESPACE) is None
     assert api.list(kinds.CSI_STORAGE_CAPACITY, NAMESPACE, labels=SELECTOR) == []
     assert not run(state="absent")["changed"]
+
+
+def test_what_kubectl_apply_has_left_in_a_list_goes_with_the_first_run(
+    run: Run, api: ApiClient, control_plane: Any, tmp_path: Path
+):
+    """Earlier releases were installed by it, with a variable that is none any more."""
+    older = yaml.safe_load((DEPLOY / "deployment.yaml").read_text())
+    older["spec"]["template"]["spec"]["containers"][0]["env"].insert(0, {"name": "OLDER", "value": "release"})
+    (tmp_path / "older.yaml").write_text(yaml.safe_dump(older))
+    run()
+    api.delete(kinds.DEPLOYMENT, NAME, NAMESPACE)
+    control_plane.kubectl("apply", "-f", str(tmp_path / "older.yaml"))
+    assert headers(run(check=True)) == ["Deployment"]
+    assert headers(run()) == ["Deployment"]
+    live = api.get(kinds.DEPLOYMENT, NAME, NAMESPACE)
+    assert "OLDER" not in [one["name"] for one in live["spec"]["template"]["spec"]["containers"][0]["env"]]
+    assert live["metadata"]["generation"] == 2, "the pods are replaced once"
+    assert not run()["changed"]
 
 
 def test_what_was_applied_by_hand_is_taken_over(run: Run, mine: Mine, control_plane: Any, api: ApiClient):

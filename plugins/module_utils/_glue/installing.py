@@ -23,7 +23,7 @@ from ..berth_core.model.resources import Resource
 from ..berth_core.model.taint import parse_tolerations
 from .base import Context
 from .objects import diff_entry, label_map, poll
-from .tried import Change, try_all
+from .tried import Change, put, try_all
 
 #: Rights before what uses them; away in the other direction.
 KINDS = {
@@ -92,12 +92,13 @@ def write(
     ``shown``: an object as people may read it.
     """
     manager = f"berth-{owner.kind}-install"
-    try_all(context, found, manager)
+    left = try_all(context, found, manager)
     diff = []
-    for kind, body, live in found:
+    for change in found:
+        kind, body, live = change
         meta = body["metadata"]
         if not context.check_mode:
-            context.client.apply(kind, body, manager=manager)
+            put(context, change, left, manager)
         before = shown(prune(live, body)) if live else None
         diff.append(diff_entry(kind, meta["name"], before, shown(body), meta.get("namespace")))
     return diff

@@ -36,7 +36,7 @@ from .agent_config import check_configurations
 from .base import Context, Operation, check_seconds
 from .crds import bring
 from .objects import diff_entry, label_map, poll, text_map
-from .tried import Change, try_all
+from .tried import Change, put, try_all
 
 #: The DaemonSet's configuration files, one per node; a node without one of its own has the default.
 _CONFIGURATION = {"name": "berth-agent", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "berth"}}
@@ -133,11 +133,12 @@ def _present(context: Context, wanted: list[tuple[Resource, dict[str, Any]]]) ->
         live = there[kind] if kind in there else _find(context, kind, body)
         if live is None or differences(body, live):
             found.append(Change(kind, body, live))
-    try_all(context, found)
+    left = try_all(context, found)
     diff = []
-    for kind, body, live in found:
+    for change in found:
+        kind, body, live = change
         meta = body["metadata"]
-        if context.check_mode or _apply(context, kind, body):
+        if context.check_mode or _put(context, change, left):
             before = prune(live, body) if live else None
             diff.append(diff_entry(kind, meta["name"], before, body, meta.get("namespace")))
     if asked and asked.get("wait") and not context.check_mode:
@@ -175,12 +176,12 @@ def _leases(context: Context) -> list[dict[str, Any]]:
     return [each for each in context.client.list(LEASE, NAMESPACE) if _is_agents(each)]
 
 
-def _apply(context: Context, kind: Resource, body: Mapping[str, Any]) -> bool:
+def _put(context: Context, change: Change, left: list[Change]) -> bool:
     """False, with a warning, for what an older API server does not serve and agents can do without."""
     try:
-        context.client.apply(kind, body)
+        put(context, change, left)
     except NotFoundError as exc:
-        if kind not in _NEWER:
+        if change.kind not in _NEWER:
             raise
         context.warn(f"left out, devices are locked and not handed to the containers of StatefulSets: {exc.message}")
         return False

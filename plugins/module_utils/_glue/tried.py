@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tries on the API server (dryRun=All) every object of an installation before the first of them is written.
+"""Tries on the API server (dryRun=All) every object of an installation before the first of them is written, and writes.
 
-Called by installing and node_agent, in check mode too. One request for each object that would be written.
+Called by installing and node_agent; tried in check mode too. One request for each object that would be written.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..berth_core.app.compare import differences
 from ..berth_core.errors import (
     AdmissionError,
     ApiError,
@@ -39,18 +40,39 @@ class Change(NamedTuple):
     live: Object | None
 
 
-def try_all(context: Context, found: Sequence[Change], manager: str = FIELD_MANAGER) -> None:
-    """Raises InputError for the first that the API server would refuse, and as it is what is no answer to an object."""
+def try_all(context: Context, found: Sequence[Change], manager: str = FIELD_MANAGER) -> list[Change]:
+    """Those that would not be as they should be once they are applied: others have put something into their lists.
+
+    Raises InputError for the first that the API server would refuse, and as it is what is no answer to an object.
+    """
+    left = []
     new = {each.body["metadata"]["name"] for each in found if each.kind == NAMESPACE and each.live is None}
     for change in found:
         stands_in = change.body["metadata"].get("namespace") in new
         try:
-            context.client.apply(change.kind, _body(change, stands_in), dry_run=True, manager=manager)
+            made = context.client.apply(change.kind, _body(change, stands_in), dry_run=True, manager=manager)
         except (UnauthorizedError, UnavailableError, ConflictError):
             raise
         except ApiError as exc:
             if _counts(context, exc, stands_in):
                 raise _refusal(change, exc) from exc
+        else:
+            if change.live is not None and differences(change.body, made):
+                left.append(change)
+    return left
+
+
+def put(context: Context, change: Change, left: Sequence[Change], manager: str = FIELD_MANAGER) -> None:
+    """Write it; ``left``: what `try_all` has told.
+
+    Who applies takes away what he has applied himself, and nothing that `kubectl apply` has, by which an earlier
+    release was installed. A merge patch has its lists as they are given.
+    """
+    kind, body, live = change
+    if live is not None and any(change is one for one in left):
+        meta = {**body["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+        context.client.patch(kind, meta["name"], meta.get("namespace"), {**body, "metadata": meta})
+    context.client.apply(kind, body, manager=manager)
 
 
 def _body(change: Change, stands_in: bool) -> Object:

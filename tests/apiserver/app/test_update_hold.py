@@ -47,7 +47,7 @@ def app_world(app_world, kubeconfig):
 
 def asked(kubeconfig, command="one", hold=True, **values):
     """The app of one replica; another ``command`` has its pod made anew."""
-    base = options(kubeconfig, replicas=1, update_hold=hold, wait_timeout=30, **values)
+    base = options(kubeconfig, replicas=1, update_hold=hold, **{"wait_timeout": 30, **values})
     return with_template(base, image="berth.local/busybox:1", command=["sleep", command], resources=ROOM)
 
 
