@@ -231,7 +231,7 @@ def test_a_lost_host_is_given_up_by_decision_and_comes_back_without_the_replica(
     site.driver("playbook")
     until(lambda: apps.condition("Ready").get("reason") == "DrivenByPlaybook", lambda: str(apps.live()))
     done = site.playbook(**decision)
-    assert not done.get("failed"), done
+    assert not done.get("failed"), str(done.get("msg"))
     (row,) = done["lost"]
     assert (row["pod"], row["node"], row["decision"]) == ("db-1", lost, "release")
     assert row["fenced"] == f"the taint {OUT_OF_SERVICE}"

@@ -192,13 +192,14 @@ def test_what_a_maintenance_that_died_has_asked_for_is_taken_back(apps: AppWorld
 
 
 @contextmanager
-def nobody_ends_pods_on(apps: AppWorld, node: str) -> Iterator[None]:
-    """Kwok lets go of a node without its label: what leaves it is in the middle of that meanwhile."""
-    apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": None}}})
+def ends_late(apps: AppWorld, name: str) -> Iterator[None]:
+    """The pod is going, and not gone, until the end: its replica is in the middle of leaving."""
+    finalizers = ["tests.berth.dev/late"]
+    apps.api.patch(kinds.POD, name, apps.name, {"metadata": {"finalizers": finalizers}})
     try:
         yield
     finally:
-        apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": "kwok"}}})
+        apps.api.patch(kinds.POD, name, apps.name, {"metadata": {"finalizers": None}})
 
 
 def asks(apps: AppWorld) -> tuple[list[str], list[str]]:
@@ -237,7 +238,7 @@ def test_a_maintenance_that_is_killed_while_a_replica_moves_is_continued(apps: A
     (spare,) = set(apps.nodes[:3]) - set(before.values())
     asked = {"app": f"{apps.name}/*", "data": [name]}
     try:
-        with nobody_ends_pods_on(apps, node):
+        with ends_late(apps, name):
             killed_in_the_middle(apps, node, name, asked)
             apps.check()
         for first in (True, False):
@@ -265,7 +266,7 @@ def test_a_maintenance_that_is_killed_while_a_replica_moves_may_be_ended(apps: A
     name, node = "db-1", before["db-1"]
     (disk,) = [each["name"] for each in apps.world.berths()[name]["spec"]["disks"]]
     asked = {"app": f"{apps.name}/*", "data": [name]}
-    with nobody_ends_pods_on(apps, node):
+    with ends_late(apps, name):
         killed_in_the_middle(apps, node, name, asked)
         ended = apps.maintenance(node, asked, state="ended")
         (told,) = [text for text in ended["warnings"] if "was leaving" in text]
