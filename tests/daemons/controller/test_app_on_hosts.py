@@ -91,6 +91,11 @@ class Site:
         room.wait_phase(name, "Available")
         return name
 
+    def forget(self) -> None:
+        """Give up the data that nobody uses. As long as it is kept, no other disk will do for its replica."""
+        for disk in [each for host in HOSTS for each in disks_of(self.api, host) if each["spec"].get("retainedFor")]:
+            self.api.patch(kinds.LOCAL_DISK, disk["metadata"]["name"], None, {"spec": {"retainedFor": None}})
+
     def heal(self) -> None:
         """Every host is as other tests expect it, whatever the story has come to."""
         as_before = {"metadata": {"annotations": {ANNOTATION: None}}, "spec": {"taints": None, "unschedulable": None}}
@@ -221,6 +226,7 @@ def test_a_lost_host_is_given_up_by_decision_and_comes_back_without_the_replica(
     apps, before = site.apps, uids(site.well())
     (home, _disk), (lost, gone) = site.place("db-0"), site.place("db-1")
     (other,) = set(HOSTS) - {home, lost}
+    site.forget()
     site.one_more_disk(other)
     site.power_off(lost)
     until(lambda: apps.condition("Ready").get("status") == "False", lambda: str(apps.live().get("status")))
