@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from berth_core.app import helper_pods, pre_pull, update, update_hold
+from berth_core.app import helper_pods, update, update_hold
+from berth_core.app.helped import Helped
 from berth_core.app.pod_revision import Target
 from berth_core.app.update_rules import IN_PLACE_ONLY, UpdateRules
 from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
@@ -52,8 +53,7 @@ class Roller:
 
     def __init__(self, run: Run, builder: Builder, rules: UpdateRules, values: Mapping[str, int], warn: Warn) -> None:
         self._run, self._builder, self._rules, self._warn = run, builder, rules, warn
-        self._values = values
-        self._without: dict[str, set[int]] = {update.PULL: set(), update.HOLD: set()}
+        self._helped = Helped(run.app.name, values)
 
     async def step(self) -> tuple[tuple[str, ...], float | None]:
         """Do what is due of the update. Returns what is waited for, and for how many seconds at most."""
@@ -68,14 +68,11 @@ class Roller:
         return roll.waits, roll.again
 
     def _roll(self, ordinals: Sequence[int], target: Target) -> update.Roll:
-        run, app = self._run, self._run.app.name
-        pulls = helper_pods.of_app(run.seen.helpers, app, helper_pods.PULL)
-        holds = helper_pods.of_app(run.seen.helpers, app, helper_pods.HOLD)
-        berths = {ordinal: view.berth for ordinal, view in run.views.items() if view.berth is not None}
+        run, helped = self._run, self._helped
         roll = update.roll(
-            *(app, ordinals, run.seen.pods, target, self._rules, utc_now()),
-            pulls=pre_pull.Pulls(pulls, frozenset(self._without[update.PULL])),
-            holds=update_hold.Holds(holds, berths, self._values, frozenset(self._without[update.HOLD])),
+            *(run.app.name, ordinals, run.seen.pods, target, self._rules, utc_now()),
+            pulls=helped.pulls(run.seen.helpers),
+            holds=helped.holds(run.seen.helpers, run.views),
         )
         for note in roll.notes:
             self._warn(note)
@@ -122,9 +119,7 @@ class Roller:
         return done
 
     def _goes_on_without(self, kind: str, ordinal: int, why: str) -> None:
-        self._without[kind].add(ordinal)
-        module = pre_pull if kind == update.PULL else update_hold
-        self._warn(module.goes_on_without(self._run.app.berth_name(ordinal), why))
+        self._warn(self._helped.goes_on_without(kind, ordinal, why))
 
     async def _touch(self, act: update.Act) -> None:
         run, name = self._run, self._run.app.berth_name(act.ordinal)

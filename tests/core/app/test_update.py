@@ -115,10 +115,14 @@ class Cluster:
                 return
             for act in rolled.acts:
                 self.act(act)
-            for ordinal in range(self.replicas):
-                self.kubelet(ordinal)
+            self.meanwhile()
             self.wait(1)
         raise AssertionError(f"it does not end: {self.roll(asked)}, {self.log[-9:]}")
+
+    def meanwhile(self):
+        """What others do between two looks."""
+        for ordinal in range(self.replicas):
+            self.kubelet(ordinal)
 
 
 def merge(live, patch):

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ...berth_core.app import helper_pods, pre_pull, update, update_hold
+from ...berth_core.app.helped import Helped
 from ...berth_core.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
 from ...berth_core.model.resources import POD, PRIORITY_CLASS
 from ..client import ApiClient
@@ -51,8 +52,7 @@ class Helper:
     """``values``: see priorities. ``seconds``: for how long this run has waited for the images of each replica."""
 
     def __init__(self, hand: Hand, values: Mapping[str, int]) -> None:
-        self._hand, self._values = hand, values
-        self._without: dict[str, set[int]] = {update.PULL: set(), update.HOLD: set()}
+        self._hand, self._helped = hand, Helped(hand.app.name, values)
         self._since: dict[int, float] = {}
         self._warned: set[str] = set()
         self.seconds: dict[int, float] = {}
@@ -65,14 +65,11 @@ class Helper:
 
     def pulls(self, pods: Mapping[str, Object]) -> pre_pull.Pulls:
         """What app.update has to know of ``pods``, all of the app, that pull."""
-        found = helper_pods.of_app(pods, self._hand.app.name, helper_pods.PULL)
-        return pre_pull.Pulls(found, frozenset(self._without[update.PULL]))
+        return self._helped.pulls(pods)
 
     def holds(self, pods: Mapping[str, Object]) -> update_hold.Holds:
         """Likewise of those that hold."""
-        found = helper_pods.of_app(pods, self._hand.app.name, helper_pods.HOLD)
-        berths = {ordinal: view.berth for ordinal, view in self._hand.views.items() if view.berth is not None}
-        return update_hold.Holds(found, berths, self._values, frozenset(self._without[update.HOLD]))
+        return self._helped.holds(pods, self._hand.views)
 
     def do(self, act: update.Act) -> bool:
         """Carry the act out, if it is one of a helper pod. A replica's time ends with its next act of another kind."""
@@ -94,7 +91,7 @@ class Helper:
 
     def went_without(self, ordinal: int) -> bool:
         """Whether the replica's room was not held, although that was asked for."""
-        return ordinal in self._without[update.HOLD]
+        return self._helped.went_without(ordinal)
 
     def _make(self, act: update.Act) -> None:
         try:
@@ -120,9 +117,7 @@ class Helper:
         delete(self._hand.client, nomination.drop)
 
     def _goes_on_without(self, kind: str, ordinal: int, why: str) -> None:
-        self._without[kind].add(ordinal)
-        module = pre_pull if kind == update.PULL else update_hold
-        self.warn([module.goes_on_without(self._hand.app.berth_name(ordinal), why)])
+        self.warn([self._helped.goes_on_without(kind, ordinal, why)])
 
     def warn(self, notes: Iterable[str]) -> None:
         """Each note once."""
