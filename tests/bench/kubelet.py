@@ -27,7 +27,7 @@ def rewrite(cluster: Cluster, change: Callable[[Stages], Stages]) -> None:
 
 def play(cluster: Cluster, stop: float = 0.0, start: float = 0.0) -> None:
     """A container takes ``stop`` seconds to end, and ``start`` to be Ready; with its pod, or in it."""
-    own = list(yaml.safe_load_all(STAGES.read_text()))
+    own: Stages = yaml.safe_load(STAGES.read_text())
     times = {"pod-delete": stop, "pod-ready": start, "container-starts": stop + start}
     rewrite(cluster, lambda stages: timed(replaced(stages, own), times))
 

@@ -16,6 +16,7 @@ from tests.dev.hosts_help import eventually
 
 PULL_PODS = "berth.dev/app=db.p"
 FIRST, SECOND = "berth.local/busybox:1", "berth.local/busybox:2"
+PULL_TAKES = 0.2  # seconds; the result tells them to a tenth
 STARTED = {"imageID": "sha256:1", "state": {"terminated": {"reason": "StartError", "exitCode": 128}}}
 ABSENT = {"imageID": "", "state": {"waiting": {"reason": "ErrImageNeverPull", "message": "is not present"}}}
 
@@ -59,6 +60,7 @@ def kubelet(world, told):
                 if pod["metadata"]["uid"] in answered:
                     continue
                 answered.add(pod["metadata"]["uid"])
+                over.wait(PULL_TAKES)
                 (owner,) = pod["metadata"]["ownerReferences"]
                 replica = pods(world)[owner["name"]]
                 ready = {one["type"]: one["status"] for one in replica["status"]["conditions"]}["Ready"]

@@ -211,13 +211,17 @@ def held(result):
     return calm(result) if [row["held"] for row in calm(result)["updated"]] == [True] else None
 
 
+def used_cpu(world, quota):
+    status = world.client.get(world.kinds.RESOURCE_QUOTA, quota, "default").get("status", {})
+    return status.get("used", {}).get("requests.cpu")
+
+
 def test_a_quota_that_is_full_stops_no_update(world, kubeconfig):
     calm(run(asked(kubeconfig)))
     quota = {"metadata": {"name": "full", "namespace": "default"}, "spec": {"hard": {"requests.cpu": "20"}}}
     world.client.create(world.kinds.RESOURCE_QUOTA, quota)
     try:
-        full = lambda: world.client.get(world.kinds.RESOURCE_QUOTA, "full", "default")["status"]["used"]  # noqa: E731
-        eventually(lambda: full()["requests.cpu"] == "20", 30, "the quota to be counted")
+        eventually(lambda: used_cpu(world, "full") == "20", 30, "the quota to be counted")
         done = calm(run(asked(kubeconfig, "two")))
         assert [row["held"] for row in done["updated"]] == [False]
         assert "exceeded quota" in done["warnings"][0]
