@@ -9,6 +9,7 @@ RollingUpdate chooses among all nodes for each pod.
 from __future__ import annotations
 
 import copy
+import os
 import re
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ from berth_core.model.resources import POD, STATEFUL_SET, Resource
 from .figures import Figure
 from .ground import OURS, Ground, say, stateful_app
 
-NODES, SIZES = 100, (3, 30)
+NODES, SIZES = int(os.environ.get("BERTH_BENCH_NODES", "100")), (3, 30)
 PEER = "kube-scheduler under a StatefulSet's RollingUpdate"
 FILTER, SCORE = "Filter", "Score"
 _COUNTED = re.compile(

@@ -1,4 +1,5 @@
-"""update/calls-100 and update/calls-5000: filter and score calls that an update of 3 replicas on so many nodes causes.
+"""update/calls-100 and update/calls-5000: filter and score calls that an update of 3 and of 30 replicas on so many
+nodes causes.
 
 Three apps of berth get another image with same_node, so that each of their pods is made anew: one by the stock
 kube-scheduler, which the policy berth-node-affinity tells the node; one by berth's scheduler, which looks at the node
@@ -29,9 +30,8 @@ from tests.support.tcp import free_port
 from .figures import Figure
 from .ground import OURS, Ground, say
 from .sched_contenders import program, stock_configuration
-from .update_calls import PEER, Calls, Read, app_task, calls, counted, kube_scheduler, plain_rolls
+from .update_calls import PEER, SIZES, Calls, Read, app_task, calls, counted, kube_scheduler, plain_rolls
 
-REPLICAS = 3
 OWN, EXTENDED = "berth-scheduler", "with-extender"
 PATIENCE = 300.0
 _QUESTIONS = re.compile(r'^berth_extender_requests_total\{[^}]*verb="filter"[^}]*\} (\S+)$', re.MULTILINE)
@@ -49,32 +49,41 @@ def on_5000(_ground: Ground) -> list[Figure]:
 
 def _rows(nodes: int) -> list[Figure]:
     with Ground(nodes, 1) as ground:
-        peer = plain_rolls(ground, REPLICAS)
+        peers = {replicas: plain_rolls(ground, replicas) for replicas in SIZES}
         found = {"stock": _updated(ground, "stock", [partial(kube_scheduler, ground)])}
         with _own(ground) as reads:
             found["scheduler"] = _updated(ground, "scheduler", reads, schedulerName=OWN)
         with _extended(ground) as reads:
             found["extender"] = _updated(ground, "extender", reads, schedulerName=EXTENDED)
-    return [_figure(f"update/calls-{nodes}/{who}", nodes, sums, peer) for who, sums in found.items()]
+    return [
+        _figure(f"update/calls-{nodes}/{who}/{replicas}", nodes, replicas, sums, peers[replicas])
+        for replicas in SIZES
+        for who, by_size in found.items()
+        for sums in [by_size[replicas]]
+    ]
 
 
-def _figure(name: str, nodes: int, found: list[Calls], peer: Calls) -> Figure:
+def _figure(name: str, nodes: int, replicas: int, found: list[Calls], peer: Calls) -> Figure:
     """``found``: of each process that was asked."""
     for one in found:
         assert one.scores == 0, one
     # The extender has no plugin to ask about a pod whose disks its Berth holds: it compares the node.
-    assert [one.looked for one in found] == [REPLICAS, 0][: len(found)], found
+    assert [one.looked for one in found] == [replicas, 0][: len(found)], found
     filters = sum(one.filters for one in found)
     notes = (
-        f"{REPLICAS} replicas on {nodes} nodes, same_node: {filters} filter calls on their own nodes, 0 score calls",
+        f"{replicas} replicas on {nodes} nodes, same_node: {filters} filter calls on their own nodes, 0 score calls",
         f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls",
     )
     return Figure(name, filters, peer.filters + peer.scores, "calls", PEER, notes)
 
 
-def _updated(ground: Ground, name: str, reads: list[Read], **spec: Any) -> list[Calls]:
-    """What the update of an app costs each of the processes."""
-    tasks = [_task(name, image, spec) for image in (1, 2)]
+def _updated(ground: Ground, name: str, reads: list[Read], **spec: Any) -> dict[int, list[Calls]]:
+    """What the update of an app costs each of the processes, by its replicas."""
+    return {replicas: _once(ground, f"{name}-{replicas}", replicas, reads, spec) for replicas in SIZES}
+
+
+def _once(ground: Ground, name: str, replicas: int, reads: list[Read], spec: dict[str, Any]) -> list[Calls]:
+    tasks = [_task(name, replicas, image, spec) for image in (1, 2)]
     ground.play(OURS, tasks[:1])
     before = [read() for read in reads]
     ground.play(OURS, tasks[1:])
@@ -83,8 +92,8 @@ def _updated(ground: Ground, name: str, reads: list[Read], **spec: Any) -> list[
     return found
 
 
-def _task(name: str, image: int, spec: dict[str, Any]) -> dict[str, Any]:
-    task = app_task(name, REPLICAS, image, "same_node", "StatefulSet")
+def _task(name: str, replicas: int, image: int, spec: dict[str, Any]) -> dict[str, Any]:
+    task = app_task(name, replicas, image, "same_node", "StatefulSet")
     task["berth.stateful.stateful_app"]["template"]["spec"].update(spec)
     return task
 
@@ -123,7 +132,7 @@ def _extended(ground: Ground) -> Iterator[list[Read]]:
             yield [partial(_read, url) for url in urls]
             asked = sum(int(float(value)) for value in _QUESTIONS.findall(_get(urls[1])))
             # When each pod was made for the first time, and when it came home.
-            assert asked >= 2 * REPLICAS, f"the extender was asked {asked} times"
+            assert asked >= 2 * sum(SIZES), f"the extender was asked {asked} times"
     finally:
         beside.stop()
 
