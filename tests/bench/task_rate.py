@@ -3,7 +3,7 @@
 Beside ours, in the same cluster one after the other: a Job for each task and one Indexed Job, each with its
 controller's default limits and with raised ones, and bare pods, the floor that the API server and the scheduler give.
 kube-scheduler places the pods of all of them, kwok starts and ends them, and as many clients make the objects. kwok
-has no logs, so that ours reads none.
+has no logs, so that ours reads none. Ours and bare pods are also placed by berth-scheduler.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.client import
 from berth_core.model.resources import NAMESPACE, POD, TASK, Resource
 from berth_dev.cluster import Cluster
 from berth_dev.kwok import Shape
+from tests.daemons.tasks.metrics import requests
 from tests.dev.hosts_help import eventually
 from tests.support.kube import client_for
 from tests.support.tcp import free_port
@@ -33,8 +34,10 @@ from .ground import Ground, say
 from .processes import cpu_of
 from .sched_contenders import program, ready
 
-TASKS, NODES, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 100, 4
+TASKS, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 4
+NODES = max(100, TASKS // 10)
 PATIENCE = 3600.0
+WRITES = ("create", "update", "patch", "apply", "delete", "deletecollection")
 JOB = Resource("batch", "v1", "jobs", "Job", True)
 ENDS = "bench.berth.dev/ends"
 FINAL = ("Succeeded", "Failed", "Killed")
@@ -55,10 +58,22 @@ class Contender(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Seconds for all tasks, and the CPU seconds of whoever cares for them."""
+    """Seconds for all tasks, and the CPU seconds of whoever cares for them; ``writes``: by ours, of all kinds."""
 
     seconds: float
     cpu: float
+    writes: int = 0
+
+
+class Backend(NamedTuple):
+    """Our daemon, and where it tells its figures."""
+
+    process: Popen[bytes]
+    port: int
+
+    def writes(self) -> int:
+        """Requests so far that change something."""
+        return sum(count for verb, count in requests(self.port).items() if verb in WRITES)
 
 
 def rate(ground: Ground) -> list[Figure]:
@@ -67,11 +82,14 @@ def rate(ground: Ground) -> list[Figure]:
     folder = ground.folder / "tasks"
     folder.mkdir()
     _pods_end(cluster)
-    cluster.add_nodes(NODES, Shape(prefix="tasks-", pods=250, labels={"pool": "tasks"}))
+    add_nodes(cluster)
     bare = _measure(cluster, "bare", _BARE, [])
-    with _backend(cluster, folder) as backend:
-        ours = _measure(cluster, "ours", _OURS, [backend.pid])
+    ours = _ours(cluster, folder, "ours", _OURS)
     figures = [_figure("bare pods", ours, bare)]
+    with _berth_scheduler(cluster, folder) as name:
+        placed = _measure(cluster, "bare-berth", _by(_BARE, name), [])
+        own = _ours(cluster, folder, "ours-berth", _by(_OURS, name))
+        figures.append(_figure(f"bare pods, both placed by {name}", own, placed))
     for told, flags in (("raised limits", RAISED), ("default limits", DEFAULTS)):
         with _controllers(cluster, folder, flags) as manager:
             for space, contender in ((f"jobs-{told[0]}", _JOBS), (f"indexed-{told[0]}", _INDEXED)):
@@ -83,58 +101,100 @@ def rate(ground: Ground) -> list[Figure]:
 def _figure(name: str, ours: Result, peer: Result) -> Figure:
     speed = f"{TASKS / ours.seconds:.0f} tasks/s, the peer {TASKS / peer.seconds:.0f}"
     cpu = f"CPU ms a task: {1000 * ours.cpu / TASKS:.1f}, the peer's controller manager {1000 * peer.cpu / TASKS:.1f}"
-    notes = (f"{TASKS} tasks on {NODES} fake nodes: {speed}; {cpu}",)
+    notes = (f"{TASKS} tasks on {NODES} fake nodes: {speed}; {cpu}; writes of ours a task: {ours.writes / TASKS:.2f}",)
     return Figure("tasks/rate", 1000 * ours.seconds / TASKS, 1000 * peer.seconds / TASKS, "ms/task", name, notes)
+
+
+def _ours(cluster: Cluster, folder: Path, space: str, contender: Contender) -> Result:
+    with backend(cluster, folder) as daemon:
+        before = daemon.writes()
+        found = _measure(cluster, space, contender, [daemon.process.pid])
+        return found._replace(writes=daemon.writes() - before)
+
+
+def _by(contender: Contender, scheduler: str) -> Contender:
+    """Likewise, placed by that scheduler."""
+
+    def make(index: int) -> dict[str, Any]:
+        body = contender.make(index)
+        spec = body["spec"] if body["kind"] == POD.kind else body["spec"]["template"]["spec"]
+        spec["schedulerName"] = scheduler
+        return body
+
+    return contender._replace(make=make)
+
+
+def add_nodes(cluster: Cluster) -> None:
+    """Those that `template` wants."""
+    cluster.add_nodes(NODES, Shape(prefix="tasks-", pods=250, labels={"pool": "tasks"}))
 
 
 def _measure(cluster: Cluster, space: str, contender: Contender, pids: list[int]) -> Result:
     say(f"tasks/rate: {TASKS} as {contender.name}")
     # A client belongs to one thread.
-    api, *makers = [client_for(cluster.kubeconfig) for _each in range(1 + CLIENTS)]
-    name = f"bench-tasks-{space}"
-    api.create(NAMESPACE, {"metadata": {"name": name}})
-    eventually(lambda: _has_account(cluster, name), 60, f"{name} has a service account")
+    api, *makers = clients(cluster)
+    name = namespace(cluster, api, space)
     spent, began = cpu_of(*pids), time.monotonic()
-    indexes = [0] if contender.single else list(range(TASKS))
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        shares = [indexes[number::CLIENTS] for number in range(CLIENTS)]
-        list(pool.map(lambda maker, share: _create(maker, name, contender, share), makers, shares))
+    create(makers, name, contender.resource, contender.make, 1 if contender.single else TASKS)
     eventually(lambda: contender.left(api, name) == 0, PATIENCE, f"{contender.name}: all have ended")
     result = Result(time.monotonic() - began, cpu_of(*pids) - spent)
     cluster.kubectl("delete", "namespace", name, "--timeout=600s")
     return result
 
 
-def _create(api: ApiClient, space: str, contender: Contender, indexes: list[int]) -> None:
-    for index in indexes:
-        body = contender.make(index)
-        named = {**body.get("metadata", {}), "name": f"t{index}", "namespace": space}
-        api.create(contender.resource, {**body, "metadata": named})
+def clients(cluster: Cluster) -> list[ApiClient]:
+    """One that asks, and those that make."""
+    return [client_for(cluster.kubeconfig) for _each in range(1 + CLIENTS)]
+
+
+def namespace(cluster: Cluster, api: ApiClient, space: str) -> str:
+    """A namespace in which pods can be made."""
+    name = f"bench-tasks-{space}"
+    api.create(NAMESPACE, {"metadata": {"name": name}})
+    eventually(lambda: _has_account(cluster, name), 60, f"{name} has a service account")
+    return name
+
+
+def create(
+    makers: list[ApiClient], space: str, resource: Resource, make: Callable[[int], dict[str, Any]], count: int
+) -> None:
+    """That many objects, by as many clients as there are."""
+
+    def some(maker: ApiClient, indexes: range) -> None:
+        for index in indexes:
+            body = make(index)
+            named = {**body.get("metadata", {}), "name": f"t{index}", "namespace": space}
+            maker.create(resource, {**body, "metadata": named})
+
+    with ThreadPoolExecutor(len(makers)) as pool:
+        shares = [range(number, count, len(makers)) for number in range(len(makers))]
+        list(pool.map(some, makers, shares))
 
 
 def _has_account(cluster: Cluster, space: str) -> bool:
     return "default" in cluster.kubectl("--namespace", space, "get", "serviceaccounts", "--output=name")
 
 
-def _template() -> dict[str, Any]:
+def template(ends: bool = True) -> dict[str, Any]:
+    """Of a pod on those nodes; ``ends``: kwok lets it end."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
     spec = {"containers": [container], "nodeSelector": {"pool": "tasks"}, "restartPolicy": "Never"}
-    return {"metadata": {"labels": {ENDS: "yes"}}, "spec": spec}
+    return {"metadata": {"labels": {ENDS: "yes"} if ends else {}}, "spec": spec}
 
 
 def _task(_index: int) -> dict[str, Any]:
-    return {"apiVersion": TASK.api_version, "kind": TASK.kind, "spec": {"template": _template()}}
+    return {"apiVersion": TASK.api_version, "kind": TASK.kind, "spec": {"template": template()}}
 
 
 def _job(count: int) -> dict[str, Any]:
-    spec: dict[str, Any] = {"template": _template(), "backoffLimit": 0, "parallelism": count, "completions": count}
+    spec: dict[str, Any] = {"template": template(), "backoffLimit": 0, "parallelism": count, "completions": count}
     if count > 1:
         spec["completionMode"] = "Indexed"
     return {"apiVersion": JOB.api_version, "kind": JOB.kind, "spec": spec}
 
 
 def _pod(_index: int) -> dict[str, Any]:
-    return {"apiVersion": POD.api_version, "kind": POD.kind, **_template()}
+    return {"apiVersion": POD.api_version, "kind": POD.kind, **template()}
 
 
 def _left_tasks(api: ApiClient, space: str) -> int:
@@ -174,14 +234,25 @@ def _pods_end(cluster: Cluster) -> None:
 
 
 @contextmanager
-def _backend(cluster: Cluster, folder: Path) -> Iterator[Popen[bytes]]:
-    """Our daemon, as it is installed but for the election and the logs that kwok has not."""
+def backend(cluster: Cluster, folder: Path, wait: bool = True) -> Iterator[Backend]:
+    """Our daemon, as it is installed but for the election and the logs that kwok has not; ``wait``: until it works."""
     argv = [sys.executable, "-m", "berth_tasks", "--kubeconfig", str(cluster.kubeconfig), "--no-leader-elect"]
     port = free_port()
-    flags = ["--port", str(port), "--log-lines", "0", "--log-level", "warning"]
+    flags = ["--port", str(port), "--log-lines", "0", "--log-level", "warning", "--store", str(folder / "tasks.db")]
     with program([*argv, *flags], folder / "berth-tasks.log") as process:
-        eventually(lambda: ready(port), 60, "berth-tasks is ready")
-        yield process
+        if wait:
+            eventually(lambda: ready(port), 60, "berth-tasks is ready")
+        yield Backend(process, port)
+
+
+@contextmanager
+def _berth_scheduler(cluster: Cluster, folder: Path) -> Iterator[str]:
+    port = free_port()
+    argv = [sys.executable, "-m", "berth_scheduler", "run", "--kubeconfig", str(cluster.kubeconfig)]
+    flags = ["--port", str(port), "--log-level", "warning", "--no-leader-elect"]
+    with program([*argv, *flags], folder / "berth-scheduler.log"):
+        eventually(lambda: ready(port), 60, "berth-scheduler is ready")
+        yield "berth-scheduler"
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from tests.support.tcp import free_port
 Start = Callable[..., Any]
 #: Of a run that is asked for: 5000 and 50.
 TASKS, KILLS = int(os.environ.get("BERTH_TASKS_MANY", "150")), int(os.environ.get("BERTH_TASKS_KILLS", "5"))
+PATIENCE = 120 + TASKS / 5
 
 
 class Witness(threading.Thread):
@@ -94,12 +95,12 @@ def test_every_task_ends_once_whenever_the_backend_dies(
     def unfinished() -> list[str]:
         return [name for name, status in world.statuses().items() if status.get("state") not in FINAL]
 
-    until(lambda: not unfinished(), lambda: f"{unfinished()} {daemon.text()}")
-    until(lambda: not world.api.list(kinds.POD, world.name), lambda: world.api.list(kinds.POD, world.name))
+    until(lambda: not unfinished(), lambda: f"{unfinished()} {daemon.text()}", PATIENCE)
+    until(lambda: not world.api.list(kinds.POD, world.name), lambda: world.api.list(kinds.POD, world.name), PATIENCE)
     statuses = world.statuses()
-    until(lambda: len(witness.ends) == TASKS, lambda: len(witness.ends))
+    until(lambda: len(witness.ends) == TASKS, lambda: len(witness.ends), PATIENCE)
     witness.stop()
-    until(lambda: charged(port) == 0, lambda: charged(port))
+    until(lambda: charged(port) == 0, lambda: charged(port), PATIENCE)
     assert set(witness.ends.values()) == {1}, [name for name, count in witness.ends.items() if count != 1]
     assert len(statuses) == TASKS
     for name, status in statuses.items():
