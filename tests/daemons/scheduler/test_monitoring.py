@@ -16,6 +16,7 @@ from tests.daemons.controller.world import ROOT, Process, install
 from tests.daemons.controller.world import kubeconfig as controllers
 from tests.daemons.scheduler.extending import Extender
 from tests.daemons.scheduler.world import kubeconfig, until
+from tests.daemons.tasks.filler_load import Load
 from tests.daemons.tasks.world import DEPLOY as TASKS
 from tests.daemons.tasks.world import World as TaskWorld
 from tests.support.made_up_host import made_up, said
@@ -40,16 +41,20 @@ def questions() -> list[str]:
 
 
 @pytest.fixture
-def tasks(plane: Any, world: Any, tmp_path: Path) -> Iterator[tuple[TaskWorld, int]]:
-    """The task backend at work: a task that has run, one that has ended, one that never starts; its port."""
+def tasks(plane: Any, world: Any, tmp_path: Path) -> Iterator[tuple[Load, int]]:
+    """The task backend at work: a task that runs, one that has ended, one that never starts, and filler work.
+
+    What tells the use of its node, and its port.
+    """
     plane.kubectl("apply", "-f", str(TASKS / "rbac.yaml"))
     made, port = TaskWorld(world.api, f"{world.name}t", plane), free_port()
     who = kubeconfig(plane, world.api, tmp_path / "kubeconfig-tasks", account="berth-tasks")
-    flags = ("--port", str(port), "--no-leader-elect")
+    flags = ("--port", str(port), "--no-leader-elect", "--filler-interval", "1")
     process = Process(who, tmp_path / "tasks.log", *flags, module="berth_tasks")
+    load = Load(made, made.node())
     try:
         process.works()
-        made.node()
+        load.serve()
         made.queue("owned", ceiling={"cpu": "1"})
         made.submit("runs", queue="owned")
         made.running("runs")
@@ -58,10 +63,13 @@ def tasks(plane: Any, world: Any, tmp_path: Path) -> Iterator[tuple[TaskWorld, i
         made.ended("ends", "Killed")
         made.queue("small", ceiling={"cpu": "100m"})
         made.submit("huge", cpu="200m", queue="small")
-        yield made, port
+        made.queue("low", filler=True)
+        made.submit("fills", queue="low")
+        yield load, port
     finally:
         process.stop()
         print(process.text())
+        load.stop()
         made.clear()
 
 
@@ -100,7 +108,9 @@ def configuration(ports: dict[str, int]) -> str:
     return yaml.safe_dump({"global": every, "rule_files": files, "scrape_configs": scrapes})
 
 
-def test_what_the_rules_and_the_dashboard_ask_for_is_there(world: Any, components: Any, tmp_path: Path) -> None:
+def test_what_the_rules_and_the_dashboard_ask_for_is_there(
+    world: Any, tasks: Any, components: Any, tmp_path: Path
+) -> None:
     world.node()
     world.pod("fits")
     world.placed("fits")
@@ -110,8 +120,8 @@ def test_what_the_rules_and_the_dashboard_ask_for_is_there(world: Any, component
     folder = tmp_path / "prometheus"
     folder.mkdir()
     with prometheus(folder, configuration(components)) as url:
-        until(lambda: wanted <= exported(url), lambda: f"not exported: {wanted - exported(url)}")
-        until(lambda: not silent(url), lambda: f"nothing to show for {silent(url)}")
+        tasks[0].until(lambda: wanted <= exported(url), lambda: f"not exported: {wanted - exported(url)}")
+        tasks[0].until(lambda: not silent(url), lambda: f"nothing to show for {silent(url)}")
         until(lambda: all(rule["health"] == "ok" for rule in loaded(url)), lambda: str(loaded(url)))
         waits = {rule["name"] for rule in loaded(url) if rule["state"] != "inactive"}
         assert waits == {"BerthPodsUnschedulable", "BerthTasksNeverStart"}, "a pod and a task wait, all else is well"
