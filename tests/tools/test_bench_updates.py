@@ -35,7 +35,7 @@ def test_writes_of_everybody() -> None:
     assert written("\n".join(lines), without=()) == 73
 
 
-OWN = list(yaml.safe_load_all(kubelet.STAGES.read_text()))
+OWN = yaml.safe_load(kubelet.STAGES.read_text())
 
 
 def test_own_stages_take_the_place_of_kwoks() -> None:
