@@ -25,6 +25,7 @@ from berth_dev.cluster import Cluster
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 from berth_kube.lease_record import Claim, claimed, holder_of, released, taken
+from tests.dev.hosts_help import eventually
 from tests.support.tcp import free_port
 
 from .sched_site import until
@@ -75,6 +76,16 @@ def _ours(cluster: Cluster, folder: Path) -> Iterator[Running]:
     argv = [sys.executable, "-m", "berth_scheduler", "run", "--kubeconfig", str(cluster.kubeconfig)]
     with program([*argv, "--port", str(port), "--log-level", "warning"], log) as process:
         yield Running((process,), log, lambda: ready(port))
+
+
+@contextmanager
+def without_election(cluster: Cluster, log: Path) -> Iterator[int]:
+    """berth-scheduler, which needs no Lease, once it is ready; the port of its metrics."""
+    port = free_port()
+    argv = [sys.executable, "-m", "berth_scheduler", "run", "--kubeconfig", str(cluster.kubeconfig)]
+    with program([*argv, "--port", str(port), "--log-level", "warning", "--no-leader-elect"], log):
+        eventually(lambda: ready(port), 300, "berth-scheduler is ready")
+        yield port
 
 
 def ready(port: int) -> bool:

@@ -137,7 +137,7 @@ async def _all(done: Callable[[], bool]) -> None:
 
 
 def _recovers(ground: Ground, api: ApiClient, space: str, number: int) -> float:
-    """Seconds from the start of the process until it acts on what was asked for while there was none."""
+    """Seconds from the start of the backend until it creates the pod of a Task that was submitted before that."""
     name = f"after{number}"
     api.create(TASK, {**_named(TASK, name, space), **_task()})
     began = time.monotonic()
@@ -145,7 +145,7 @@ def _recovers(ground: Ground, api: ApiClient, space: str, number: int) -> float:
         while not api.list(POD, space, labels=f"{TASK_LABEL}={name}"):
             if time.monotonic() > began + PATIENCE:
                 raise SystemExit(f"tasks/in-flight: {name} has no pod")
-            time.sleep(0.02)
+            time.sleep(0.02)  # the resolution of the figure
         seconds = time.monotonic() - began
         daemon.process.kill()
         daemon.process.wait()

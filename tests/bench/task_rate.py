@@ -32,7 +32,8 @@ from . import kubelet
 from .figures import Figure
 from .ground import Ground, say
 from .processes import cpu_of
-from .sched_contenders import program, ready
+from .sched_contenders import OURS as SCHEDULER
+from .sched_contenders import program, ready, without_election
 
 TASKS, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 4
 NODES = max(100, TASKS // 10)
@@ -86,7 +87,8 @@ def rate(ground: Ground) -> list[Figure]:
     bare = _measure(cluster, "bare", _BARE, [])
     ours = _ours(cluster, folder, "ours", _OURS)
     figures = [_figure("bare pods", ours, bare)]
-    with _berth_scheduler(cluster, folder) as name:
+    name = SCHEDULER.scheduler
+    with without_election(cluster, folder / "berth-scheduler.log"):
         placed = _measure(cluster, "bare-berth", _by(_BARE, name), [])
         own = _ours(cluster, folder, "ours-berth", _by(_OURS, name))
         figures.append(_figure(f"bare pods, both placed by {name}", own, placed))
@@ -243,16 +245,6 @@ def backend(cluster: Cluster, folder: Path, wait: bool = True) -> Iterator[Backe
         if wait:
             eventually(lambda: ready(port), 60, "berth-tasks is ready")
         yield Backend(process, port)
-
-
-@contextmanager
-def _berth_scheduler(cluster: Cluster, folder: Path) -> Iterator[str]:
-    port = free_port()
-    argv = [sys.executable, "-m", "berth_scheduler", "run", "--kubeconfig", str(cluster.kubeconfig)]
-    flags = ["--port", str(port), "--log-level", "warning", "--no-leader-elect"]
-    with program([*argv, *flags], folder / "berth-scheduler.log"):
-        eventually(lambda: ready(port), 60, "berth-scheduler is ready")
-        yield "berth-scheduler"
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import ssl
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -29,7 +28,7 @@ from tests.support.tcp import free_port
 
 from .figures import Figure
 from .ground import OURS, Ground, say
-from .sched_contenders import program, stock_configuration
+from .sched_contenders import program, stock_configuration, without_election
 from .update_calls import PEER, SIZES, Calls, Read, app_task, calls, counted, kube_scheduler, plain_rolls
 
 OWN, EXTENDED = "berth-scheduler", "with-extender"
@@ -100,13 +99,8 @@ def _task(name: str, replicas: int, image: int, spec: dict[str, Any]) -> dict[st
 
 @contextmanager
 def _own(ground: Ground) -> Iterator[list[Read]]:
-    port = free_port()
-    argv = [sys.executable, "-m", "berth_scheduler", "run", "--kubeconfig", str(ground.cluster.kubeconfig)]
-    flags = ["--port", str(port), "--log-level", "warning", "--no-leader-elect"]
-    with program([*argv, *flags], ground.folder / "own.log"):
-        url = f"http://127.0.0.1:{port}"
-        _wait(f"{url}/readyz")
-        yield [partial(_read, f"{url}/metrics")]
+    with without_election(ground.cluster, ground.folder / "own.log") as port:
+        yield [partial(_read, f"http://127.0.0.1:{port}/metrics")]
 
 
 @contextmanager
@@ -132,7 +126,7 @@ def _extended(ground: Ground) -> Iterator[list[Read]]:
             yield [partial(_read, url) for url in urls]
             asked = sum(int(float(value)) for value in _QUESTIONS.findall(_get(urls[1])))
             # When each pod was made for the first time, and when it came home.
-            assert asked >= 2 * sum(SIZES), f"the extender was asked {asked} times"
+            assert asked >= 2 * sum(SIZES), f"the extender got {asked} filter requests"
     finally:
         beside.stop()
 
