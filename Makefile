@@ -234,8 +234,7 @@ kind: kind-clusters kind-everything kind-upgrade ## work: tests/kind, molecule's
 kind-clusters: venv kind-image # the clusters themselves
 	$(PYTEST) $(AGAIN) tests/kind
 
-kind-everything: venv venv-lint kind-image # the second goes on with the cluster of the first
-	$(MOLECULE) test --scenario-name kind_install
+kind-everything: venv venv-lint kind-image
 	$(MOLECULE) test --scenario-name kind
 
 kind-upgrade: venv venv-lint kind-image

@@ -28,7 +28,7 @@ def main() -> None:
         except OSError as exc:
             sys.stderr.write(f"{os.path.basename(ARCHIVE)}: nothing is unpacked in {cache}: {exc}\n")
         else:
-            os.execv(sys.executable, [sys.executable, "-I", folder, *sys.argv[1:]])  # noqa: S606 - ourselves
+            os.execv(sys.executable, [sys.executable, "-I", folder, *sys.argv[1:]])  # noqa: S606 - this program itself
     sys.exit(_unpacked_once() if made_for else _daemon())
 
 

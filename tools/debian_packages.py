@@ -2,7 +2,7 @@
 
     python3 tools/debian_packages.py tools/debian-packages.txt
 
-With none missing I need neither root nor network.
+With none missing it needs neither root nor network.
 """
 
 from __future__ import annotations

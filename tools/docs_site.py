@@ -26,7 +26,7 @@ def lay_out(collection: Path, source: Path) -> None:
 
 
 def describe_plugins(collections: Path, target: Path) -> None:
-    """One page for each plugin and role. The folder must be ours alone, antsibull-docs insists."""
+    """One page for each plugin and role. The folder must be its owner's alone, antsibull-docs insists."""
     target.mkdir(mode=0o700)
     command = ["antsibull-docs", "collection", "--use-current", "--fail-on-error", "--squash-hierarchy"]
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(collections)}

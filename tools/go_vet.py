@@ -1,11 +1,11 @@
 """Run Go's vet over every Go package of the tree. Called by `make lint`, in the project's environment.
 
 The Go that builds the development cluster checks it too, so that none need be installed by hand. `go vet` itself reads
-every package below ours, all of Kubernetes among them, for what vet learns of their functions (which of them print as
-Printf does): 2,900 packages for the three that link Kubernetes. So vet is given each of our packages by itself, as
-`go vet` would do it: the compiler's export data come from Go's cache, where the build has left them, and what vet
-learns is asked of the packages that ours import, and of no others. A function that hands a format on, from one module
-through another to a third, is unknown to vet then.
+every package below the project's, all of Kubernetes among them, for what vet learns of their functions (which of them
+print as Printf does): 2,900 packages for the three that link Kubernetes. So vet is given each of the project's packages
+by itself, as `go vet` would do it: the compiler's export data come from Go's cache, where the build has left them, and
+what vet learns is asked of the packages that the project's import, and of no others. A function that hands a format on,
+from one module through another to a third, is unknown to vet then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Package = dict[str, Any]
 
 
 def modules() -> list[Path]:
-    """Folders with a go.mod among the files of a commit; one that only names what is built has no program of ours."""
+    """Folders with a go.mod among the files of a commit; one that only names what is built has no program."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "*go.mod"]
     folders = [ROOT / Path(name).parent for name in subprocess.check_output(command, text=True).split()]
     return sorted({folder for folder in folders if any(folder.rglob("*.go"))})
@@ -63,7 +63,7 @@ class Vet:
         self._standard = {path: True for path, one in packages.items() if one.get("Standard")}
 
     def run(self, folder: Path) -> bool:
-        """True when vet has nothing to say about any package of ours."""
+        """True when vet has nothing to say about any package of the project."""
         ours = [package for package in self._packages.values() if not package.get("DepOnly")]
         untold = [
             package["ImportPath"] for package in ours if package.get("TestGoFiles") or package.get("XTestGoFiles")
@@ -75,7 +75,7 @@ class Vet:
         return all(said)
 
     def _one(self, package: Package, folder: Path) -> bool:
-        """Let vet read the package. False when it is ours and vet complains."""
+        """Let vet read the package. False when it is the project's and vet complains."""
         ours = not package.get("DepOnly")
         facts, config = self._scratch / f"{len(self._facts)}.facts", self._scratch / "vet.cfg"
         config.write_text(json.dumps(self._config(package, facts)), encoding="utf-8")

@@ -2,7 +2,7 @@
 BEGIN {
     split("try install operate plugin work", readers)
     heading["try"] = "Try it"
-    heading["install"] = "Install it on my cluster"
+    heading["install"] = "Install it on a cluster"
     heading["operate"] = "Operate it"
     heading["plugin"] = "Write a plugin"
     heading["work"] = "Work on it"

@@ -35,7 +35,7 @@ def main() -> None:
     target = os.path.join(sys.argv[1], "ansible_collections", "berth", "stateful")
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     copy(tracked_and_new(), target)
-    # ansible-test and ansible-lint ask the nearest git for the files; ours would say that the copy is ignored.
+    # ansible-test and ansible-lint ask the nearest git for the files; the tree's would say that the copy is ignored.
     subprocess.check_call(["git", "init", "--quiet", "--initial-branch", "main", target])
     print(target)
 

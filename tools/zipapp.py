@@ -3,11 +3,11 @@
     .venv/bin/python tools/zipapp.py [TARGET [CACHE]]
     .venv/bin/python tools/zipapp.py --scheduler 3.11,x86_64 [TARGET [CACHE]]
 
-In it are our packages and what of their wheels runs; pip checks the hashes. The agent takes the pure-Python files alone
-and is the same for every Python and processor; the scheduler needs numpy, and is made for one of each. The same sources
-give the same bytes; where those lie already, nothing is packed. The Makefile, the roles node_agent and scheduler (from
-an installed collection too), the image of the DaemonSet and the tests use it. Exit status 1, with what to do, where
-there is no pip or it fetches nothing.
+In it are berth's packages and what of their wheels runs; pip checks the hashes. The agent takes the pure-Python files
+alone and is the same for every Python and processor; the scheduler needs numpy, and is made for one of each. The same
+sources give the same bytes; where those lie already, nothing is packed. The Makefile, the roles node_agent and
+scheduler (from an installed collection too), the image of the DaemonSet and the tests use it. Exit status 1, with what
+to do, where there is no pip or it fetches nothing.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def pip(daemon: Daemon) -> list[str]:
 
 
 def ours(daemon: Daemon) -> Iterator[tuple[str, bytes]]:
-    """Our own packages: name in the archive, content."""
+    """The packages of berth itself: name in the archive, content."""
     for package in daemon.packages:
         root = ROOT / package
         for path in root.rglob("*.py"):
@@ -156,7 +156,7 @@ def build(target: Path = TARGET, cache: Path = TARGET.parent, daemon: Daemon = A
 
 
 def _sources(entries: Mapping[str, bytes], fetched: Iterable[Path]) -> str:
-    """What it is made from: our files, this one, and the wheels; pip has checked these, so their folder says which."""
+    """What it is made from: its sources, this file, the wheels; pip has checked these, so their folder says which."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
     for name, content in sorted(entries.items()):
         digest.update(f"{name} {len(content)}\n".encode() + content)

@@ -66,7 +66,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-# storage.berth.yml: groups by zone, a variable of our own, a cache that lives for five minutes
+# storage.berth.yml: groups by zone, a composed variable, a cache that lives for five minutes
 plugin: berth.stateful.cluster
 kubeconfig: ~/.kube/config
 label_selectors:
@@ -113,7 +113,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     NAME = "berth.stateful.cluster"
 
     def verify_file(self, path: str) -> bool:
-        """Ansible asks whether a file may be ours."""
+        """Ansible asks whether a file may be one of this plugin's."""
         return bool(super().verify_file(path)) and path.endswith(("berth.yml", "berth.yaml"))
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:

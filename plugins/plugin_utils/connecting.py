@@ -60,7 +60,7 @@ def decrypted(path: str, loader: Any) -> Any:
     try:
         with open(path, "rb") as stream:
             vaulted = is_encrypted_file(stream)
-    except OSError:  # not there, or not ours to read: the kubeconfig's own reader says so
+    except OSError:  # not there, or not to be read: the kubeconfig's own reader says so
         return path
     if not vaulted:
         return path

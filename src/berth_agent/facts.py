@@ -45,7 +45,7 @@ class NodeFacts:
                 await wait_for(self._woken.wait(), self.tools.settings().intervals.facts)
             except asyncio.TimeoutError:
                 continue
-            # whatever woke us comes in bursts
+            # whatever woke the loop comes in bursts
             await asyncio.sleep(self.tools.settings().intervals.poll)
             self._woken.clear()
 

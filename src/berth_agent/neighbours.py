@@ -23,7 +23,7 @@ from .report import COMPARED, Report
 from .seams import Object, Record
 
 LOG = logging.getLogger("berth_agent.neighbours")
-#: How long an answer counts: who shares a disk is asked again soon, for its node may not watch for us.
+#: How long an answer counts: who shares a disk is asked again soon, for its node may not watch for this one.
 _SHARED_SECONDS, _MOVED_SECONDS = 10.0, 300.0
 _BAD_REQUEST = 400
 

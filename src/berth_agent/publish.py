@@ -50,7 +50,7 @@ class Publisher:
         self.tools, self.work, self.neighbours, self.report = tools, work, neighbours, report
         self.published = published or (lambda _number: None)
         self._asked = asyncio.Event()
-        #: LocalDisk -> (resourceVersions that we wrote over, what the API server answered last)
+        #: LocalDisk -> (resourceVersions that the agent wrote over, what the API server answered last)
         self._answers: dict[str, tuple[frozenset[str], Object]] = {}
 
     def wake(self) -> None:
@@ -101,7 +101,7 @@ class Publisher:
         return found
 
     def listed(self) -> None:
-        """Everything was read anew: of an etcd that was restored from a backup, as it was before we wrote over it."""
+        """Everything was read anew: of an etcd restored from a backup, as it was before the agent wrote over it."""
         self._answers.clear()
 
     def _declare(self, look: Look, existing: list[Object]) -> Declarations:

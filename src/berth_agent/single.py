@@ -35,7 +35,7 @@ class HostLock:
         descriptor = agent_lock.take(str(self.path))
         if descriptor is None:
             return False
-        with contextlib.suppress(OSError):  # for people who ask who has it: a full disk must not keep us from working
+        with contextlib.suppress(OSError):  # for people who ask who has it: a full disk must not stop the agent
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._file = descriptor

@@ -35,7 +35,7 @@ from .wakes import ClaimKey, Wakes
 
 _log = logging.getLogger(__name__)
 
-#: Writes and refusals of one visit. A claim's whole life has fewer; more means that somebody works against us.
+#: Writes and refusals of one visit. A claim's whole life has fewer; more: somebody works against the controller.
 VISIT = 40
 
 
@@ -96,7 +96,9 @@ class Binder:
                 await self._write(key, view, step)
             elif isinstance(step, Wait):
                 return await self._rest(key, view, step)
-        raise ConflictError(f"claim {key}: {VISIT} steps did not bring it to rest: somebody writes against us", 409)
+        raise ConflictError(
+            f"claim {key}: {VISIT} steps did not bring it to rest: somebody writes against the controller", 409
+        )
 
     async def _rest(self, key: ClaimKey, view: View, step: Wait) -> float | None:
         self.rescues.rests(key)
@@ -127,7 +129,7 @@ class Binder:
         record = claim_berth(caches, key.namespace, key.uid)
         of_claim = claims.claim_of(record) if record is not None else None
         if record is not None and of_claim is None:
-            return None, gone  # the berth of an app that is called like one of ours
+            return None, gone  # the berth of an app that is called like a claim's
         if claim is None and of_claim is not None and not gone:
             claim = await self._live_claim(of_claim)
             gone = claim is None

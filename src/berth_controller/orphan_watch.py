@@ -24,7 +24,7 @@ from .reports import ORPHANED, Reports, condition_of, name_of
 
 _log = logging.getLogger(__name__)
 
-#: Kinds whose status is ours to put a condition in.
+#: Kinds whose status is berth's to put a condition in.
 _WITH_CONDITION = (LOCAL_DISK, BERTH)
 
 

@@ -29,7 +29,7 @@ from .pace import Pace
 _log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
-#: Conditions that are ours, and there only while they are True: a claim's Berth that cannot go on; an orphan.
+#: The controller's conditions, there only while they are True: a claim's Berth that cannot go on; an orphan.
 BLOCKED, ORPHANED = "Blocked", "Orphaned"
 #: Where more Events than this wait to be written, no claim is told other words: old ones would be written first.
 CROWD = 50

@@ -23,7 +23,7 @@ from .tls import Pair, Pem, Tls
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 DEFAULT_KUBECONFIG = "~/.kube/config"
-#: What client-go knows and we do not: refused rather than passed over.
+#: What client-go knows and berth_kube does not: refused rather than passed over.
 UNKNOWN_USER = ("username", "password", "auth-provider", "as-groups", "as-uid", "as-user-extra")
 UNKNOWN_CLUSTER = ("proxy-url",)
 

@@ -233,7 +233,7 @@ class Informer:
         self._synced.set()
 
     def _is_older(self, seen: dict[Key, Obj]) -> bool:
-        """Whether an object of the list is as it was before we saw it last.
+        """Whether an object of the list is as it was before the informer saw it last.
 
         So it is after a restore that has raised the revision, as it should be: the list's own version has grown.
         """

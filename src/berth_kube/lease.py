@@ -179,7 +179,7 @@ class LeaderElection:
         timeout = max(self._periods.retry, self._periods.renew / 2)
         if self.leading:
             timeout = min(timeout, self._left())
-        if self.leading and self._seen.lease is not None:  # as it was when we last wrote it: saves the reading
+        if self.leading and self._seen.lease is not None:  # as this process last wrote it: saves the reading
             with contextlib.suppress(ConflictError, NotFoundError):
                 return await self._write(self._seen.lease, timeout)
         lease = await self._client.find(LEASE, self._name, self._namespace, timeout=timeout)
@@ -187,7 +187,7 @@ class LeaderElection:
         if lease is not None and not self._seen.free_for(self.identity, self._clock()):
             return False
         if lease is not None and self._renewing and self.holder != self.identity:
-            return False  # somebody led meanwhile, and has gone again: what we know may be old
+            return False  # somebody led meanwhile, and has gone again: what this process knows may be old
         try:
             return await self._write(lease, timeout)
         except ConflictError:  # somebody was faster: look at it the next time

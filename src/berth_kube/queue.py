@@ -203,7 +203,7 @@ class Reconciler(Generic[K]):
             result = "error"
         except Exception:  # noqa: BLE001 - a fault with one key must not end the work on all others
             if self._worth_telling(key):
-                _log.exception("%s %s: a fault of ours", self.name, key)
+                _log.exception("%s %s: internal error", self.name, key)
             result = "fault"
         else:
             self.queue.forget(key)

@@ -209,7 +209,7 @@ class Cluster:
             if not self._waiters[place]:
                 del self._waiters[place]
 
-    # -- our own writes --------------------------------------------------------------------------------------------
+    # -- the scheduler's own writes --------------------------------------------------------------------------------
 
     def wrote(self, kind: Resource, item: Obj) -> None:
         """An answer of the API server to an own write: it counts before the watch tells it."""

@@ -34,7 +34,7 @@ from .volumes import Volumes, select_node
 _log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
-#: Writes and refusals on the way of one claim. A whole life has fewer; more means that somebody works against us.
+#: Writes and refusals on the way of one claim. A whole life has fewer; more: somebody works against the scheduler.
 STEPS = 40
 
 

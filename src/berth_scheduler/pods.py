@@ -167,7 +167,7 @@ def alike(pod: Obj) -> bytes | None:
 def _read(pod: Obj, read: Callable[[Obj], PodInfo]) -> Obj:
     try:
         return {"info": read(pod), "problem": ""}
-    except BerthError as exc:  # the API server took it, and we cannot place it: its pod is told so
+    except BerthError as exc:  # the API server took it, and the scheduler cannot place it: its pod is told so
         meta = pod["metadata"]
         node = (pod.get("spec") or {}).get("nodeName") or ""
         empty = {"metadata": {key: meta[key] for key in ("name", "namespace", "uid")}, "spec": {"nodeName": node}}

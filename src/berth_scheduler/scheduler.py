@@ -326,7 +326,7 @@ class Scheduler:
         """Whatever comes out of it, the pod is somewhere afterwards."""
         try:
             failed = await outcome
-        except Exception as exc:  # noqa: BLE001 - ours: the pod must not be lost for it
+        except Exception as exc:  # noqa: BLE001 - the scheduler's fault: the pod must not be lost for it
             _log.exception("pod %s: what became of it is not known", flight.binding.key)
             failed = Failed(f"{type(exc).__name__}: {exc}")
         if failed is None:

@@ -204,7 +204,7 @@ class Batches:
         if book is None or book.batch.uid != batch.uid:
             book = self._books[key] = self._book(batch, obj)
         elif book.batch.generation == batch.generation and book.batch.going == batch.going:
-            return  # our own write of its status
+            return  # the daemon's own write of its status
         book.progress.batch, book.looked = batch, set()
         self._backend.know_batch(batch, lambda: book.progress.ended)
         self._due.set()

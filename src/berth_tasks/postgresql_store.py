@@ -89,7 +89,7 @@ class PostgresqlStore:
         with self._told("opened"):
             given: dict[str, Any] = {**_CONNECTION, **conninfo_to_dict(self.name), "client_encoding": "utf8"}
             self._connection = db = psycopg.connect(make_conninfo(**given), autocommit=True)
-            # Of our own, so that abort() finds one that is open, whatever libpq does with its own meanwhile.
+            # Of the store's own, so that abort() finds one that is open, whatever libpq does with its own meanwhile.
             self._socket = socket.socket(fileno=os.dup(db.fileno()))
             for name, value in _SESSION.items():
                 db.execute("SELECT set_config(%s, %s, false)", (name, value))

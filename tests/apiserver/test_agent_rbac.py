@@ -156,7 +156,7 @@ def event(node: str) -> dict[str, Any]:
 
 
 def refused(act: Callable[[], Any], node: str) -> None:
-    """It is forbidden, and by our policy, which names the node whose agent asked."""
+    """It is forbidden, and by berth's policy, which names the node whose agent asked."""
     with pytest.raises(ForbiddenError) as told:
         act()
     assert "ValidatingAdmissionPolicy 'berth-agent'" in told.value.message

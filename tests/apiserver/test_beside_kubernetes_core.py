@@ -1,4 +1,4 @@
-"""One play with modules of kubernetes.core and ours: the cluster is named once, and neither undoes the other's work.
+"""One play with modules of kubernetes.core and berth: the cluster is named once, and neither undoes the other's work.
 
 The real collection, as the PyPI package ansible brings it to the environment of the benches.
 """

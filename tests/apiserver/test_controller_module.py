@@ -48,7 +48,7 @@ def run(control_plane: Any) -> Iterator[Run]:
 
 @pytest.fixture
 def mine(api: ApiClient) -> Mine:
-    """The controller's objects and which version each is; what Kubernetes writes into a status is not ours."""
+    """The controller's objects and which version each is; what Kubernetes writes into a status is not the module's."""
 
     def look() -> dict[str, Any]:
         found = {}

@@ -119,7 +119,7 @@ def test_an_older_api_server_goes_without_the_policy_that_it_has_no_kind_for(
 
 @pytest.mark.usefixtures("crds")
 def test_somebody_changed_a_definition(module: Module, api: ApiClient) -> None:
-    """What was taken out comes back, what was added goes: a definition is wholly ours. Their labels stay."""
+    """What was taken out comes back, what was added goes: a definition is wholly berth's. Their labels stay."""
     live = api.get(CRD, NAMES[2])
     version = live["spec"]["versions"][0]
     del version["additionalPrinterColumns"][0]

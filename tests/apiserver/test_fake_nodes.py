@@ -26,7 +26,7 @@ SECONDS = 20  # a lease that is left behind lasts 40
 def plane(control_plane: Any, name: str) -> Iterator[Any]:
     """The cluster with two fake nodes NAME-0 and NAME-1."""
     if not hasattr(control_plane, "add_nodes"):
-        pytest.skip("BERTH_KUBECONFIG names an existing cluster, whose kwok is not ours to end")
+        pytest.skip("BERTH_KUBECONFIG names an existing cluster, whose kwok the test may not end")
     control_plane.add_nodes(2, Shape(prefix=f"{name}-"))
     yield control_plane
     control_plane.remove_nodes(f"{name}-")

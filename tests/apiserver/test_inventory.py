@@ -35,7 +35,7 @@ def cluster(api: ApiClient, name: str, namespace: str) -> Iterator[str]:
 
 
 def _marked(value: dict[str, Any]) -> Any:
-    """ansible-inventory marks what is no template, as all of ours must be."""
+    """ansible-inventory marks what is no template, as all that the plugin gives must be."""
     return value.get("__ansible_unsafe", value)
 
 

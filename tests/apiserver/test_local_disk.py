@@ -66,7 +66,7 @@ def test_create_rerun_change_delete(disk: Run, api: ApiClient, node: str) -> Non
     made = disk(disks=wanted)
     assert made["changed"], made
     assert set(made["actions"].values()) == {"created"}
-    assert made["requests"] == {"list": 2, "create": 2, "replace": 2}, "names of ours may be other nodes' already"
+    assert made["requests"] == {"list": 2, "create": 2, "replace": 2}, "these names may be other nodes' already"
     stored = api.get(LOCAL_DISK, f"{node}-sdb")
     assert (stored["spec"]["volumeMode"], stored["status"]["phase"]) == ("Filesystem", "Available")
     again = disk(disks=wanted)
@@ -195,7 +195,7 @@ def test_kept_data_is_forgotten_only_when_asked_for(disk: Run, api: ApiClient, n
 def test_a_lost_compare_and_swap_is_decided_again(
     disk: Run, api: ApiClient, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody locks the disk between our LIST and our write: the lock stays, and the deletion is refused."""
+    """Somebody locks the disk between the module's LIST and its write: the lock stays, and the deletion is refused."""
     name = f"{node}-sdb"
     disk(**declared(node, observed=device()))
     read = local_disk.read_live

@@ -99,7 +99,7 @@ def test_release_gives_up_the_lock_of_a_berth_that_is_gone_alone(
         ({}, {"size": "4Gi"}, "name at least one of wwn, serial, by_path"),
         ({"claimRef": held()}, {"serial": "SERIAL-sdb"}, "berth default/db-0 holds the disk"),
         ({"retainedFor": kept()}, {"serial": "SERIAL-sdb"}, "set force_retained: true to destroy it"),
-        ({"reserved": True}, {"serial": "SERIAL-sdb"}, "it is not ours to wipe"),
+        ({"reserved": True}, {"serial": "SERIAL-sdb"}, "berth may not wipe it"),
     ],
 )
 def test_a_wipe_is_refused_before_it_is_asked_for(

@@ -1,6 +1,6 @@
 """What a user of OpenShift gets: an API server that has its kind in its own schema, its admission, its kubeconfig.
 
-The cluster itself is none: what its admission would say of our pods is asked of tests/support/openshift.py.
+The cluster itself is none: what its admission would say of berth's pods is asked of tests/support/openshift.py.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_manifests_are_taken_by_the_api_server(example: Example, api: ApiClient)
 
 
 def inventory(options: dict[str, Any], file: Path, kubeconfig: Path) -> subprocess.CompletedProcess[str]:
-    """The file with our cluster for its own; where it keeps a cache, below it."""
+    """The file with the test's cluster for its own; where it keeps a cache, below it."""
     options["kubeconfig"] = str(kubeconfig)
     if "cache_connection" in options:
         options["cache_connection"] = str(file.parent / "cache")

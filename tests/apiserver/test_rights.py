@@ -27,7 +27,7 @@ REVIEW = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "Subject
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 RBAC, ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
-#: group, resource[/subresource], verbs that nobody of ours has, anywhere.
+#: group, resource[/subresource], verbs that none of berth's parts has, anywhere.
 NOBODY = (
     ("", "secrets", VERBS),
     ("", "configmaps", WRITES),
@@ -69,7 +69,7 @@ NOBODY = (
     ("berth.dev", "taskqueues", WRITES),
     ("berth.dev", "localdisks/volumes", ("adopt",)),
 )
-#: What one of ours has and these have not.
+#: What one of berth's parts has and these have not.
 BUT_NOT = {
     "agent": (
         ("", "pods", ("delete",)),

@@ -42,7 +42,7 @@ def run(control_plane: Any, name: str, namespace: str) -> Iterator[Run]:
 
 @pytest.fixture
 def mine(api: ApiClient, name: str, namespace: str) -> Mine:
-    """The scheduler's objects and which version each is; what a controller writes into a status is not ours."""
+    """The scheduler's objects and which version each is; what a controller writes into a status is not the module's."""
 
     def look() -> dict[str, Any]:
         found = {}
@@ -119,7 +119,7 @@ def test_what_is_wrong_is_refused_before_anything_is_touched(run: Run, mine: Min
         ({"config": {"profiles": [{"plugins": {"score": {"enabled": [{"name": "Nope"}]}}}]}}, "config.profiles[0]"),
         ({"replicas": 0}, "replicas is 0"),
         ({"priority_class": "no-such-class"}, "PriorityClass no-such-class does not exist"),
-        ({"manifests": [{"kind": "Job", "metadata": {"name": "x"}}]}, "Job is no kind that we install"),
+        ({"manifests": [{"kind": "Job", "metadata": {"name": "x"}}]}, "Job is no kind that this module installs"),
         ({"cluster_ip": "10.96.0.9"}, "cluster_ip is nothing of mode: daemon"),
         ({"resources": {"requests": {"cpu": "lots"}}}, "resources.requests.cpu"),
         # What the API server alone knows: the Deployment is the last to be written, and is tried first.

@@ -84,7 +84,7 @@ ROWS: tuple[Row, ...] = (
     made("two options in one", "LocalDisk", "spec.mountOptions[0]", mountOptions=["ro,noatime"]),
     made("an option with a line break", "LocalDisk", "spec.mountOptions[0]", mountOptions=["ro\n"]),
     made("33 options", "LocalDisk", "spec.mountOptions", "at most 32", mountOptions=["ro"] * 33),
-    made("a policy of volumes that is none of ours", "LocalDisk", "spec.reclaimPolicy", reclaimPolicy="Recycle"),
+    made("a policy of volumes that is none of berth's", "LocalDisk", "spec.reclaimPolicy", reclaimPolicy="Recycle"),
     made("reserved in words", "LocalDisk", "spec.reserved", "boolean", reserved="yes"),
     made("cordoned by a number", "LocalDisk", "spec.unschedulable", "boolean", unschedulable=1),
     # -- LocalDisk: whose

@@ -2,11 +2,11 @@
 
 claim/static beside what Kubernetes does by itself with PersistentVolumes that were made beforehand, one for each disk:
 that is how sig-storage-local-static-provisioner works, which takes no part any more when a claim comes. Nothing is
-locked, chosen or made there at that moment; ours does all of it.
+locked, chosen or made there at that moment; berth-controller does all of it.
 
-claim/dynamic beside local-path-provisioner, on real hosts, because it starts a pod there for each volume; ours leaves
-the work on the node to the agent, after Bound. So what is compared is how long a claim waits, not how long a filesystem
-takes. Each pair shares the API server, the volume controller, the scheduler and the nodes.
+claim/dynamic beside local-path-provisioner, on real hosts, because it starts a pod there for each volume;
+berth-controller leaves the work on the node to the agent, after Bound. So what is compared is how long a claim waits,
+not how long a filesystem takes. Each pair shares the API server, the volume controller, the scheduler and the nodes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def dynamic(_ground: Ground) -> list[Figure]:
 
 
 def _start(stack: ExitStack, cluster: Any, folder: Path) -> None:
-    """Our controller, until the stack is left."""
+    """berth-controller, until the stack is left."""
     install(cluster)
     who = kubeconfig(cluster, client_for(cluster.kubeconfig), folder / "controller.kubeconfig")
     process = Process(who, folder / "controller.log", "--no-leader-elect")
@@ -90,7 +90,7 @@ def _start(stack: ExitStack, cluster: Any, folder: Path) -> None:
 
 
 async def _compare(admin: Path, name: str, peer: Contender, waits: bool, rounds: int) -> list[Figure]:
-    ours = Contender("ours", "local.berth.dev", _disks)
+    ours = Contender("berth-controller", "local.berth.dev", _disks)
     figures = []
     async with KubeClient(config.load(str(admin)), connections=16) as client:
         nodes = [one["metadata"]["name"] for one in (await client.list(NODE)).items]

@@ -86,7 +86,7 @@ def _figure(name: str, sides: dict[str, list[list[float]]], index: int, unit: st
 
 @lru_cache(maxsize=1)
 def _measured(ground: Ground) -> dict[str, list[list[float]]]:
-    """Ours and the peer's rounds, taking turns."""
+    """Rounds of berth_kube and of the peer, taking turns."""
     sides: dict[str, list[list[float]]] = {_OURS: [], _PEER: []}
     for _round in range(ROUNDS):
         for work, results in sides.items():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """One measured number of ours beside the peer's of the same run. Smaller is better for every unit that we have."""
+    """One measured number of berth's beside the peer's of the same run. Smaller is better for every unit in use."""
 
     name: str
     ours: float
@@ -19,7 +19,7 @@ class Figure(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """How many times better ours is; above 1 is better. None where there is no peer or ours is nothing."""
+        """How many times better berth is; above 1 is better. None where there is no peer or berth's number is 0."""
         return self.peer / self.ours if self.peer is not None and self.ours > 0 else None
 
     def as_json(self) -> dict[str, Any]:

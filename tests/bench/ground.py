@@ -1,4 +1,4 @@
-"""What every bench stands on: one temporary cluster with fake nodes and disks, our ansible-playbook and the peer's.
+"""What every bench stands on: one temporary cluster with fake nodes and disks, berth's ansible-playbook and the peer's.
 
 Started when the first bench asks for it, removed at the end. The peer is kubernetes.core as the PyPI package ansible
 brings it, in an environment of its own (.venv-bench).

@@ -1,6 +1,6 @@
 """Seconds to a kind cluster that is Ready, beside plain kind's; and of the scenario's converge playbook on it.
 
-All clusters are in one Docker, with the node image in it from the start, and ours and plain kind's take turns.
+All clusters are in one Docker, with the node image in it from the start, and berth's and plain kind's take turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCENARIO = ROOT / "extensions" / "molecule" / "kind"
 
 
 def up(ground: Ground) -> list[Figure]:
-    """kind/up: three nodes, ours until all are Ready with disks, pods' network and ssh."""
+    """kind/up: three nodes, berth's until all are Ready with disks, pods' network and ssh."""
     if not _possible("kind/up"):
         return []
     ours, peers = [], []
@@ -129,7 +129,7 @@ def _plain(folder: Path, docker: Docker, name: str) -> float:
 
 
 def _inventory(folder: Path, name: str) -> Path:
-    """What all scenarios and this one say of localhost, for a cluster of ours with no images but those that are run."""
+    """What all scenarios and this one say of localhost, for a bench's cluster with no images but those it runs."""
     variables: dict[str, object] = {}
     for file in (SCENARIO.parent / "config.yml", SCENARIO / "molecule.yml"):
         variables |= yaml.safe_load(file.read_text())["provisioner"]["inventory"]["host_vars"]["localhost"]

@@ -1,7 +1,8 @@
 """The peer of claim/dynamic: rancher's local-path-provisioner, built from its Go module and run as it ships.
 
-Its own manifest's rights, ConfigMap and command line; only the process is outside the cluster, as our controller's is,
-and the image of its helper pods is the development cluster's busybox, because nothing is pulled. Called by claims.py.
+Its own manifest's rights, ConfigMap and command line; only the process is outside the cluster, as berth-controller's
+is, and the image of its helper pods is the development cluster's busybox, because nothing is pulled. Called by
+claims.py.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def _spread(values: tuple[float, ...]) -> str:
 
 
 def both(seed: int) -> tuple[float, float]:
-    """Per cent given out by ours and by the published measure."""
+    """Per cent given out by berth's measure and by the published one."""
     return given_out(seed), given_out(seed, cpuWeight=0)
 
 

@@ -62,7 +62,7 @@ def _story(ground: Ground, counting: Counting, kubeconfig: Path) -> list[Figure]
     peer = [count(PEER, k8s(few), True), count(PEER, k8s(few), False), count(PEER, k8s(many), True)]
     names = ("requests/first", "requests/rerun", "requests/scale")
     return [
-        Figure(name, mine[0], theirs[0], "requests", peer_name("k8s"), (f"ours: {mine[1]}", f"peer: {theirs[1]}"))
+        Figure(name, mine[0], theirs[0], "requests", peer_name("k8s"), (f"berth: {mine[1]}", f"peer: {theirs[1]}"))
         for name, mine, theirs in zip(names, ours, peer, strict=True)
     ]
 

@@ -1,7 +1,8 @@
 """sched/localdisk's ground: claims that wait for their pods, and twice as many disks, spread over all nodes.
 
-For ours they are LocalDisks, which it locks and makes volumes over; for the stock scheduler volumes that are there
-beforehand, as sig-storage-local-static-provisioner leaves them. Who binds claim to volume is Kubernetes in both cases.
+For berth-scheduler they are LocalDisks, which it locks and makes volumes over; for the stock scheduler volumes that are
+there beforehand, as sig-storage-local-static-provisioner leaves them. Who binds claim to volume is Kubernetes in both
+cases.
 """
 
 from __future__ import annotations

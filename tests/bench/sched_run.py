@@ -101,7 +101,7 @@ class Run:
 
 
 def compare(work: Workload) -> tuple[Run, Run]:
-    """Ours and the stock scheduler's, one after the other on one API server; the stock scheduler is the first."""
+    """Runs of berth-scheduler and of the stock scheduler, the latter first, one after the other on one API server."""
     with ground_for(work) as ground:
         stock = measure(ground, work, STOCK)
         return measure(ground, work, OURS), stock

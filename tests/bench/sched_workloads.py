@@ -60,7 +60,7 @@ def rate(_ground: Ground) -> list[Figure]:
     """sched/rate: milliseconds a pod from leading to the last bind, and how busy the API server was meanwhile."""
     ours, stock, most = _plain()
     notes = (
-        f"pods per second: ours {ours.pods / ours.wall:.0f}, {PEER} {stock.pods / stock.wall:.0f}",
+        f"pods per second: berth-scheduler {ours.pods / ours.wall:.0f}, {PEER} {stock.pods / stock.wall:.0f}",
         f"{most:.0f} when nobody decides, nobody watches and no Event is written",
         _busy(ours, stock),
     )
@@ -78,7 +78,7 @@ def startup(_ground: Ground) -> list[Figure]:
     ours, stock, _most = _plain()
     notes = (
         "to read the nodes and pods of sched/plain",
-        f"by the clock: ours {ours.start_wall:.1f} s, {PEER} {stock.start_wall:.1f} s",
+        f"by the clock: berth-scheduler {ours.start_wall:.1f} s, {PEER} {stock.start_wall:.1f} s",
     )
     return [Figure("sched/startup", ours.start_cpu, stock.start_cpu, "s CPU", PEER, notes)]
 
@@ -145,12 +145,12 @@ def _cpu(work: Workload, ours: Run, stock: Run) -> Figure:
 
 
 def _told(ours: Run, stock: Run) -> tuple[str, ...]:
-    """Lines about both, ours first."""
+    """Lines about both, berth-scheduler's first."""
     return tuple(
         f"{name}: {run.pods / run.told_cpu:.0f} pods per CPU second with all {run.events[1]} Events, "
         f"{run.pods / run.cpu:.0f} to the last bind ({run.events[0]} Events by then); "
         f"{run.pods / run.wall:.0f} pods per second; {run.memory:.0f} MB" + (f"; {run.said}" if run.said else "")
-        for name, run in (("ours", ours), (PEER, stock))
+        for name, run in (("berth-scheduler", ours), (PEER, stock))
     )
 
 
@@ -158,6 +158,6 @@ def _busy(ours: Run, stock: Run) -> str:
     """How near to its limit the API server was."""
     parts = [
         f"{name} {run.api / run.wall:.2f} + {run.etcd / run.wall:.2f} ({run.api:.1f} s of CPU in {run.wall:.1f} s)"
-        for name, run in (("ours", ours), (PEER, stock))
+        for name, run in (("berth-scheduler", ours), (PEER, stock))
     ]
     return f"cores that API server + etcd took meanwhile: {', '.join(parts)}"

@@ -1,9 +1,9 @@
 """tasks/rate: work that runs to completion on fake nodes, from the first object that is made to the last that is final.
 
-Beside ours, in the same cluster one after the other: a Job for each task and one Indexed Job, each with its
+Beside Tasks, in the same cluster one after the other: a Job for each task and one Indexed Job, each with its
 controller's default limits and with raised ones, and bare pods, the floor that the API server and the scheduler give.
 kube-scheduler places the pods of all of them, kwok starts and ends them, and as many clients make the objects. kwok
-has no logs, so that ours reads none. Ours and bare pods are also placed by berth-scheduler.
+has no logs, so that berth-tasks reads none. Pods of Tasks and bare pods are also placed by berth-scheduler.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ from .sched_contenders import program, ready, without_election
 
 TASKS, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 4
 NODES = max(100, TASKS // 10)
+#: How many the Job controller gets under its default limits, which make it as slow for a thousand as for ten thousand.
+FEW = min(TASKS, 1000)
 PATIENCE = 3600.0
 WRITES = ("create", "update", "patch", "apply", "delete", "deletecollection")
 JOB = Resource("batch", "v1", "jobs", "Job", True)
 ENDS = "bench.berth.dev/ends"
 FINAL = ("Succeeded", "Failed", "Killed")
 MANAGER = "kube-controller-manager"
-#: What lets the Job controller do as much at one time as ours does.
+#: What lets the Job controller do as much at one time as berth-tasks does.
 RAISED = ("--concurrent-job-syncs=64", "--kube-api-qps=5000", "--kube-api-burst=5000")
 DEFAULTS = ("--concurrent-job-syncs=5", "--kube-api-qps=20", "--kube-api-burst=30")
 
@@ -59,15 +61,21 @@ class Contender(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Seconds for all tasks, and the CPU seconds of whoever cares for them; ``writes``: by ours, of all kinds."""
+    """Seconds for ``count`` tasks, the CPU seconds of whoever cares for them, and the writes of berth-tasks."""
 
+    count: int
     seconds: float
     cpu: float
     writes: int = 0
 
+    @property
+    def rate(self) -> float:
+        """Tasks a second."""
+        return self.count / self.seconds
+
 
 class Backend(NamedTuple):
-    """Our daemon, and where it tells its figures."""
+    """berth-tasks, and where it tells its figures."""
 
     process: Popen[bytes]
     port: int
@@ -92,19 +100,23 @@ def rate(ground: Ground) -> list[Figure]:
         placed = _measure(cluster, "bare-berth", _by(_BARE, name), [])
         own = _ours(cluster, folder, "ours-berth", _by(_OURS, name))
         figures.append(_figure(f"bare pods, both placed by {name}", own, placed))
-    for told, flags in (("raised limits", RAISED), ("default limits", DEFAULTS)):
+    for told, flags, count in (("raised limits", RAISED, TASKS), ("default limits", DEFAULTS, FEW)):
         with _controllers(cluster, folder, flags) as manager:
-            for space, contender in ((f"jobs-{told[0]}", _JOBS), (f"indexed-{told[0]}", _INDEXED)):
-                found = _measure(cluster, space, contender, [manager.pid])
+            for space, contender in ((f"jobs-{told[0]}", _JOBS), (f"indexed-{told[0]}", _indexed(count))):
+                found = _measure(cluster, space, contender, [manager.pid], count)
                 figures.append(_figure(f"{contender.name}, {told}", ours, found))
     return figures
 
 
 def _figure(name: str, ours: Result, peer: Result) -> Figure:
-    speed = f"{TASKS / ours.seconds:.0f} tasks/s, the peer {TASKS / peer.seconds:.0f}"
-    cpu = f"CPU ms a task: {1000 * ours.cpu / TASKS:.1f}, the peer's controller manager {1000 * peer.cpu / TASKS:.1f}"
-    notes = (f"{TASKS} tasks on {NODES} fake nodes: {speed}; {cpu}; writes of ours a task: {ours.writes / TASKS:.2f}",)
-    return Figure("tasks/rate", 1000 * ours.seconds / TASKS, 1000 * peer.seconds / TASKS, "ms/task", name, notes)
+    speed = f"{ours.rate:.0f} tasks/s, the peer {peer.rate:.0f}"
+    if peer.count < ours.count:
+        speed += f" (of {peer.count})"
+    controllers = f"the peer's controller manager {1000 * peer.cpu / peer.count:.1f}"
+    cpu = f"CPU ms a task: {1000 * ours.cpu / ours.count:.1f}, {controllers}"
+    writes = f"writes of berth-tasks a task: {ours.writes / ours.count:.2f}"
+    notes = (f"{ours.count} tasks on {NODES} fake nodes: {speed}; {cpu}; {writes}",)
+    return Figure("tasks/rate", 1000 / ours.rate, 1000 / peer.rate, "ms/task", name, notes)
 
 
 def _ours(cluster: Cluster, folder: Path, space: str, contender: Contender) -> Result:
@@ -131,15 +143,15 @@ def add_nodes(cluster: Cluster) -> None:
     cluster.add_nodes(NODES, Shape(prefix="tasks-", pods=250, labels={"pool": "tasks"}))
 
 
-def _measure(cluster: Cluster, space: str, contender: Contender, pids: list[int]) -> Result:
-    say(f"tasks/rate: {TASKS} as {contender.name}")
+def _measure(cluster: Cluster, space: str, contender: Contender, pids: list[int], count: int = TASKS) -> Result:
+    say(f"tasks/rate: {count} as {contender.name}")
     # A client belongs to one thread.
     api, *makers = clients(cluster)
     name = namespace(cluster, api, space)
     spent, began = cpu_of(*pids), time.monotonic()
-    create(makers, name, contender.resource, contender.make, 1 if contender.single else TASKS)
+    create(makers, name, contender.resource, contender.make, 1 if contender.single else count)
     eventually(lambda: contender.left(api, name) == 0, PATIENCE, f"{contender.name}: all have ended")
-    result = Result(time.monotonic() - began, cpu_of(*pids) - spent)
+    result = Result(count, time.monotonic() - began, cpu_of(*pids) - spent)
     cluster.kubectl("delete", "namespace", name, "--timeout=600s")
     return result
 
@@ -219,7 +231,10 @@ def _conditions(job: dict[str, Any]) -> list[dict[str, Any]]:
 _OURS = Contender("Tasks", TASK, _task, _left_tasks)
 _BARE = Contender("bare pods", POD, _pod, _left_pods)
 _JOBS = Contender("a Job each", JOB, lambda _index: _job(1), _left_jobs)
-_INDEXED = Contender("one Indexed Job", JOB, lambda _index: _job(TASKS), _left_jobs, single=True)
+
+
+def _indexed(count: int) -> Contender:
+    return Contender("one Indexed Job", JOB, lambda _index: _job(count), _left_jobs, single=True)
 
 
 def _pods_end(cluster: Cluster) -> None:
@@ -237,7 +252,7 @@ def _pods_end(cluster: Cluster) -> None:
 
 @contextmanager
 def backend(cluster: Cluster, folder: Path, wait: bool = True) -> Iterator[Backend]:
-    """Our daemon, as it is installed but for the election and the logs that kwok has not; ``wait``: until it works."""
+    """berth-tasks, as it is installed but for the election and the logs that kwok has not; ``wait``: until it works."""
     argv = [sys.executable, "-m", "berth_tasks", "--kubeconfig", str(cluster.kubeconfig), "--no-leader-elect"]
     port = free_port()
     flags = ["--port", str(port), "--log-lines", "0", "--log-level", "warning", "--store", str(folder / "tasks.db")]

@@ -1,6 +1,6 @@
-"""Seconds that a task costs, ours and kubernetes.core's, in the same cluster and the same minute.
+"""Seconds that a task costs, berth's and kubernetes.core's, in the same cluster and the same minute.
 
-Ours and the peer's plays take turns, so that a busy moment of the machine meets both; medians are taken.
+berth's and the peer's plays take turns, so that a busy moment of the machine meets both; medians are taken.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _row(ground: Ground, name: str, replicas: int, strategy: str, workload: str)
     assert ours.looked == made, ours
     notes = (
         f"{replicas} replicas on {NODES} nodes, {workload}; nodes looked at that are not the replica's own: 0",
-        f"ours: {ours.filters} filter calls on {ours.looked} nodes, {ours.scores} score calls",
+        f"berth: {ours.filters} filter calls on {ours.looked} nodes, {ours.scores} score calls",
         f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls",
     )
     return Figure(name, ours.filters + ours.scores, peer.filters + peer.scores, "calls", PEER, notes)
@@ -98,7 +98,7 @@ def app_task(name: str, replicas: int, image: int, strategy: str, workload: str)
 
 
 def plain(name: str, replicas: int, image: int) -> dict[str, Any]:
-    """A StatefulSet with the container that `app_task` gives to ours, and no volume."""
+    """A StatefulSet with the container that `app_task` gives to berth's app, and no volume."""
     container = copy.deepcopy(stateful_app(name, 1)["berth.stateful.stateful_app"]["template"]["spec"]["containers"][0])
     del container["volumeMounts"]
     labels = {PLAIN: name}

@@ -1,4 +1,4 @@
-"""update/calls-kruise: filter and score calls of kube-scheduler, ours beside OpenKruise's Advanced StatefulSet.
+"""update/calls-kruise: filter and score calls of kube-scheduler, berth's beside OpenKruise's Advanced StatefulSet.
 
 Both bring another image to their pods on one cluster with the stock scheduler, each in its two ways: in the running pod
 (in_place_only; InPlaceIfPossible), and with a new pod (same_node; ReCreate). By kube-scheduler's exact counters.
@@ -14,7 +14,7 @@ from .figures import Figure
 from .ground import OURS, Ground
 from .update_calls import NODES, SIZES, Calls, app_task, calls_of, rolls
 
-#: How a replica is updated -> the strategy of ours, and Kruise's.
+#: How a replica is updated -> berth's strategy, and Kruise's.
 WAYS = {"in-place": ("in_place_only", open_kruise.IN_PLACE), "anew": ("same_node", open_kruise.ANEW)}
 
 
@@ -39,7 +39,7 @@ def _row(ground: Ground, way: str, replicas: int) -> Figure:
         assert ours == peer == Calls(0, 0, 0), (ours, peer)
     notes = (
         f"{replicas} replicas on {NODES} nodes, StatefulSets of both kinds; the peer's pods have no volume",
-        f"ours, {strategy}: {ours.filters} filter calls on {ours.looked} nodes, {ours.scores} score calls",
+        f"berth, {strategy}: {ours.filters} filter calls on {ours.looked} nodes, {ours.scores} score calls",
         f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls",
         "not run: PersistentPodState, with which Kruise has a pod that is made anew prefer or require its node",
     )

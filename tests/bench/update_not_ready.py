@@ -1,6 +1,6 @@
 """update/not-ready: seconds that a replica is not Ready while it gets another image, and the writes that this takes.
 
-Ours in place and on the same node, beside the RollingUpdate of a StatefulSet and both ways of OpenKruise's Advanced
+berth in place and on the same node, beside the RollingUpdate of a StatefulSet and both ways of OpenKruise's Advanced
 StatefulSet, in one cluster, one after the other, each with a headless Service. kwok is the kubelet of all (kubelet.py):
 a container takes a second to end and a second to be Ready, whether its pod stays or not. So the seconds are no real
 node's. What they tell is what a controller, a scheduler and a playbook add to those two; a real node adds to a pod that
@@ -142,13 +142,13 @@ def _figures(found: dict[str, Result]) -> Iterator[Figure]:
 
 def _notes(contender: Contender, ours: Result, peer: Result) -> tuple[str, ...]:
     kwok = STOP + START
-    beyond = f"ours {ours.down - kwok:.3f} s, peer {peer.down - kwok:.3f} s"
-    longest = f"ours {ours.longest - kwok:.3f} s, peer {peer.longest - kwok:.3f} s"
+    beyond = f"berth {ours.down - kwok:.3f} s, peer {peer.down - kwok:.3f} s"
+    longest = f"berth {ours.longest - kwok:.3f} s, peer {peer.longest - kwok:.3f} s"
     return (
         f"{contender.told}; medians of {ROUNDS} updates of {REPLICAS} replicas; no seconds of a real node:",
         f"{kwok:g} s of both are kwok's, for a container's end and start; beyond: {beyond}; at the most: {longest}",
-        f"from asking to the last replica Ready: ours {ours.seconds:.1f} s, with ansible-playbook and pull pods, which",
-        f"run while the old pods serve; peer {peer.seconds:.1f} s",
+        f"from asking to the last replica Ready: berth {ours.seconds:.1f} s, with ansible-playbook and pull pods,",
+        f"which run while the old pods serve; peer {peer.seconds:.1f} s",
     )
 
 
@@ -172,7 +172,7 @@ def _peer(name: str, told: str, resource: Resource, body: Body) -> Contender:
 
 
 def _service(body: dict[str, Any]) -> dict[str, Any]:
-    """What ours makes for its app, too."""
+    """What berth makes for its app, too."""
     spec = {"clusterIP": "None", "selector": body["spec"]["selector"]["matchLabels"]}
     return {"metadata": {"name": body["spec"]["serviceName"], "namespace": "default"}, "spec": spec}
 

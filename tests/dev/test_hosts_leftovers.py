@@ -1,6 +1,6 @@
 """After `down` the machine is as it was: also after SIGKILL of anything, half-way, twice, and with two clusters.
 
-Every cluster of this file is its own; others on the machine are not looked at, only what belongs to ours.
+Every cluster of this file is its own; others on the machine are not looked at, only what belongs to it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_down_leaves_nothing_and_twice_is_fine(cluster: Cluster) -> None:
     assert slot is not None
     present = belongings(cluster, tag, slot)
     missing = {kind for kind, things in present.items() if not things}
-    assert missing == {"mounts"}, "nothing of ours is ever in the machine's own mount table"
+    assert missing == {"mounts"}, "nothing of a cluster is ever in the machine's own mount table"
     # A control connection that Ansible would have kept.
     inventory = cluster.hosts.inventory()["berth_hosts"]
     folder = Path(inventory["vars"]["ansible_control_path_dir"])

@@ -158,7 +158,7 @@ def test_groups_that_are_not_ours_are_never_killed(tmp_path: Path) -> None:
     try:
         (tmp_path / "system.slice").mkdir()
         (tmp_path / "system.slice/cgroup.procs").write_text(f"{child.pid}\n")
-        with pytest.raises(HostError, match="none of ours; left alone"):
+        with pytest.raises(HostError, match="is not berth-dev's; left alone"):
             cgroups.kill_members([tmp_path / "system.slice"])
         assert child.poll() is None
     finally:
@@ -233,6 +233,12 @@ def test_the_losetup_wrapper_takes_a_spare_and_passes_the_rest_on(tmp_path: Path
 )
 def test_when_a_node_is_ready(node: Any, expected: bool) -> None:
     assert ready.node_is_ready(node) is expected
+
+
+@pytest.mark.parametrize(("since", "expected"), [(0.0, True), (1769500800.9, True), (1769500801.0, False)])
+def test_what_an_earlier_life_of_the_kubelet_said_does_not_count(since: float, expected: bool) -> None:
+    told = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-27T08:00:00Z"}
+    assert ready.node_is_ready({"status": {"conditions": [told]}, "spec": {}}, since) is expected
 
 
 def test_keys_are_private_and_stay(tmp_path: Path) -> None:

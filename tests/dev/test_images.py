@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from berth_dev import build, images
 from berth_dev.cluster import Cluster
 from berth_dev.errors import BuildError
-from berth_dev.images import catalog, debian
+from berth_dev.images import cached, catalog, debian
 
 from .hosts_help import apply, eventually, logs, pod, running, ssh
 
@@ -24,9 +26,9 @@ def test_the_default_set_is_made_once(tmp_path: Path, monkeypatch: Any) -> None:
     folder = images.default_set(programs)
     names = sorted(path.name.split("-")[0] for path in folder.iterdir())
     assert names == ["busybox", "pause"]
-    stamps = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    files = {path: path.stat().st_ino for path in folder.iterdir()}
     assert images.default_set(programs) == folder
-    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == stamps
+    assert {path: path.stat().st_ino for path in folder.iterdir()} == files
     assert not [path for path in (tmp_path / "berth-dev/images").iterdir() if path.name.startswith((".making", ".set"))]
 
 
@@ -38,6 +40,29 @@ def test_an_archive_holds_what_its_configuration_says(tmp_path: Path) -> None:
         with tarfile.open(fileobj=tar.extractfile(entry["Layers"][0])) as layer:
             assert layer.getmember("bin/sh").linkname == "busybox"
             assert layer.getmember("bin/busybox").mode & 0o111
+
+
+def test_of_each_image_the_last_archives_stay(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "berth-dev/images"
+    folder.mkdir(parents=True)
+    a_day_ago = time.time() - 86400
+    for name in ("x-1", "x-2", "x-3", "x-4", "x-y-1", "system-1"):
+        (folder / f"{name}.tar").touch()
+        os.utime(folder / f"{name}.tar", (a_day_ago, a_day_ago + int(name[-1])))
+
+    def fill(layer: tarfile.TarFile, _scratch: Path) -> None:
+        catalog.archive.add_folder(layer, "new")
+
+    made = catalog.ensure_recipe("x", catalog.Recipe(catalog.archive.Image("berth.local/x:1"), lambda: b"", fill))
+    left = {path.name for path in folder.glob("*.tar")}
+    assert left == {made.name, "x-3.tar", "x-4.tar", "x-y-1.tar", "system-1.tar"}
+
+
+def test_what_was_used_a_short_time_ago_stays() -> None:
+    last_use = {Path(f"x-{number}.tar"): 1000.0 + number for number in range(5)}
+    assert cached.superfluous(last_use, 1000.0 + cached.IN_USE) == set()
+    assert cached.superfluous(last_use, 1001.5 + cached.IN_USE) == {Path("x-0.tar"), Path("x-1.tar")}
 
 
 def test_an_unknown_image_is_refused_with_the_names_there_are() -> None:

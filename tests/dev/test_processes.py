@@ -30,7 +30,7 @@ def test_a_process_is_started_known_and_ended(folder: ClusterDir) -> None:
     pid = folder.spawn("one", ["sleep", "60"])
     assert folder.alive("one")
     assert [(p.name, p.identity.pid, p.alive) for p in folder.processes()] == [("one", pid, True)]
-    assert os.getsid(pid) == pid, "it must survive our terminal"
+    assert os.getsid(pid) == pid, "it must survive the terminal of the test"
     assert folder.stop("one")
     assert not folder.alive("one")
     assert not folder.stop("one")
@@ -152,9 +152,9 @@ def test_a_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "data").write_text("mine")
-    with pytest.raises(StateError, match=r"no cluster of ours; not removed"):
+    with pytest.raises(StateError, match=r"it is not berth-dev's; not removed"):
         ClusterDir(precious).remove()
-    with pytest.raises(StateError, match=r"no cluster of ours; name another"):
+    with pytest.raises(StateError, match=r"it is not berth-dev's; name another"):
         ClusterDir(precious).create()
     assert (precious / "data").read_text() == "mine"
 

@@ -1,4 +1,4 @@
-"""Builds the oracle (kube-scheduler's own plugins in a program of ours) and keeps it, under the hash of its source."""
+"""Builds the oracle (a program around kube-scheduler's own plugins) and keeps it, under the hash of its source."""
 
 from __future__ import annotations
 

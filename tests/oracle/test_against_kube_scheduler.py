@@ -59,7 +59,7 @@ def status(code: int, reasons: Any) -> dict[str, Any]:
 
 
 def opinion(plugin: Any, snapshot: Snapshot, request: PlacementRequest, feasible: list[str]) -> dict[str, Any]:
-    """Return all that one of our plugins says by itself, in the oracle's form."""
+    """Return all that one of berth's plugins says by itself, in the oracle's form."""
     cycle, rows = Cycle(snapshot, request), every_row(len(snapshot.nodes))
     said: dict[str, Any] = {}
     if hasattr(plugin, "pre_filter"):
@@ -118,7 +118,7 @@ def cases(oracle) -> list[tuple[int, Any, dict[str, Any]]]:
 def test_each_plugin(cases, name):
     for seed, (profile, snapshot, request), answer in cases:
         plugin = next(one for one in profile.plugins if one.name == name)
-        # A point that a plugin of ours does not have is one at which kube-scheduler's only prepares.
+        # A point that berth's plugin does not have is one at which kube-scheduler's only prepares.
         expected = answer["plugins"][name]
         got = opinion(plugin, snapshot, request, sorted(answer["totals"]))
         if name == "NodeResourcesFit":  # scalar resources come in no order from kube-scheduler's map

@@ -1,7 +1,7 @@
 """DynamicResources beside kube-scheduler's own (v1.36.4): who is refused and why, and which devices are given.
 
 Where kube-scheduler ends the whole attempt with an error because of one node (a selector that cannot be evaluated for
-one of its devices), we refuse that node: the same words, as a refusal.
+one of its devices), berth refuses that node: the same words, as a refusal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def cases(oracle) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
 
 
 def opinion(found: dict[str, Any]) -> dict[str, Any]:
-    """Return what our plugin says of a case, in the oracle's form."""
+    """Return what berth's plugin says of a case, in the oracle's form."""
     snapshot = Snapshot.from_objects(
         nodes=found["nodes"],
         slices=found["resourceSlices"],
@@ -81,7 +81,7 @@ def as_ours(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def alike(said: Any) -> Any:
-    """Return it without what is random (shares) or ours (CEL's words); amounts as numbers."""
+    """Return it without what is random (shares) or berth's own (CEL's words); amounts as numbers."""
     if isinstance(said, dict):
         kept = {key: alike(value) for key, value in said.items() if key != "shareID"}
         if "consumedCapacity" in kept:

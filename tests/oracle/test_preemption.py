@@ -58,7 +58,7 @@ def everything(oracle) -> list[tuple[int, Any, dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def pairs(everything) -> list[tuple[int, Any, dict[str, Any]]]:
-    """(seed, ours, theirs) for all pods that fit nowhere, by both."""
+    """(seed, berth's, kube-scheduler's) for all pods that fit nowhere, by both."""
     found = [(seed, mine, answer.get("preemption")) for seed, mine, answer in everything]
     return [(seed, (run, answer), theirs) for seed, (run, _outcome, answer), theirs in found if answer and theirs]
 

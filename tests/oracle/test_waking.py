@@ -1,7 +1,7 @@
 """What wakes a waiting pod, beside kube-scheduler's own EventsToRegister and QueueingHintFns (v1.36.4).
 
-Wherever kube-scheduler would try a pod again that a plugin has refused, so must we: a change that is missed costs the
-pod five minutes. The other way round is allowed only for a reason that stands below.
+Wherever kube-scheduler would try a pod again that a plugin has refused, so must berth-scheduler: a change that is
+missed costs the pod five minutes. The other way round is allowed only for a reason that stands below.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ACTIONS = {
 }
 EPHEMERAL = "the claim of an ephemeral volume, too"
 NO_HINT = "few such changes: any of them counts"
-#: Where we say yes and kube-scheduler's hint no, by plugin and kind: an attempt more.
+#: Where berth says yes and kube-scheduler's hint no, by plugin and kind: an attempt more.
 MAY_SAY_YES = {
     ("DynamicResources", "Pod"): "the claim that was made is looked for when the pod is tried",
     ("DynamicResources", "ResourceClaim"): "one that is gone as well; whether the pod's others are there is not asked",
@@ -87,7 +87,7 @@ MAY_SAY_YES = {
 
 
 class Heard(NamedTuple):
-    """One change: what we would do about a pod that each plugin in turn has refused, and what kube-scheduler would."""
+    """One change: what berth would do about a pod that each plugin in turn refused, and what kube-scheduler would."""
 
     where: str
     kind: str
@@ -96,7 +96,7 @@ class Heard(NamedTuple):
 
 
 class Run(NamedTuple):
-    """``hints``: by name, how often ours said what. ``theirs``: plugin and number of the event, how often."""
+    """``hints``: by name, how often berth's said what. ``theirs``: plugin and number of the event, how often."""
 
     heard: list[Heard]
     hints: Mapping[str, Counter[bool]]
@@ -171,7 +171,7 @@ def test_every_event_is_listened_to(run):
 
 
 def events_of(registered: dict[str, Any]) -> list[ClusterEvent]:
-    """Return the events that we have for what a plugin of kube-scheduler's has registered."""
+    """Return the events that berth has for what a plugin of kube-scheduler's has registered."""
     kind, known = registered["resource"], set()
     for action in registered["actions"]:
         if action in ("Add", "Delete") or (kind in (POD, NODE) and action.startswith(f"Update{kind}")):

@@ -40,7 +40,7 @@ def role_options(role: str) -> Mapping[str, Any]:
 
 
 def unknown_options(plays: list[dict[str, Any]]) -> Iterator[str]:
-    """What the plays give our modules and roles that these do not document, as a path and what is wrong."""
+    """What the plays give berth's modules and roles that these do not document, as a path and what is wrong."""
     for play in plays:
         variables = play.get("vars", {})
         roles = [{"role": role} if isinstance(role, str) else role for role in play.get("roles", ())]

@@ -1,4 +1,4 @@
-"""The etcd behind a control plane that is ours: for what an API server would never do by itself, or not so fast."""
+"""The etcd behind a control plane of berth-dev: for what an API server would never do by itself, or not so fast."""
 
 from __future__ import annotations
 

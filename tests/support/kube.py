@@ -86,7 +86,7 @@ OTHERS = (
 
 
 def world(kubeconfig: Path | str, *, kubelets: bool = False) -> dict[str, str]:
-    """Everything that our modules could change, name -> resourceVersion; the same before and after: no write.
+    """Everything that berth's modules could change, name -> resourceVersion; the same before and after: no write.
 
     What earlier tests have made and what is on its way out is left out: when it goes is the cluster's doing. With
     ``kubelets``, which write the status of a pod when they like, a pod is told by all but that.
@@ -96,7 +96,7 @@ def world(kubeconfig: Path | str, *, kubelets: bool = False) -> dict[str, str]:
     for kind in (value for value in vars(resources).values() if isinstance(value, resources.Resource)):
         if kind in OTHERS:
             continue
-        with contextlib.suppress(NotFoundError):  # a kind of ours while the CRDs are not installed
+        with contextlib.suppress(NotFoundError):  # a kind of berth's while the CRDs are not installed
             for item in api.list(kind):
                 meta = item["metadata"]
                 if not leaving(item, spaces, nodes):

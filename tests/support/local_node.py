@@ -113,7 +113,7 @@ class LocalNode:
     # -- the agent -----------------------------------------------------------------------------------------------------
 
     def start(self, module: str = "", environment: Mapping[str, str] | None = None) -> LocalNode:
-        """The agent as it ships, or a module of ours in its place."""
+        """The agent as it ships, or a module of the test's in its place."""
         eventually(lambda: Path(f"/proc/{self.host.pid}/root/run/made").exists(), 30, "the mount namespace")
         if not (self.folder / "token").exists():
             (self.folder / "token").write_text(self._token())
@@ -163,7 +163,7 @@ class LocalNode:
         return self.folder / f"disk-{name}"
 
     def point(self, disk: str, pid: int = 0) -> Path:
-        """Where the LocalDisk of that name is mounted, as we see it; ``pid``: for a process of `pod`."""
+        """Where the LocalDisk of that name is mounted, as the test sees it; ``pid``: for a process of `pod`."""
         return Path(f"/proc/{pid or self.host.pid}/root{self.folder}/disks/{disk}")
 
     def pod(self) -> int:

@@ -1,7 +1,7 @@
 """OpenShift's own schema of SecurityContextConstraints, and what its admission makes of a pod by restricted-v2.
 
 The schema is that of the Go module github.com/openshift/api. The admission itself is no module that can be had: the
-rules here are those of its documentation, for the fields that pods of ours could set.
+rules here are those of its documentation, for the fields that berth's pods could set.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def checkout(tree: Path, commit: str) -> Path:
 
 
 def _git(*arguments: str) -> bool:
-    """Whether it succeeds in our clone."""
+    """Whether it succeeds in this clone."""
     return subprocess.run(["git", "-C", str(ROOT), *arguments], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 

@@ -80,7 +80,7 @@ def go() -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A module of ours and one of somebody else's below it."""
+    """The module ``ours`` and one of somebody else's below it."""
     for name, text in {
         "helper/go.mod": "module example.org/helper\n\ngo 1.24\n",
         "helper/helper.go": HELPER,

@@ -182,7 +182,7 @@ CONSOLE = [example for example in pages.every() if example.language == "console"
 
 @pytest.mark.parametrize("example", CONSOLE, ids=lambda example: example.id)
 def test_commands(example: Example) -> None:
-    """The shell reads them; make's targets, our playbooks, files and programs are there, their flags too."""
+    """The shell reads them; make's targets, berth's playbooks, files and programs are there, their flags too."""
     done = run(["bash", "-n", "-c", example.text])
     assert done.returncode == 0, done.stderr
     lines = example.text.splitlines()

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from tests.support import pages
 
 README = pages.ROOT / "README.md"
-READERS = ["Try it", "Install it on my cluster", "Operate it", "Write a plugin", "Work on it"]
+READERS = ["Try it", "Install it on a cluster", "Operate it", "Write a plugin", "Work on it"]
 
 
 def tokens() -> Iterator[Token]:

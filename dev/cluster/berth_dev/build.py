@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs of the cluster, built from their Go modules into a cache of the user. `cluster` and `cli` call me.
+"""The programs of the cluster, built from their Go modules into a cache of the user. `cluster` and `cli` call this.
 
-I never touch a cluster's folder. A result is complete or absent: it is built in a folder beside its place, which takes
-its name by one rename, under a lock.
+Nothing here touches a cluster's folder. A result is complete or absent: it is built in a folder beside its place, which
+takes its name by one rename, under a lock.
 
     $XDG_CACHE_HOME (or ~/.cache)/berth-dev/v1.36.4-<hash of what goes in>/bin/
         berth-kube, and as links to it etcd, kube-apiserver, …, kubectl, kwok
@@ -116,7 +116,7 @@ def cache_folder() -> Path:
 
 
 def cache_key(version: str, sources: Path = SOURCES) -> str:
-    """`<version>-<sha256>`: of our Go sources, their go.mod and go.sum, and of what `steps` says.
+    """`<version>-<sha256>`: of the Go sources, their go.mod and go.sum, and of what `steps` says.
 
     The Go toolchain is not in it: with a warm cache none is needed.
     """
@@ -215,13 +215,13 @@ def compile_step(go: Path, step: Step, module: Path, work: Path, lock: int, prog
 
 
 def needed_go(sources: Path = SOURCES) -> tuple[int, ...]:
-    """The newest `go` line among our modules, e.g. (1, 26, 3)."""
+    """The newest `go` line among the modules, e.g. (1, 26, 3)."""
     lines = [line for file in sources.glob("*/go.mod") for line in file.read_text(encoding="utf-8").splitlines()]
     return max(tuple(int(n) for n in line.split()[1].split(".")) for line in lines if line.startswith("go "))
 
 
 def _module_for(version: str, go: Path, folder: Path, lock: int, progress: Progress) -> Path:
-    """A copy of our kube module, its go.mod made for another version of Kubernetes (the checksum database vouches)."""
+    """A copy of the kube module, its go.mod made for another version of Kubernetes (the checksum database vouches)."""
     left_out = ["go.mod", "go.sum", "cmd", *([] if kwok_fits(version) else ["kwok", "linked.go"])]
     shutil.copytree(SOURCES / "kube", folder, ignore=shutil.ignore_patterns(*left_out))
     (folder / "go.mod").write_text("module scratch\n", encoding="utf-8")
@@ -236,7 +236,7 @@ def _module_for(version: str, go: Path, folder: Path, lock: int, progress: Progr
 
 
 def _run(title: str, argv: list[str], cwd: Path, log: Path, lock: int, progress: Progress) -> None:
-    """Run one go command; its words go to `log`. The lock is handed down, so that an orphan of ours still holds it."""
+    """Run one go command; its words go to `log`. The lock is handed down, so that an orphan still holds it."""
     progress(f"building {title}")
     began = said = time.monotonic()
     with open(log, "wb") as stream:

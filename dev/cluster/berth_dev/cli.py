@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command `berth-dev`: arguments in, `Cluster` called, a few lines out. I decide nothing.
+"""The command `berth-dev`: arguments in, `Cluster` called, a few lines out. It decides nothing.
 
 Exit status: 0 done, 1 an error (one message on stderr), 2 arguments that cannot be understood, 130 interrupted.
 Results go to stdout, progress and errors to stderr.
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("berth-dev: interrupted; `berth-dev status` shows what is there", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read us has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read the output has seen enough
     return 0
 
 
@@ -236,7 +236,7 @@ def _image(cluster: Cluster, arguments: argparse.Namespace) -> None:
 def _kubectl(cluster: Cluster, arguments: argparse.Namespace) -> None:
     """Become kubectl: exec and logs -f need the terminal itself."""
     kubeconfig, kubectl = cluster.existing_kubeconfig(), cluster.bin_dir / "kubectl"
-    # S606: arguments are a list and the program is our own.
+    # S606: arguments are a list and the program is berth-dev's own.
     os.execve(kubectl, ["kubectl", *arguments.arguments], kubectl_environment(kubeconfig))  # noqa: S606
 
 

@@ -7,8 +7,8 @@
     Cluster(Path("/tmp/x")).up(hosts=0) a cluster in that folder
     Existing(Path("kubeconfig"))        somebody else's cluster: only the parts that need no more than a kubeconfig
 
-I put the rooms together (binaries, identities, control plane, fake nodes, hosts) and hold the cluster's lock while I
-change it. I never start a process or make a resource myself.
+This puts the rooms together (binaries, identities, control plane, fake nodes, hosts) and holds the cluster's lock while
+it changes the cluster. It never starts a process or makes a resource itself.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Existing:
 
 
 def kubectl_environment(kubeconfig: Path) -> dict[str, str]:
-    """Our environment with that kubeconfig; kubectl's discovery cache stays beside it, and nothing in a home."""
+    """That kubeconfig in the caller's environment; kubectl's discovery cache stays beside it, and nothing in a home."""
     cache = kubeconfig.parent / ".kube-cache"
     return {**GO_ENVIRONMENT, **os.environ, "KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache)}
 
@@ -115,7 +115,7 @@ class Cluster:
         bin_dir = build.ensure_binaries(version, progress)
         self.folder.create()
         with self.folder.lock():
-            self.folder.create()  # again: a `down` that we waited for has removed it
+            self.folder.create()  # again: a `down` that held the lock has removed it
             asked = self._spec(hosts, node_grace, bin_dir, version)
             plane = self._plane(asked)
             if all(self.folder.alive(name) for name in ("etcd", "kube-apiserver")):
@@ -134,7 +134,7 @@ class Cluster:
             self.folder.remove()  # says why it will not, unless there is nothing in it
             return False
         with self.folder.lock():
-            if not self.folder.exists():  # another `down` was faster, and our lock made the folder anew
+            if not self.folder.exists():  # another `down` was faster, and this lock made the folder anew
                 shutil.rmtree(self.folder.path)
                 return False
             if self.folder.recorded() or (self.folder.path / "data" / "hosts").exists():

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command line of each program of the control plane. `control_plane` runs them.
 
-I only make certificates (through `Pki`) and configuration files on the way; I start nothing.
+On the way it only makes certificates (through `Pki`) and configuration files; it starts nothing.
 """
 
 from __future__ import annotations

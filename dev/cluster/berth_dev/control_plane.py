@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starts, watches and stops the control plane's processes. `cluster` calls me; I know no hosts and no fake nodes.
+"""Starts, watches and stops the control plane's processes. `cluster` calls this; it knows no hosts and no fake nodes.
 
 What is already as it should be is left alone: `start()` starts what is dead, and restarts what runs with another
 command line than is asked for now (the API server, when a cluster gets its first hosts).

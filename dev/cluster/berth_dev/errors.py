@@ -4,7 +4,7 @@
 """The error tree of the development cluster. Everything raises these; `cli` prints them as one line.
 
 DevError                 anything that a user of berth-dev can be told in one sentence
-+-- StateError           the cluster's folder: not ours, busy, unreadable
++-- StateError           the cluster's folder: not berth-dev's, busy, unreadable
 +-- BuildError           a binary could not be built
 +-- ComponentError       a process did not start, or died
 +-- KubeError            the API server refused or did not answer
@@ -20,7 +20,7 @@ class DevError(Exception):
 
 
 class StateError(DevError):
-    """The cluster's folder is not ours, is busy, or cannot be read."""
+    """The cluster's folder is not berth-dev's, is busy, or cannot be read."""
 
 
 class BuildError(DevError):

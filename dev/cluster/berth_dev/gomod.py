@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The go.mod of berth-kube for any version of Kubernetes. `build` calls me. Pure: text in, text out.
+"""The go.mod of berth-kube for any version of Kubernetes. `build` calls this. Pure: text in, text out.
 
 k8s.io/kubernetes requires its staging modules (k8s.io/api and so on) at v0.0.0 and replaces them by folders of its
-own repository. As a dependency those replacements do not count, so our go.mod repeats them with the versions under
-which the same sources are published: Kubernetes v1.36.4 is k8s.io/api v0.36.4.
+own repository. As a dependency those replacements do not count, so berth-kube's go.mod repeats them with the versions
+under which the same sources are published: Kubernetes v1.36.4 is k8s.io/api v0.36.4.
 
-Run as a program I write the go.mod that is committed:  python -m berth_dev.gomod v1.36.4 UPSTREAM_GO_MOD > go.mod
+Run as a program, this writes the go.mod that is committed:  python -m berth_dev.gomod v1.36.4 UPSTREAM_GO_MOD > go.mod
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def staging_version(version: str) -> str:
 
 
 def go_mod(version: str, upstream: str, *, kwok: bool = True) -> str:
-    """Our go.mod for `version`, given the text of k8s.io/kubernetes' own at that version; with or without kwok."""
+    """The go.mod for `version`, given the text of k8s.io/kubernetes' own at that version; with or without kwok."""
     published, modules = staging_version(version), sorted(set(_STAGING.findall(upstream)))
     go, required = _GO.search(upstream), sorted(set(_REQUIRED.findall(upstream)))
     if go is None or not modules or len(required) != 3:

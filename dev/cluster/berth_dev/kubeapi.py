@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A very small API client for what the cluster's own start needs. `control_plane`, `kwok` and `cluster` call me.
+"""A very small API client for what the cluster's own start needs. `control_plane`, `kwok` and `cluster` call this.
 
 It verifies the server against the cluster's authority and presents a client certificate; one connection, kept open,
-for one thread. I know no kinds and keep no state.
+for one thread. It knows no kinds and keeps no state.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fake nodes: Node objects that kwok keeps Ready and whose pods it reports as running. `cluster` and `kind.fakes` call
-me; `kwok_ready` waits until kwok acts for them.
+this; `kwok_ready` waits until kwok acts for them.
 
 They carry the label and the taint-free shape of real nodes, and `type: kwok`, by which kwok (and nobody else) cares
-for them. I never touch a node without that label.
+for them. Nothing here touches a node without that label.
 """
 
 from __future__ import annotations

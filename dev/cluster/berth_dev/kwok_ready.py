@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waits until kwok acts for the fake nodes. `cluster` and `kind.fakes` call me; `kwok` makes the nodes.
+"""Waits until kwok acts for the fake nodes. `cluster` and `kind.fakes` call this; `kwok` makes the nodes.
 
 That a node is Ready says nothing about kwok: it was made so. kwok acts for a node whose lease it holds, and tells of no
 pod that it heard of before.

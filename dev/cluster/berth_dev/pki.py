@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who is who in the cluster: its own authorities, certificates, service-account keys and kubeconfigs.
 
-`control_plane`, `kwok`, `cluster` and `hosts` call me. I never start or ask anything. Everything is made once and then
-read again, so that a restart keeps every identity. Keys are ECDSA P-256, PKCS #8, mode 0600.
+`control_plane`, `kwok`, `cluster` and `hosts` call this. It never starts or asks anything. Everything is made once and
+then read again, so that a restart keeps every identity. Keys are ECDSA P-256, PKCS #8, mode 0600.
 
 Three authorities, as a real cluster has them: `ca` (clients and servers of Kubernetes), `etcd-ca` (etcd trusts nobody
 but the API server) and `front-proxy-ca` (who may speak for others to aggregated API servers).
@@ -140,7 +140,7 @@ def _name(cn: str, groups: Sequence[str]) -> x509.Name:
 def _builder(
     subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool = False, issuer: x509.Name | None = None
 ) -> x509.CertificateBuilder:
-    """What all our certificates have in common."""
+    """What all the cluster's certificates have in common."""
     now = dt.datetime.now(dt.UTC)
     usage = x509.KeyUsage(True, False, False, False, False, ca, ca, False, False)
     builder = (

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who a process is, and ending exactly that one. `state` calls me; I never start anything and know no cluster.
+"""Who a process is, and ending exactly that one. `state` calls this, which never starts anything and knows no cluster.
 
 A pid alone names nobody: it may have been given to another process since. An `Identity` adds the start time and the
 machine's boot, and signals go through a pidfd that is opened before the identity is checked, so that there is no
@@ -65,7 +65,7 @@ def alive(who: Identity) -> bool:
 
 
 def reap(pid: int) -> None:
-    """Collect a dead child of ours, if it is one: a zombie would keep its pid for as long as we live."""
+    """Collect a dead child of this process, if it is one: a zombie would keep its pid while its parent lives."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
@@ -123,7 +123,7 @@ def _ancestors() -> set[int]:
 
 
 def tagged(tag: str) -> Iterator[Identity]:
-    """Every process (but us and those above us) that has `tag` as one line of its start environment."""
+    """Every process (but this one and those above it) that has `tag` as one line of its start environment."""
     ours, wanted = _ancestors(), tag.encode()
     for entry in PROC.iterdir():
         if not entry.name.isdigit() or int(entry.name) in ours:

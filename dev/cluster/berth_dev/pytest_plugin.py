@@ -55,7 +55,7 @@ def remove_abandoned(root: Path) -> list[Path]:
 
 
 def _abandoned(owner: Path, held: contextlib.ExitStack) -> bool:
-    """True when its run is no more, and it is ours to take down: `held` keeps other workers from it."""
+    """True when its run is no more, and this user may take it down: `held` keeps other workers from it."""
     try:
         lock = os.open(owner, os.O_RDONLY)
         held.callback(os.close, lock)
@@ -100,7 +100,8 @@ def temporary_folder() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[Cluster | Existing]:
-    """A real control plane: `.kubeconfig`, `.kubectl(...)`, `.api_url`; ours also `.restart_apiserver()` and more."""
+    """A real control plane: `.kubeconfig`, `.kubectl(...)`, `.api_url`; a `Cluster` also has `.restart_apiserver()` and
+    more."""
     existing = os.environ.get(EXISTING)
     if existing:
         yield Existing(Path(existing))
@@ -121,7 +122,7 @@ def dev_cluster() -> Iterator[Cluster]:
 def cluster_of_hosts(node_grace: int | None = None) -> Iterator[Cluster]:
     """Three real hosts, for a fixture; it skips where there can be none. ``node_grace``: as for `Cluster.up`."""
     if os.environ.get(EXISTING):
-        pytest.skip(f"{EXISTING} names an existing cluster, whose hosts are not ours to break")
+        pytest.skip(f"{EXISTING} names an existing cluster, whose hosts the tests must not break")
     if os.geteuid() != 0:
         pytest.skip("real hosts need root")
     with temporary_cluster(hosts=3, node_grace=node_grace) as cluster:

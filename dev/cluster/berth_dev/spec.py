@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a cluster was asked to be, kept in its folder as data/cluster.json. `cluster` calls me; I start nothing."""
+"""What a cluster was asked to be, kept in its folder as data/cluster.json. `cluster` calls this; it starts nothing."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A cluster is a folder: its processes, its logs and the journal of what it changed on the machine.
 
-`cluster`, `control_plane`, `kwok` and `hosts` call me. I never know what a process or a resource is for.
+`cluster`, `control_plane`, `kwok` and `hosts` call this. It never knows what a process or a resource is for.
 
-    <folder>/berth-dev.json     marks the folder as ours: nothing without it is ever removed
+    <folder>/berth-dev.json     marks the folder as berth-dev's: nothing without it is ever removed
     <folder>/lock               flock of whoever changes the cluster
     <folder>/resources.json     journal of machine-wide resources, written BEFORE each one is made
     <folder>/run/<name>.json    who each process is (pid, start time, boot)
@@ -68,7 +68,7 @@ def checked_name(name: str) -> str:
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o600) -> None:
-    """Replace a file as one step: a reader, or a reader after our death, sees the old or the new, never a part.
+    """Replace a file as one step: a reader, or one after the writer's death, sees the old or the new, never a part.
 
     No fsync: what must be survived is the death of a process, not of the machine (that takes the resources with it).
     """
@@ -92,11 +92,11 @@ class ClusterDir:
     # -- the folder ------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """True when the folder is there and is a cluster of ours."""
+        """True when the folder is there and is a cluster of berth-dev."""
         return (self.path / MARKER).is_file()
 
     def _somebody_elses(self) -> bool:
-        """Something is there that is not ours. Whoever holds our lock has made the folder with it, and no more."""
+        """Something is there that is not berth-dev's. Who holds the lock has made the folder with it, and no more."""
         if self.exists() or not self.path.exists():
             return False
         return not self.path.is_dir() or any(entry.name != "lock" for entry in self.path.iterdir())
@@ -104,18 +104,18 @@ class ClusterDir:
     def create(self) -> None:
         """Make the folder (0700) and its parts. Raises StateError for a folder that holds something else."""
         if self._somebody_elses():
-            raise StateError(f"{self.path}: is not empty and has no {MARKER}, so is no cluster of ours; name another")
+            raise StateError(f"{self.path}: is not empty and has no {MARKER}, so it is not berth-dev's; name another")
         for part in (self.path, self.path / "run", self.path / "log", self.path / "data"):
             part.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.exists():
             write_atomically(self.path / MARKER, json.dumps({"name": self.name, "token": secrets.token_hex(16)}))
 
     def remove(self) -> None:
-        """Delete the folder. Refuses one that holds more than a lock and not our marker, or a mount."""
+        """Delete the folder. Refuses one that holds more than a lock and not the marker, or a mount."""
         if not self.path.exists():
             return
         if self._somebody_elses():
-            raise StateError(f"{self.path}: has no {MARKER}, so it is no cluster of ours; not removed")
+            raise StateError(f"{self.path}: has no {MARKER}, so it is not berth-dev's; not removed")
         mounts = mounts_under(self.path)
         if mounts:
             raise StateError(f"{self.path}: still mounted: {', '.join(mounts)}; not removed")
@@ -146,7 +146,7 @@ class ClusterDir:
             fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # `down` removes the file while others wait for it: then the lock that we got is nobody's.
+                # `down` removes the file while others wait for it: then the lock on it is nobody's.
                 if target.exists() and os.path.samestat(os.fstat(fd), target.stat()):
                     return fd
             except BlockingIOError:
@@ -188,7 +188,7 @@ class ClusterDir:
     ) -> int:
         """Start a process in a session of its own, its output appended to its log. Returns the pid.
 
-        `env` replaces the environment (default: ours), the tag is added. StateError when one of that name runs.
+        `env` replaces the environment (default: the caller's), the tag is added. StateError when one of that name runs.
         There is no preexec_fn, which is unsafe where threads run: start a wrapper (nsenter, unshare, a script) instead.
         """
         if self.alive(name):
@@ -206,7 +206,7 @@ class ClusterDir:
                 start_new_session=True,
             )
         pid = child.pid
-        # It outlives us by design: keep Popen from waiting for it, or from warning that it still runs.
+        # It outlives this process by design: keep Popen from waiting for it, or from warning that it still runs.
         child.returncode = 0
         who = processes.identity(pid)
         if who is None:
@@ -221,7 +221,7 @@ class ClusterDir:
         return who.pid if who is not None and processes.alive(who) else None
 
     def alive(self, name: str) -> bool:
-        """True when the very process that we started under that name runs."""
+        """True when the very process that was started under that name runs."""
         return self.pid(name) is not None
 
     def stop(self, name: str, timeout: float = 10.0, *, group: bool = False) -> bool:

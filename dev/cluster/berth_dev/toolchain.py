@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Go: the machine's own when it is new enough, else PyPI's in a private environment in the cache. `build` calls me."""
+"""Go: the machine's own when new enough, else PyPI's in a private environment in the cache. `build` calls this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .errors import BuildError
 
-# Compiles everything in our go.mod files; used where the machine has no Go or an older one.
+# Compiles everything in the go.mod files; used where the machine has no Go or an older one.
 PYPI_GO = "1.26.6"
 _VERSION = re.compile(r"^go(\d+)\.(\d+)(?:\.(\d+))?")
 

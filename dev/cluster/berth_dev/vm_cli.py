@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands `berth-dev vm …`: arguments in, `Vm` called, a few lines out. `cli` adds me; I decide nothing."""
+"""The commands `berth-dev vm …`: arguments in, `Vm` called, a few lines out. `cli` adds them; they decide nothing."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class _Work:
             except ConflictError:
                 disk = self._client.get(kinds.LOCAL_DISK, part.disk_name)
                 adoptable.put_on_record(disk, part.volume, part.whose, 0)  # refuses what is somebody's by now
-        raise _busy(f"LocalDisk {part.disk_name} changed {SWAPS} times under our hands: run again")
+        raise _busy(f"LocalDisk {part.disk_name} changed before the write {SWAPS} times in a row: run again")
 
     def _bring(self, replica: Replica) -> View:
         """Berth, locks, Reserved, marks, Bound: the lifecycle's own way forward."""
@@ -264,7 +264,7 @@ class _Work:
                 raise _busy(f"{title} was changed meanwhile: look what was changed, and run again")
             live = found
         title = resource.describe(meta["name"], meta.get("namespace"))
-        raise _busy(f"{title} changed {SWAPS} times under our hands: run again")
+        raise _busy(f"{title} changed before the write {SWAPS} times in a row: run again")
 
 
 def _busy(message: str) -> ConflictError:

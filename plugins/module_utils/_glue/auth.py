@@ -1,12 +1,12 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who we are to the API server: the authentication options that kubernetes.core users know, turned into one frozen
+"""Who calls the API server: the authentication options that kubernetes.core users know, turned into one frozen
 value.
 
 The precedence is theirs: option, then K8S_AUTH_* variable, then (when no host with credentials is complete) the
-kubeconfig, then the service account of the pod we run in, then the default kubeconfig. Reading kubeconfig files, exec
-plugins and token refresh are the kubernetes library's work.
+kubeconfig, then the service account of the pod that this runs in, then the default kubeconfig. Reading kubeconfig
+files, exec plugins and token refresh are the kubernetes library's work.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Context:
         return self._actor
 
     def written(self) -> bool:
-        """Whether the API server has carried out a write of ours."""
+        """Whether the API server has carried out a write of this task."""
         return self._client is not None and self._client.written > 0
 
     def request_counts(self) -> dict[str, int]:
@@ -132,7 +132,7 @@ def execute(operation: Operation, context: Context) -> dict[str, Any]:
         result = operation.run(context)
     except BerthError as exc:
         result = {"failed": True, "changed": context.written(), "msg": exc.message, **exc.details}
-    except Exception as exc:  # noqa: BLE001 - a bug of ours: say so in one line, keep the trace where -vvv shows it
+    except Exception as exc:  # noqa: BLE001 - a bug in berth: say so in one line, keep the trace where -vvv shows it
         result = {
             "failed": True,
             "changed": context.written(),

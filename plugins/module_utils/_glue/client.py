@@ -225,7 +225,7 @@ class ApiClient:
         dry_run: bool = False,
         manager: str = FIELD_MANAGER,
     ) -> dict[str, Any]:
-        """Server-side apply: we own the fields of ``body``, and take back those that somebody else changed."""
+        """Server-side apply: ``manager`` owns the fields of ``body``, and takes back those that others changed."""
         meta = body["metadata"]
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         return self._send(
@@ -365,7 +365,7 @@ class ApiClient:
             raise self._no_kubernetes("it answers 404 as an API server does not")
 
     def _has_a_version(self) -> bool:
-        """Also where we may not read it: an API server refuses in JSON. Who does not answer this time is not judged."""
+        """Also where it may not be read: an API server refuses in JSON. Who does not answer this time is not judged."""
         headers = self._headers(common_headers("get", body=False))
         try:
             about = self._pool.request("GET", self._url("/version", None), headers=headers, retries=False)

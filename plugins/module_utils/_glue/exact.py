@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects that are wholly ours, definitions and what comes with them: what is installed, and writing one over it.
+"""Objects that are wholly berth's, definitions and what comes with them: what is installed, and writing one over it.
 
 Called by crds and policies. What to do with each is decided in berth_core/app/crd_plan.py and policy_plan.py.
 """
@@ -23,7 +23,7 @@ _ATTEMPTS = 5
 
 
 def installed(context: Context, resource: Resource, names: Sequence[str]) -> dict[str, Object | None]:
-    """One LIST by our label; only what carries another label, or is not there, is asked for by name."""
+    """One LIST by berth's label; only what carries another label, or is not there, is asked for by name."""
     found: dict[str, Object | None] = {
         item["metadata"]["name"]: item for item in context.client.list(resource, labels=_LABELS)
     }
@@ -31,7 +31,7 @@ def installed(context: Context, resource: Resource, names: Sequence[str]) -> dic
 
 
 def write(context: Context, resource: Resource, plan: Plan, change: CrdChange, body: Mapping[str, Any]) -> Object:
-    """Create or replace; whoever writes the same object meanwhile makes us look again, a bounded number of times."""
+    """Create or replace; whoever writes the same object meanwhile makes this look again, a bounded number of times."""
     for _attempt in range(_ATTEMPTS):
         try:
             if change.action == "create":
@@ -41,7 +41,7 @@ def write(context: Context, resource: Resource, plan: Plan, change: CrdChange, b
             return context.client.replace(resource, updated(change))
         except ConflictError as exc:
             conflict = exc
-        except NotFoundError as exc:  # removed between our reading and our writing
+        except NotFoundError as exc:  # removed between the reading and the writing
             conflict = ConflictError(exc.message, exc.status, exc.reason, exc.causes)
         live = context.client.find(resource, change.name)
         change = plan(body, live)

@@ -91,7 +91,7 @@ def _asked(params: Mapping[str, Any]) -> Asked:
 
 
 def _shipped(manifests: Mapping[str, Any] | None, parts: Iterable[str]) -> dict[str, list[Object]]:
-    """The objects of the parts, by folder. Raises InputError where they are not there, or not ours to install."""
+    """The objects of the parts, by folder. Raises InputError where they are not there, or not berth's to install."""
     if not manifests:
         raise InputError("installation_check: there are no manifests; run it as a task (its action plugin brings them)")
     found: dict[str, list[Object]] = {}
@@ -183,7 +183,7 @@ def _look(reader: _Reader, asked: Asked) -> Seen:
 
 def _definitions(reader: _Reader) -> dict[str, Object]:
     found = {body["metadata"]["name"]: body for body in reader.list(kinds.CRD, labels=SELECTOR)}
-    for name in SCHEMAS:  # those without our label may be anybody's, or of a hand that took it off
+    for name in SCHEMAS:  # those without berth's label may be anybody's, or of a hand that took it off
         body = None if name in found or kinds.CRD in reader.lacks else reader.find(kinds.CRD, name)
         if body is not None:
             found[name] = body

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Deployment of ours and what belongs to it: what differs from what is there, writing it, removing it, waiting.
+"""A Deployment of berth's and what belongs to it: what differs from what is there, writing it, removing it, waiting.
 
 Called by scheduler.py, scheduler_service.py, extender.py and controller.py, whose objects they are. What is whose is
 decided in berth_core/app/shipped.py.
@@ -60,10 +60,10 @@ def check_pods(params: Mapping[str, Any]) -> None:
 
 
 def in_order(module: str, bodies: list[Object]) -> list[Object]:
-    """Sorted by kind. InputError for kinds that we do not install."""
+    """Sorted by kind. InputError for kinds that the module does not install."""
     unknown = [str(body.get("kind")) for body in bodies if body.get("kind") not in KINDS]
     if unknown:
-        raise InputError(f"{module}: manifests: {unknown[0]} is no kind that we install")
+        raise InputError(f"{module}: manifests: {unknown[0]} is no kind that this module installs")
     order = tuple(KINDS)
     return sorted(bodies, key=lambda body: order.index(body["kind"]))
 

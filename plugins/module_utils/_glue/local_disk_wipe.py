@@ -97,7 +97,7 @@ def _ask(context: Context, live: dict[str, Any], request: Mapping[str, Any]) -> 
         except ConflictError:
             live = context.client.get(LOCAL_DISK, name)
     raise ConflictError(
-        f"LocalDisk {name} changed under our hands {_ATTEMPTS} times; no wipe was asked for", 409, "Conflict"
+        f"LocalDisk {name} changed before the write {_ATTEMPTS} times; no wipe was asked for", 409, "Conflict"
     )
 
 

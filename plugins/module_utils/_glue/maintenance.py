@@ -291,4 +291,4 @@ def write_node(context: Context, name: str, change: Callable[[Object], Object | 
             return context.client.patch(NODE, name, None, patch)
         except ConflictError:
             continue  # its kubelet has written, or somebody who has it in hand, too
-    raise ConflictError(f"Node {name} changed under our hands {_SWAPS} times in a row", 409, "Conflict")
+    raise ConflictError(f"Node {name} changed before the write {_SWAPS} times in a row", 409, "Conflict")

@@ -81,7 +81,7 @@ def _kind(body: Mapping[str, Any]) -> Resource:
     found = resources.BY_KIND.get((str(body.get("apiVersion")), str(body.get("kind"))))
     if found is None:
         raise InputError(
-            f"node_agent: manifests: {body.get('apiVersion')} {body.get('kind')} is no kind that we install"
+            f"node_agent: manifests: {body.get('apiVersion')} {body.get('kind')} is no kind that this module installs"
         )
     return found
 

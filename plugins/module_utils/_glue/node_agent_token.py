@@ -61,7 +61,7 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def _place(context: Context) -> dict[str, str]:
-    """Server and certificate authority (base64 of PEM), as we ourselves reach it."""
+    """Server and certificate authority (base64 of PEM), as this task itself reaches it."""
     server, authority = context.client.server()
     return {"server": server, "ca_data": base64.b64encode(authority.encode()).decode()}
 

@@ -50,7 +50,7 @@ def plan_present(
     mount_root: str | None,
     optional: Collection[str] = (),
 ) -> list[Planned]:
-    """What differs from what is there. One LIST for each kind. Raises StateError where something is not ours.
+    """What differs from what is there. One LIST for each kind. Raises StateError where something is not berth's.
 
     ``mount_root`` None: as it is installed. ``optional``: kinds that are left out where the API server has none.
     """
@@ -67,7 +67,7 @@ def plan_present(
 def plan_absent(
     context: Context, policies: Sequence[Mapping[str, Any]], optional: Collection[str] = ()
 ) -> list[Planned]:
-    """What is there and ours, in the order in which it goes: no policy without the roles that it asks for."""
+    """What is there and berth's, in the order in which it goes: no policy without the roles that it asks for."""
     found = []
     for resource, _bodies, live in _found(context, reversed(_by_kind(policies)), optional):
         for name, there in live.items():

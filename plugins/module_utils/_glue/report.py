@@ -27,7 +27,7 @@ from .base import Context, Operation
 from .overview import read_lists
 
 _MOST = 100_000_000
-"""Bytes of a file that is there: nothing that large is a page of ours."""
+"""Bytes of a file that is there: nothing that large is a page of berth's."""
 _EVENTS = 100_000
 
 
@@ -92,7 +92,7 @@ def _mode(text: str) -> int:
 
 
 def _read(path: str) -> str:
-    """What is there; empty for what is no page of ours, which is replaced whole."""
+    """What is there; empty for what is no page of berth's, which is replaced whole."""
     try:
         if os.path.getsize(path) > _MOST:
             return ""

@@ -52,5 +52,7 @@ class History:
                     return
                 record = found
         raise ConflictError(
-            f"Berth {meta['namespace']}/{meta['name']} changed under our hands {_SWAPS} times in a row", 409, "Conflict"
+            f"Berth {meta['namespace']}/{meta['name']} changed before the write {_SWAPS} times in a row",
+            409,
+            "Conflict",
         )

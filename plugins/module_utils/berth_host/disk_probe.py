@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tries whether a disk still takes and gives data: by a file of our own on its mounted filesystem, else by reading it.
+"""Tries whether a disk still takes and gives data: by a probe file on its mounted filesystem, else by reading it.
 
 Called by the node agent. /proc/mounts does not tell: ext4 and XFS answer errors long before, or without ever, showing
 ``ro``. Each try is a process of its own (dd): a disk that hangs keeps that process, never its caller, and as long as
@@ -84,7 +84,7 @@ class Probe:
 
 def _write_argv(point: str) -> Sequence[str]:
     # Through the data directory, which a bare mount point does not have: a disk that was unmounted since it was looked
-    # at gets no file of ours on what lies below.
+    # at gets no probe file on what lies below.
     file = os.path.join(point, DATA_DIRECTORY, os.pardir, PROBE_FILE)
     return ["dd", f"of={file}", f"bs={_BLOCK}", "count=1", "conv=fsync,notrunc", "oflag=nofollow", "status=none"]
 

@@ -153,7 +153,7 @@ def _carry_out(
 
 
 def _plan_again(machine: Machine, disk: Mapping[str, Any], before: FilesystemPlan, lock: int) -> FilesystemPlan:
-    """Somebody may have been at work while we waited for the lock: what counts is what is on the locked device now."""
+    """Somebody may have been at work during the wait for the lock: what counts is what is on the locked device now."""
     root = os.path.dirname(before.point)
     plan = plan_prepared(disk, look(machine, disk, root), root)
     if plan.device != before.device:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The line of /etc/fstab that is ours, found by its mark. Every other line stays as it is, byte for byte.
+"""The line of /etc/fstab that is berth's, found by its mark. Every other line stays as it is, byte for byte.
 
 Called by filesystems and unmounting. `edit` is pure; `write` replaces the file in one step: a crash leaves the old or
 the new one.
@@ -18,7 +18,7 @@ FSTAB = "/etc/fstab"
 
 
 def edit(text: str, name: str, line: str | None) -> str:
-    """The table with exactly this line for that LocalDisk (None: with no line of ours).
+    """The table with exactly this line for that LocalDisk (None: with no line of berth's).
 
     Raises StateError when somebody else's line has the mount point.
     """
@@ -55,7 +55,7 @@ def write(path: str, text: str) -> None:
 
 
 def find(text: str, name: str) -> str:
-    """Our line for that LocalDisk; empty where there is none."""
+    """Berth's line for that LocalDisk; empty where there is none."""
     return next((line for line in text.splitlines() if is_ours(line, name)), "")
 
 

@@ -39,12 +39,12 @@ class Machine:
     """One host, looked at from inside."""
 
     def __init__(self, root: str = "/", host_root: str = "") -> None:
-        """``host_root``: where a container sees the whole tree of its host; empty: we are on the host."""
+        """``host_root``: where a container sees the whole tree of its host; empty: the process is on the host."""
         self.root, self.host_root = root, host_root.rstrip("/")
         self.is_running = os.path.realpath(root) == "/"
 
     def path(self, name: str) -> str:
-        """Where ``name`` (absolute, on the host) is for us."""
+        """Where ``name`` (absolute, on the host) is for this process."""
         return os.path.join(self.root, name.lstrip("/"))
 
     def read(self, name: str) -> str:

@@ -25,7 +25,7 @@ _BLOCK = 4096
 def make(machine: Machine, plan: FilesystemPlan, lock: int) -> None:
     """mkfs, and a look at what it has made. ``lock``: the open file with the device's lock.
 
-    mkfs inherits it: one that outlives us (we may be killed) keeps the next run waiting instead of meeting it.
+    mkfs inherits it: one that outlives a caller that is killed keeps the next run waiting instead of meeting it.
     """
     check_blank(machine, plan)
     argv = _command(plan)

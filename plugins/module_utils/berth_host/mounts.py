@@ -120,10 +120,10 @@ def system_devices(machine: Machine, mounts: list[Mount]) -> set[str]:
 
 
 def users_elsewhere(machine: Machine, device: str) -> list[str]:
-    """Mounts of a device in other mount namespaces that we can see: ``POINT of process PID``, one per namespace.
+    """Mounts of a device in other mount namespaces that the caller sees: ``POINT of process PID``, one per namespace.
 
-    A container keeps its volume mounted after the kubelet's own mount is gone. What goes when our mount goes uses
-    nothing: services with a namespace of their own (systemd-udevd is one on every host) have a copy of each mount.
+    A container keeps its volume mounted after the kubelet's own mount is gone. What goes when the caller's mount goes
+    uses nothing: services with a namespace of their own (systemd-udevd is one on every host) have a copy of each mount.
     """
     seen = {_namespace(machine, "self")}
     ours = _propagation(machine.read("/proc/self/mountinfo"), device)
@@ -166,7 +166,7 @@ def _groups(fields: Sequence[str]) -> frozenset[str]:
 
 
 def _goes_with(copy: _Copy, own: _Copy) -> bool:
-    """Unmounting ``own`` unmounts ``copy``: it is the same mount at the same place of a parent that follows ours."""
+    """Unmounting ``own`` unmounts ``copy``: the same mount at the same place, whose parent follows that of ``own``."""
     follows = bool(copy.groups & own.groups) and bool(copy.parent_groups & own.parent_groups)
     return follows and (copy.root, copy.point) == (own.root, own.point)
 

@@ -5,7 +5,7 @@
 
 Called by filesystems before a disk is mounted for its lock, and by unmounting. It lies beside the mount points, not on
 the disk: a full, read-only or dead filesystem keeps nobody from making or removing it. No pod can see it. What is there
-and is no link of ours is neither followed nor removed.
+and is no link of berth's is neither followed nor removed.
 
 ``point``: the disk's mount point; ``path``: the link, as fsid.namespace_link names it; ``data``: the directory in the
 filesystem that it leads to, as fsid.data_directory names it.
@@ -49,7 +49,7 @@ def check(point: str, path: str) -> None:
 
 
 def link(point: str, path: str, data: str = DATA_DIRECTORY) -> None:
-    """Links of other namespaces go before ours comes. Outlives a power cut when this returns. Raises StateError."""
+    """Links of other namespaces go before this one comes. Outlives a power cut when this returns. Raises StateError."""
     check(point, path)
     folder = os.path.dirname(path)
     _make_folders(point, folder)

@@ -57,14 +57,14 @@ AMBIVALENT = "ambivalent"
 
 
 class Udev(NamedTuple):
-    """One entry of udev's database: facts by our names, and links below /dev."""
+    """One entry of udev's database: facts by berth's names, and links below /dev."""
 
     facts: dict[str, str]
     links: list[str]
 
 
 class Signature(NamedTuple):
-    """What is written on a device. ``problem``: why it could not be read; ``denied``: we were not allowed to."""
+    """What is written on a device. ``problem``: why it could not be read; ``denied``: the caller was not allowed to."""
 
     facts: dict[str, str]
     problem: str = ""
@@ -108,7 +108,7 @@ def read_lsblk(machine: Machine) -> dict[str, dict[str, str]]:
 def read_signature(machine: Machine, path: str) -> Signature:
     """What the device itself says (``blkid -p``: a few kilobytes are read, nothing is written, no cache is used)."""
     answer = machine.run(["blkid", "-p", "-o", "export", path])
-    if answer.status == _NOTHING:  # also its answer for a device that cannot be read at all: so look ourselves
+    if answer.status == _NOTHING:  # also its answer for a device that cannot be read at all: so look without it
         return _without_signature(machine, path)
     if answer.status == _AMBIVALENT:
         return Signature({"fstype": AMBIVALENT})

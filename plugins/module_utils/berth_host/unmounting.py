@@ -21,7 +21,7 @@ from .mounts import Mount, read_mounts, users_elsewhere
 
 
 def unmount(machine: Machine, disk: Mapping[str, Any], mount_root: str, dry: bool) -> Outcome:
-    """The disk is not mounted by us any more, its line in fstab and its namespace's link to it are gone.
+    """The disk is not mounted by berth any more, its line in fstab and its namespace's link to it are gone.
 
     Raises StateError, DataError.
     """

@@ -76,7 +76,7 @@ class KernelLog:
                 record = os.read(self._handle, _RECORD)
             except BlockingIOError:
                 return
-            except BrokenPipeError:  # records were overwritten before we read them: the next read goes on
+            except BrokenPipeError:  # records were overwritten before they were read: the next read goes on
                 continue
             except OSError as exc:
                 LOG.warning("%s cannot be read any more: %s", self._path, exc.strerror)

@@ -48,10 +48,10 @@ from .threads import in_thread
 
 T = TypeVar("T")
 LOG = logging.getLogger("berth_agent.disks")
-#: A lock that is not ready for us, and a refusal: who put it there usually wakes us; this is for what nobody tells.
+#: A lock that is not ready yet, and a refusal: who put it there usually wakes the agent; this is for what nobody tells.
 _WAIT_SECONDS = 3.0
 _RETRY_SECONDS = 30.0
-#: Longer than any pause of the API server that we want to sit out with the disk's lock in our hands.
+#: Longer than any pause of the API server that the agent is to sit out with the disk's lock in its hands.
 _JOURNAL_SECONDS = 90.0
 
 

@@ -1,4 +1,4 @@
-"""Our fields of a LocalDisk's status: journal, wipe, lastWipe, health, and the conditions Prepared and Wiped.
+"""Writes these fields of a LocalDisk's status: journal, wipe, lastWipe, health, and the conditions Prepared and Wiped.
 
 Written by server-side apply under a field manager of its own, so that the frame's fields and anybody else's stay. An
 apply names all of its fields or loses them: each write begins with a fresh look at the object, and holds over that

@@ -1,6 +1,6 @@
 """Reserved -> Bound -> Created -> Running: volumes and claims, the workload, and the record of what is Ready.
 
-Every object is created once and found again by whoever comes next; what is there and is not ours is never touched.
+Every object is created once and found again by whoever comes next; what is there and is another's is never touched.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Builder:
             await self._delete_pod(ordinal)
 
     async def create_pod(self, ordinal: int) -> None:
-        """Create it, or find that it is there. Its metadata tells ours from another's."""
+        """Create it, or find that it is there. Its metadata tells the app's pod from another's."""
         run = self._run
         body = manifests.pod(run.app, ordinal, run.record(ordinal)["spec"]["nodeName"])
         name = body["metadata"]["name"]

@@ -78,7 +78,7 @@ class Driver:
         return await api.replace(step.resource, body)
 
     async def _read_anew(self, view: View, step: Write) -> View:
-        """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of ours behind."""
+        """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of its own behind."""
         before = view.records()
         view = await self._look(view, step.ref)
         for record in before:

@@ -63,7 +63,7 @@ from .trying import Trial
 
 _log = logging.getLogger(__name__)
 
-#: The reason of a conflict with what is there and is not ours: no other look ends it.
+#: The reason of a conflict with what is there and is not the app's: no other look ends it.
 IN_THE_WAY = "AlreadyExists"
 #: Seconds until what a person has to mend is looked at again.
 STALLED_SECONDS = 15.0
@@ -111,7 +111,7 @@ class Visits:
         self.unplaced: set[AppKey] = set()
 
     async def reconcile(self, key: AppKey) -> float | None:
-        """Do what is due. Returns the seconds after which to look again; None: it is not ours, or gone."""
+        """Do what is due. Returns the seconds after which to look again; None: it is not the controller's, or gone."""
         body = await self._client.find(STATEFUL_APP, key.name, key.namespace)
         self.unplaced.discard(key)
         if body is None:

@@ -119,7 +119,7 @@ def _how(row: Row, left: Mapping[str, Any]) -> str:
 
 
 def _exception(row: Row, told: Mapping[str, Any], exceptions: Mapping[str, type[Exception]]) -> Exception:
-    """Made of its name and its arguments; what cannot be made so is told of by one of ours."""
+    """Made of its name and its arguments; what cannot be made so is told of by a TaskError."""
     path, text, lines = (str(told.get(field) or "") for field in ("type", "text", "traceback"))
     kind = exceptions.get(path) or (_BUILTIN.get(path[9:]) if path.startswith("builtins:") else None)
     if kind is not None and isinstance(told.get("args"), list):

@@ -149,7 +149,7 @@ def test_a_budget_that_never_allows_it_is_told_at_once(world, kubeconfig):
 
 
 def test_the_api_server_has_the_last_word(world, kubeconfig):
-    """Of a budget that was made after our look: what the eviction is answered is what the run waits for."""
+    """Of a budget that was made after the run's look: what the eviction is answered is what the run waits for."""
     options = {**maintenance(kubeconfig, "fake-0"), "max_unavailable": 1, "evict_others": False}
     work = Leaving(Context(options, False, pytest.fail, environ={}), "me", "now")
     seen = work.look()

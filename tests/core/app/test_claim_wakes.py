@@ -110,7 +110,7 @@ CLASSES = {
     "binds at once now": (storage_class(waits=True), storage_class(), True),
     "waits for a pod now": (storage_class(), storage_class(waits=True), True),
     "another's now": (storage_class(), storage_class(provisioner="x.example.com"), True),
-    "ours now": (storage_class(provisioner="x.example.com"), storage_class(), True),
+    "berth's now": (storage_class(provisioner="x.example.com"), storage_class(), True),
     "another reclaim policy": (storage_class(), storage_class(policy="Delete"), True),
     "described": (storage_class(), {**storage_class(), "metadata": {"name": "fast", "labels": {"a": "b"}}}, False),
     "another's, made": (None, storage_class(provisioner="x.example.com"), False),

@@ -68,7 +68,7 @@ def test_case(desired: object, live: object, paths: list[str]) -> None:
 
 
 def _equal_by_type_alone(desired: object, live: object) -> bool:
-    """Python takes 1 for True; JSON and we do not. The law below avoids numbers 0 and 1 for that reason."""
+    """Python takes 1 for True; JSON and berth do not. The law below avoids numbers 0 and 1 for that reason."""
     return desired == live
 
 

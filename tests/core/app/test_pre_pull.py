@@ -228,7 +228,7 @@ TEMPLATES = st.sampled_from([template("db:2"), template("db:3", cpu="1"), templa
 @settings(deadline=None)
 @given(st.data())
 def test_any_order_of_events_comes_to_the_end_and_leaves_no_pull_pod(data):
-    """And no replica is touched by us whose new image was not there."""
+    """And berth touches no replica whose new image was not there."""
     replicas = data.draw(st.integers(1, 3))
     cluster = Pulling(replicas, one=template(), two=data.draw(TEMPLATES))
     asked = rules(pre_pull=True, unavailable=data.draw(st.integers(1, 2)))

@@ -373,7 +373,7 @@ TEMPLATES = st.sampled_from(
 @settings(deadline=None)
 @given(st.data())
 def test_any_order_of_events_keeps_the_promise(data):
-    """A run that dies anywhere is continued; a second template comes in the middle; never too many are down by us."""
+    """A run that dies anywhere is continued; a second template comes in the middle; berth never takes too many down."""
     replicas = data.draw(st.integers(1, 4))
     asked = rules(
         unavailable=data.draw(st.integers(1, 2)),

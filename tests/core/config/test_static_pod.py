@@ -1,4 +1,4 @@
-"""kube-scheduler's static pod: what it reads, and the same pod with a file of ours, in and out again."""
+"""kube-scheduler's static pod: what it reads, and the same pod with berth's file, in and out again."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_its_flags_say_stands_in_the_document():
 
 def test_a_file_of_its_own_is_named_as_the_host_has_it():
     assert static_pod.reads(OWN).file == static_pod.reads(WORDS).file == "/srv/k8s/s.yaml"
-    assert static_pod.reads(static_pod.with_file(OWN, FILE, "abc")).file == "/srv/k8s/s.yaml", "not ours"
+    assert static_pod.reads(static_pod.with_file(OWN, FILE, "abc")).file == "/srv/k8s/s.yaml", "not berth's"
 
 
 @pytest.mark.parametrize("before", [pod(), OWN, bare()])

@@ -91,7 +91,7 @@ def test_late_news_of_what_was_decided_before_does_not_undo_what_was_decided_sin
         assert kept.node_of(none.uid) == "b"
     assert not kept.decide(at_b, "b"), "it says so"
     kept.update(at_b, at_a)
-    assert kept.node_of(none.uid) == "a", "all of ours was told: somebody else has decided"
+    assert kept.node_of(none.uid) == "a", "every own decision was told: somebody else has decided"
 
 
 def test_what_was_written_in_one_go_is_told_once():

@@ -41,7 +41,7 @@ def test_the_share_is_found_as_one_by_one(seed, total, percentage, share):
     expected, until = one_by_one(sample, passing, total)
     assert rows.tolist() == expected
     if len(passing) > sample.wanted(total):
-        # Ours ends with the last node that it needs, not with the first one that it does not.
+        # The sample ends with the last node that it needs, not with the first one that it does not.
         assert looked_at == (expected and max((row - sample.start) % total for row in expected) + 1) <= until
     else:
         assert looked_at == until == total

@@ -1,6 +1,6 @@
 """Devices on real hosts: the real agent is the kubelet's DRA plugin, and real containers get what their berth locked.
 
-The devices are character devices of the kernel under names of our own (null, zero, full): described in files, as
+The devices are character devices of the kernel under the test's own names (null, zero, full): described in files, as
 hardware is where no other source knows it, and told apart in a container by their numbers.
 """
 

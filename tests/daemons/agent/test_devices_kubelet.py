@@ -142,7 +142,7 @@ def test_a_kubelet_registers_us_and_asks_for_claims(folder):
     assert {uid: each["error"] for uid, each in prepared["claims"].items()} == {"u1": "no c1", "u2": "no c2"}
     assert undone["claims"] == {"u1": {"error": ""}, "u2": {"error": ""}}
     assert modes == {0o600}
-    assert list(folder.rglob("*.sock")) == [], "they go with us"
+    assert list(folder.rglob("*.sock")) == [], "they go with the plugin"
 
 
 def test_health_is_told_at_once_and_at_each_change(folder):

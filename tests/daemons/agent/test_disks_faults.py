@@ -1,4 +1,4 @@
-"""Disks that are not as they should be, on a real host: refused, broken, pulled out, swapped. None is changed by us."""
+"""Disks that are not as they should be, on a real host: refused, broken, pulled out, swapped. The agent alters none."""
 
 from __future__ import annotations
 

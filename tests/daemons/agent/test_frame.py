@@ -36,7 +36,7 @@ def test_systemd_hears_that_we_are_ready(tmp_path: Path) -> None:
         environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": str(os.getpid())}
         notifier = Notifier(environment)
         assert notifier.watchdog == 1.5
-        assert environment == {}  # no program that we start speaks in our name
+        assert environment == {}  # no program that the agent starts speaks in its name
         notifier.tell("READY=1", "STATUS=fine")
         assert manager.recv(100) == b"READY=1\nSTATUS=fine"
     notifier.tell("WATCHDOG=1")  # nobody listens any more: no reason to fail

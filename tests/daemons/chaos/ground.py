@@ -208,7 +208,7 @@ class ChaosGround:
         return int(self.rooms[host].agent.here(f"cat {logs} | grep -c '{SILENCED}'", check=False).splitlines()[-1])
 
     def kill_agent(self, host: str) -> str:
-        """SIGKILL. The kubelet starts it again; on the other host we do. The new agent's log (empty: the kubelet's)."""
+        """SIGKILL. The kubelet, or on the other host the test, starts it again. The new log (empty: the kubelet's)."""
         pid = self.agent_pid(host)
         if pid:
             self.rooms[host].agent.here(f"kill -KILL {pid}", check=False)

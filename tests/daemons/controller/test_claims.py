@@ -134,7 +134,7 @@ def test_the_claims_of_one_pod_are_bound_on_one_node_or_not_at_all(world, start,
 
 
 def test_a_claim_whose_class_is_gone_says_what_it_waits_for_and_is_bound_when_the_class_is_back(world, start, nodes):
-    """Kubernetes hands the claim over to us, then the class goes before a disk is there."""
+    """Kubernetes hands the claim over to berth-controller, then the class goes before a disk is there."""
     world.storage_class()
     start("--no-leader-elect")
     world.claim("data")

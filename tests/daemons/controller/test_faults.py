@@ -179,7 +179,7 @@ def test_an_api_server_that_is_away_is_waited_for(world, start, nodes, plane):
 def test_what_happened_while_nobody_listened_is_found_after_a_410(world, start, nodes, plane):
     """The controller is stopped, the API server forgets what it missed: a new list tells the deletions too."""
     if not hasattr(plane, "restart_apiserver"):
-        pytest.skip("an existing cluster's API server is not ours to restart")
+        pytest.skip("the tests never restart an existing cluster's API server")
     world.storage_class()
     for index in range(3):
         world.disk(nodes[index], index)

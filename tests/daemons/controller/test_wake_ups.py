@@ -221,7 +221,7 @@ def test_a_claim_whose_node_comes_back_gets_its_volume_back(
 
 
 def test_a_claim_follows_what_becomes_of_its_own_disk_and_volume(world: Any, start: Any, nodes: list[str]) -> None:
-    """Who holds the disk now is no claim of ours, and does not name this one."""
+    """Who holds the disk now is no claim of berth-controller, and does not name this one."""
     world.storage_class()
     made = world.disk(nodes[0], 0)
     start(*ALONE)
@@ -291,7 +291,7 @@ def handed_to(world: Any, name: str) -> str:
 
 
 def test_a_class_that_becomes_another_provisioners_is_told(world: Any, start: Any, nodes: list[str]) -> None:
-    """Or the other provisioner has the claim already, by Kubernetes' own word: then it is not ours to say anything."""
+    """Or the other provisioner has the claim already, by Kubernetes' own word: then berth-controller says nothing."""
     world.storage_class()
     start(*ALONE)
     world.claim("data")

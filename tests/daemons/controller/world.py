@@ -263,7 +263,7 @@ class World:
             self.api.delete(resource, name, self.name if resource.namespaced else None)
 
     def clear(self) -> None:
-        """Everything that is ours, by name, whether or not a controller is there to let go of it."""
+        """Everything of this world, by name, whether or not a controller is there to let go of it."""
         for one in self.api.list(kinds.STATEFUL_SET, self.name):
             self.delete(kinds.STATEFUL_SET, one["metadata"]["name"])
         for one in self.api.list(kinds.POD, self.name):

@@ -117,9 +117,9 @@ def namespace(control_plane: Any, connect: Callable[..., KubeClient], name: str)
 
 @pytest.fixture
 def ours(control_plane: Any) -> Any:
-    """The control plane, when it is ours to break."""
+    """The control plane, when the tests may break it."""
     if not hasattr(control_plane, "restart_apiserver"):
-        pytest.skip("BERTH_KUBECONFIG names an existing cluster, whose API server is not ours to restart")
+        pytest.skip("BERTH_KUBECONFIG names an existing cluster, whose API server the tests never restart")
     return control_plane
 
 

@@ -1,4 +1,4 @@
-"""Who we are: kubeconfigs and service accounts, right, wrong, rotated and expired; the API server says yes or no."""
+"""Who a client is: kubeconfigs, service accounts; right, wrong, rotated, expired; the API server says yes or no."""
 
 from __future__ import annotations
 

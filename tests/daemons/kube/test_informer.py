@@ -201,7 +201,7 @@ def test_versions_that_are_gone(
 
 
 def test_a_history_that_has_gone_back(run: Run, connect: Connect, far: Connect, proxy: Proxy, namespace: str) -> None:
-    """As after an etcd that was restored (agent/test_restored.py): what we have come to is yet to come."""
+    """As after an etcd that was restored (agent/test_restored.py): what the informer has come to is yet to come."""
 
     async def story() -> None:
         async with connect() as client, far() as behind:

@@ -220,7 +220,7 @@ def test_a_lease_that_somebody_takes_by_force(run: Run, connect: Connect, namesp
             assert ended.is_set()
             assert lost == ["thief holds it"]
             seen = await other.get(LEASE, "a", namespace)
-            assert seen["spec"]["holderIdentity"] == "thief", "what is not ours is not given back"
+            assert seen["spec"]["holderIdentity"] == "thief", "what another holds is not given back"
 
     run(story())
 
@@ -255,7 +255,7 @@ def test_periods_that_cannot_be_safe(run: Run, connect: Connect) -> None:
 
 @pytest.mark.promise
 def test_when_a_lease_is_over() -> None:
-    """By our own clock, since we saw it change; what its holder's clock says plays no part."""
+    """By the observer's own clock, since it saw the Lease change; what the holder's clock says plays no part."""
     lease = {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "1970-01-01T00:00:00.000000Z"}}
     seen = Observed(None, 0.0).look(lease, 100.0)
     assert seen.look(dict(lease), 110.0).at == 100.0

@@ -20,7 +20,7 @@ def volume(version: int, uid: str = "u1") -> dict[str, Any]:
 
 def test_an_answer_that_comes_after_the_watch_told_the_end_brings_nothing_back() -> None:
     written = Written()
-    written.bury(PV, volume(4), "7")  # told while our GET, which saw version 6, was under way
+    written.bury(PV, volume(4), "7")  # told while a GET, which saw version 6, was under way
     written.put(PV, volume(6))
     assert written.newest(PV, KEY, None) is None
 
@@ -90,7 +90,7 @@ def test_a_list_ends_what_it_does_not_have_unless_it_is_older() -> None:
 
 
 def test_a_list_counts_for_more_than_the_answers_before_it() -> None:
-    """An etcd that was restored with a revision that was raised lists objects that are older than our answers."""
+    """An etcd that was restored with a revision that was raised lists objects that are older than the answers."""
     written = Written()
     written.put(PV, volume(6))
     written.put(BERTH, volume(6))
@@ -123,7 +123,7 @@ def test_nothing_is_kept_of_an_end_that_the_watch_has_told() -> None:
 
 
 def test_nothing_is_left_of_a_history_that_has_gone_back() -> None:
-    """As after an etcd that was restored: what is there now has lower versions than our answers."""
+    """As after an etcd that was restored: what is there now has lower versions than the answers."""
     written = Written()
     written.bury(PV, volume(8, "u2"), "8")
     written.put(PV, volume(9))

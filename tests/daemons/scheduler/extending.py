@@ -64,7 +64,7 @@ class Extender(ControllerProcess):
 
 
 class Stock:
-    """A kube-scheduler for one world: its ``name`` is the world's, and our extender stands in its configuration.
+    """A kube-scheduler for one world: its ``name`` is the world's, and berth's extender stands in its configuration.
 
     ``at`` None: it does not. ``others``: extenders that stand there already.
     """

@@ -1,4 +1,4 @@
-"""Disks are locked while the watches are behind: what we know to be over is over, and no lock outlives its Berth."""
+"""Disks are locked while the watches are behind: what is known to be over is over, and no lock outlives its Berth."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_lock_whose_berth_went_while_it_was_taken_is_given_up(world, plane, pl
 
 
 def test_what_came_and_went_while_nobody_watched_does_not_count_for_ever(world, plane, place):
-    """We made it, it went, and the watches begin anew with a list that does not have it: they never tell its end."""
+    """The scheduler made it, it went, and the watches begin anew with a list without it: they never tell its end."""
     node, disk = place
 
     async def story() -> None:

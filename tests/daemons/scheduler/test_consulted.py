@@ -1,7 +1,7 @@
 """Extenders of the configuration: asked as kube-scheduler asks them, and what is done with their words.
 
-The real API server, our scheduler as a process, a real kube-scheduler beside it, and extenders that listen on real
-ports. Pods that concern no extender are never kept waiting by one.
+The real API server, berth-scheduler as a process, a real kube-scheduler beside it, and extenders that listen on
+real ports. Pods that concern no extender are never kept waiting by one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def somebody() -> Iterator[Callable[..., Somebody]]:
 
 @pytest.fixture
 def asks(world: Any, start: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
-    """``asks(configuration, ...)`` starts our scheduler with these extenders."""
+    """``asks(configuration, ...)`` starts berth-scheduler with these extenders."""
 
     def begin(*extenders: dict[str, Any], **options: Any) -> Any:
         return start(config=world.configuration(tmp_path / "extenders.yaml", extenders=list(extenders)), **options)
@@ -154,7 +154,7 @@ def test_an_extender_that_is_not_there(world: Any, asks: Any, somebody: Any) -> 
     gone = somebody(filter=lets_pass("a"))
     gone.stop()
     may_be_ignored = somebody(filter=lets_pass("a"))
-    may_be_ignored.answers["filter"] = lambda _question: (500, b"I am ill")
+    may_be_ignored.answers["filter"] = lambda _question: (500, b"out of order")
     asks(may_be_ignored.configuration(ignorable=True), gone.configuration(**MANAGED))
     world.pod("plain")
     world.placed("plain")
@@ -170,7 +170,7 @@ def test_an_extender_that_is_not_there(world: Any, asks: Any, somebody: Any) -> 
 
 
 ANSWERS = {
-    "error": ({"Error": "I do not know"}, "filter: I do not know"),
+    "error": ({"Error": "nobody knows"}, "filter: nobody knows"),
     "stranger": ({"NodeNames": ["elsewhere"]}, "it lets pass node 'elsewhere', about which it was not asked"),
     "page": ((200, b"<html>"), "filter: the answer is not JSON"),
     "list": ([], "an ExtenderFilterResult: expected an object, got list"),
@@ -205,7 +205,7 @@ def test_an_extender_binds(world: Any, asks: Any, somebody: Any) -> None:
             {**body, "metadata": {**body["metadata"], "namespace": question["PodNamespace"]}},
             subresource="binding",
         )
-        return {"Error": ""} if question["PodName"] == "said" else (500, b"done, but I cannot say so")
+        return {"Error": ""} if question["PodName"] == "said" else (500, b"done, but the answer is lost")
 
     one = somebody(bind=bind)
     asks(one.configuration(**MANAGED))

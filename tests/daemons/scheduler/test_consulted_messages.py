@@ -84,7 +84,7 @@ def test_victims() -> None:
         (lambda: messages.scores({"Host": "a"}, 1), "HostPriorityList: expected a list of objects"),
         (lambda: messages.scores([{"Host": "a", "Score": 1.5}], 1), "expected a Host and a Score"),
         (lambda: messages.scores([{"Host": "a", "Score": 1 << 60}], 1), "expected a Host and a Score"),
-        (lambda: messages.bound({"Error": "not mine"}), "not mine"),
+        (lambda: messages.bound({"Error": "not known"}), "not known"),
         (lambda: messages.candidates({"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "z"}]}}}, {"a": {}}), "'z'"),
         (lambda: messages.candidates({"NodeNameToMetaVictims": {"a": {"Pods": [{}]}}}, {"a": {}}), "None"),
         (lambda: messages.candidates({"NodeNameToMetaVictims": {"a": {"NumPDBViolations": "1"}}}, {}), "a number"),

@@ -209,7 +209,7 @@ def test_a_choice_that_was_written_and_not_carried_out_does_not_hold_its_pod(wor
 
 
 def test_a_device_that_another_claim_has_as_well_is_given_back(world, plane, devices):
-    """What the other one wrote came to us too late for the choice, and in time for the look before the bind."""
+    """What the other one wrote came too late for the choice, and in time for the look before the bind."""
     node = world.node()
     devices.publish(node, "g0")
     devices.claim("theirs")

@@ -91,7 +91,7 @@ def test_the_verbs(world: Any, extend: Callable[..., Any]) -> None:
     victims = {node: {"Pods": [{"UID": "u"}], "NumPDBViolations": 1} for node in nodes}
     _status, answer = extender.ask("preempt", {"Pod": question["Pod"], "NodeNameToMetaVictims": victims})
     assert answer == {"NodeNameToMetaVictims": {node: victims[node] for node in nodes[1:]}}
-    assert passes(extender, asking(world, "plain", ["elsewhere", *nodes])) == ["elsewhere", *nodes], "not ours"
+    assert passes(extender, asking(world, "plain", ["elsewhere", *nodes])) == ["elsewhere", *nodes], "without a claim"
 
     assert extender.ask("bind", binding(pod, nodes[1])) == (200, {"Error": ""})
     assert world.where("db") == nodes[1]

@@ -156,7 +156,7 @@ def test_the_same_victims_on_the_same_node(stage, world, start):
 
 
 def test_a_victim_that_somebody_else_has_ended_keeps_nobody_waiting(world, plane):
-    """Its news may be over by the time that we are told that it is gone, so the pod is tried again without it."""
+    """Its news may be over when the scheduler hears that it is gone, so the pod is tried again without it."""
     from berth_core.framework.contract import Nomination
     from berth_core.framework.nominated import Nominations
     from berth_kube import config

@@ -63,7 +63,7 @@ class Image:
         (folder / "kitchen.py").write_text(MODULE)
 
     def run(self, text: str) -> dict[str, Any]:
-        """The row of a Task that made this call, as the backend would tell it. Python sees nothing of ours."""
+        """The row of a Task that made this call, as the backend would tell it. Python sees nothing of berth."""
         self._left.unlink(missing_ok=True)
         environment = {"BERTH_TERMINATION_LOG": str(self._left), "PATH": ""}
         argv = [sys.executable, "-c", pod.WORKER, text]

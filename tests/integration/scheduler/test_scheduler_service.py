@@ -73,7 +73,7 @@ class Ground:
         return str(self.api.create(kinds.POD, body, dry_run=True)["spec"]["schedulerName"])
 
     def places(self, pod: str) -> None:
-        """Until a new pod has a node, and our scheduler has told of it."""
+        """Until a new pod has a node, and berth-scheduler has told of it."""
         meta = {"name": pod, "namespace": self.name}
         self.api.create(kinds.POD, {"metadata": meta, "spec": asks("true", self.name)})
 

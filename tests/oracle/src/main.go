@@ -144,7 +144,7 @@ func judge(c *cluster) (*answer, error) {
 	return found, nil
 }
 
-// build makes the framework with exactly our plugins, over a snapshot of the cluster.
+// build makes the framework with exactly the listed plugins, over a snapshot of the cluster.
 func build(ctx context.Context, c *cluster) (framework.Framework, map[string]fwk.Plugin, error) {
 	profile, err := readProfile(c)
 	if err != nil {

@@ -1,4 +1,4 @@
-"""Our line of /etc/fstab, and nobody else's."""
+"""berth's line of /etc/fstab, and nobody else's."""
 
 from __future__ import annotations
 

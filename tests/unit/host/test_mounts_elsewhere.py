@@ -1,4 +1,4 @@
-"""Who else has a disk mounted: a container's volume counts, the copy of our mount in a service's namespace does not."""
+"""Who else mounts a disk: a container's volume counts, the copy of berth's mount in a service's namespace does not."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The control groups of a host: one folder in every hierarchy, and the list of disks that it may not open.
 
-`power` calls me. A host's groups are made below the groups of whoever starts it, so limits set on a session hold for
+`power` calls this. A host's groups are made below the groups of whoever starts it, so limits set on a session hold for
 its hosts too. With cgroup v1 the devices controller enforces that no host opens another's disk, or the machine's.
 With cgroup v2 alone the group is made, but that denial is not (it needs a BPF program): `enforces_devices` says so.
 """
@@ -23,12 +23,12 @@ from .model import LAST_LOOP
 
 LOOP_MAJOR = 7
 PREFIX = "berth-"
-"""What every group of ours is named with."""
+"""What the name of every group of berth-dev begins with."""
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """One mounted cgroup tree: `folder` is our own group in it, `options` what mounts it again ('cpu,cpuacct')."""
+    """One mounted cgroup tree: `folder` is the caller's group in it, `options` what mounts it again ('cpu,cpuacct')."""
 
     name: str
     options: str
@@ -44,7 +44,7 @@ class Hierarchy:
 def parse_hierarchies(mountinfo: str, own: str) -> list[Hierarchy]:
     """Hierarchies to use, from the texts of /proc/self/mountinfo and /proc/self/cgroup.
 
-    Version 1 trees where there are any (a version 2 tree beside them has no controllers that we need), else version 2.
+    Version 1 trees where there are any (a version 2 tree beside them has no needed controllers), else version 2.
     """
     groups = dict(line.split(":", 2)[1:] for line in own.splitlines())
     found: dict[str, Hierarchy] = {}
@@ -146,11 +146,11 @@ def members(groups: Iterable[Path]) -> set[int]:
 
 
 def _ours(groups: Iterable[Path]) -> list[Path]:
-    """The groups, all of them. HostError when one is not named as ours: a wrong path here would kill the machine."""
+    """The groups, all of them. HostError for one without the prefix: a wrong path here would kill the machine."""
     checked = list(groups)
     for group in checked:
         if not group.name.startswith(PREFIX):
-            raise HostError(f"cgroup {group}: is not named {PREFIX}..., so it is none of ours; left alone")
+            raise HostError(f"cgroup {group}: is not named {PREFIX}..., so it is not berth-dev's; left alone")
     return checked
 
 

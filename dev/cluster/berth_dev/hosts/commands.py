@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Running the machine's own tools (ip, losetup, mkfs, nsenter) with errors that a person can use.
 
-Every module of `hosts` that touches the machine calls me. I never use a shell.
+Every module of `hosts` that touches the machine calls this. It never uses a shell.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of one host: files, loop devices, faults. `hostset` and `power` call me; `power` brings them inside.
+"""The disks of one host: files, loop devices, faults. `hostset` and `power` call this; `power` brings them inside.
 
     <host folder>/disks.json          what disks there are: size, loop device, identity, plugged, broken
     <host folder>/disks/<name>.img    what is on them (sparse); kept when a disk is pulled out
     <host folder>/disks/<name>.kept   the contents of a broken disk, until it is healed
 
-I never change what is on a disk that is not broken, and never delete a disk's file.
+Nothing here changes what is on a disk that is not broken, or deletes a disk's file.
 """
 
 from __future__ import annotations

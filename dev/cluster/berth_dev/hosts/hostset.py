@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real hosts of a cluster: the one way in. `cluster` and `cli` call me; the work is in the modules beside me.
+"""The real hosts of a cluster: the one way in. `cluster` and `cli` call this; the work is in the modules beside it.
 
 A host is namespaces, control groups, loop devices and a cable on this machine. Everything that outlives a process is
 in the cluster's journal or the machine's register (`slots`) before it is made, so `down` removes it all, whatever was
@@ -10,6 +10,7 @@ killed when. Nothing is ever mounted in the machine's own mount table.
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import time
@@ -77,12 +78,15 @@ class HostSet:
         self.pki.authority("ca")  # made once, before several threads want it
         self.pki.client("system:kube-proxy", [])
         rack.keys.prepare(rack.hosts)
-        start = time.monotonic()
+        start, now = time.monotonic(), time.time()
+        # A host that has power already may go on with what its kubelet said before.
+        since = {host.name: 0.0 if power.running(rack, host) else now for host in rack.hosts}
         self._each(rack.hosts, lambda host: power.power_on(rack, host))
         progress(f"{count} hosts have power ({time.monotonic() - start:.1f} s)")
 
         def wait(host: Host) -> None:
-            ready.wait_ready(self.pki, host, self.server_url, timeout, lambda: power.running(rack, host))
+            alive = functools.partial(power.running, rack, host)
+            ready.wait_ready(self.pki, host, self.server_url, timeout, alive, since[host.name])
             progress(f"node {host.name} is Ready ({time.monotonic() - start:.1f} s)")
 
         self._each(rack.hosts, wait)
@@ -211,7 +215,7 @@ class HostSet:
         return slot
 
     def _slot_to_clear(self) -> Slot | None:
-        """Our slot; without the machine's register (somebody emptied /run) the journal's, unless another has it now."""
+        """The slot; without the machine's register (somebody emptied /run) the journal's, unless another has it now."""
         slot = slots.held(self.cluster.path)
         for entry in self.cluster.recorded("slot") if slot is None else ():
             if "octet" in entry:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hosts as an Ansible inventory. `hostset` calls me. Pure."""
+"""The hosts as an Ansible inventory. `hostset` calls this. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Loop devices by number: making, attaching, detaching, removing. `disks` and `hostset` call me.
+"""Loop devices by number: making, attaching, detaching, removing. `disks` and `hostset` call this.
 
 Numbers are always asked for: the kernel's own choice (losetup -f) would hand out a device of another host or cluster.
 Source of the request codes: linux/loop.h.
@@ -111,7 +111,7 @@ def remove_all(numbers: range, folder: Path) -> None:
     # Downwards: a spare of a raw block volume has a disk of the same host behind it, and comes after it.
     for number in reversed(existing(numbers)):
         if is_foreign(number, folder, numbers):
-            raise HostError(f"loop{number}: {backing(number)} is in use there and is none of ours; detach it")
+            raise HostError(f"loop{number}: {backing(number)} is in use there and is not berth-dev's; detach it")
         remove(number)
 
 
@@ -121,10 +121,10 @@ def existing(numbers: Iterable[int]) -> list[int]:
 
 
 def is_foreign(number: int, folder: Path, own: range) -> bool:
-    """True when a file of somebody else is behind the device (who took a free one of ours with losetup -f).
+    """True when a file of somebody else is behind the device (who took a free one of the cluster's with losetup -f).
 
-    Ours are files under `folder`, our own devices, and files that only a host sees: there the kernel's path leads to
-    nothing on this machine, or to another file than the one behind the device.
+    The cluster's are files under `folder`, its own devices, and files that only a host sees: there the kernel's path
+    leads to nothing on this machine, or to another file than the one behind the device.
     """
     path = backing(number)
     if path is None or path.startswith(f"{folder}/"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host and a disk are, and every name and number that follows from that. Pure: everything here calls me.
+"""What a host and a disk are, and every name and number that follows from that. Pure: everything here calls this.
 
 slot    a cluster's reservation on the machine: its subnet and its range of loop devices (see `slots`)
 host    one namespace machine of a slot: address, pod subnet, own 32 loop devices

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The network of a cluster: one bridge on the machine, one cable (veth) a host. `hostset` and `power` call me.
+"""The network of a cluster: one bridge on the machine, one cable (veth) a host. `hostset` and `power` call this.
 
 A host's network namespace has no name on the machine: it lives and dies with the host's processes, and with it the
 cable. So only the bridge can be left over. Addresses inside the host are set by the host itself (inside/init.py).

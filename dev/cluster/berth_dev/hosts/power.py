@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Switching a host on and off. `hostset` calls me.
+"""Switching a host on and off. `hostset` calls this.
 
 On: control groups, loop devices, configuration, then inside/launch.sh, which becomes the host; last the cable.
 Off: everything in the host's control groups is killed, as when the power fails. Its system disk and its disks stay
@@ -75,7 +75,7 @@ def init_pid(rack: Rack, host: Host) -> int:
 
 
 def enter(rack: Rack, host: Host, *argv: str) -> str:
-    """Run a program inside the host (not in its control groups: for short work of ours, not for workloads)."""
+    """Run a program inside the host (not in its control groups: for short work of berth-dev, not for workloads)."""
     return run("nsenter", "-t", str(init_pid(rack, host)), "-m", "-u", "-i", "-n", "-p", *argv)
 
 
@@ -93,7 +93,7 @@ def blockdev(rack: Rack, host: Host, command: str, argument: str) -> None:
 
 
 def power_on(rack: Rack, host: Host, systemd: bool = False) -> None:
-    """Start the host, with our own process 1 or `systemd`. It has power and its cable: nothing happens.
+    """Start the host, with berth-dev's own process 1 or `systemd`. It has power and its cable: nothing happens.
 
     Power without a cable is a start that was cut short before the host could come up: it is done again.
     """
@@ -151,7 +151,7 @@ def _attach_disks(rack: Rack, host: Host) -> Disk:
 
 
 def _write_seed(rack: Rack, host: Host, system: Disk, systemd: bool) -> None:
-    """The files that the host's start copies onto its system disk: configuration, certificates, programs of ours."""
+    """The files that the host's start copies onto its system disk: configuration, certificates, programs of berth."""
     seed = rack.folder(host) / "seed"
     shutil.rmtree(seed, ignore_errors=True)
     disks = [disk.identity() for disk in [system, *rack.drawer(host).plugged()]]

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waiting until the API server says that a host's node is Ready. `hostset` calls me.
+"""Waiting until the API server says that a host's node is Ready. `hostset` calls this.
 
-I ask with the node's own certificate, which may read its own Node object, and verify the server as the node does.
+The question goes with the node's own certificate, which may read its own Node object, and the server is verified as the
+node verifies it. A node whose host lost its power stays Ready for a while: of a host that was just switched on, only
+what a kubelet has said since then counts.
 """
 
 from __future__ import annotations
@@ -14,21 +16,31 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from ..errors import HostError
 from ..pki import Pki
 from .model import Host
 
 
-def node_is_ready(node: dict[str, object] | None) -> bool:
-    """True when the Node object has condition Ready=True and no not-ready taint any more."""
+def node_is_ready(node: dict[str, object] | None, since: float = 0.0) -> bool:
+    """True when the Node object has condition Ready=True, told at or after `since`, and no not-ready taint any more.
+
+    `since`: seconds since the epoch, by this machine's clock, which is the hosts' too; the API keeps whole seconds.
+    """
     if node is None:
         return False
     status, spec = node.get("status"), node.get("spec")
     conditions = status.get("conditions", []) if isinstance(status, dict) else []
     taints = spec.get("taints", []) if isinstance(spec, dict) else []
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    ready = any(c["type"] == "Ready" and c["status"] == "True" and _told(c) >= int(since) for c in conditions)
     return ready and not any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
+
+
+def _told(condition: dict[str, str]) -> float:
+    """When the kubelet last said so; 0 where it does not tell."""
+    at = condition.get("lastHeartbeatTime")
+    return datetime.strptime(at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp() if at else 0.0
 
 
 def read_node(pki: Pki, host: Host, server_url: str) -> dict[str, object] | None:
@@ -58,10 +70,15 @@ def read_node(pki: Pki, host: Host, server_url: str) -> dict[str, object] | None
         return None
 
 
-def wait_ready(pki: Pki, host: Host, server_url: str, timeout: float, alive: Callable[[], bool]) -> float:
-    """Until Ready; returns the seconds it took. HostError after `timeout`, or once the host is not `alive`."""
+def wait_ready(
+    pki: Pki, host: Host, server_url: str, timeout: float, alive: Callable[[], bool], since: float = 0.0
+) -> float:
+    """Until Ready, as a kubelet says at or after `since` (seconds since the epoch); returns the seconds it took.
+
+    HostError after `timeout`, or once the host is not `alive`.
+    """
     start = time.monotonic()
-    while not node_is_ready(read_node(pki, host, server_url)):
+    while not node_is_ready(read_node(pki, host, server_url), since):
         if not alive():
             raise HostError(f"host {host.name}: has stopped before its node was Ready")
         if time.monotonic() - start > timeout:

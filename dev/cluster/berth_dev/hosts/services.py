@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs on a host and with which configuration: containerd, kubelet, kube-proxy, CNI, sshd. `power` calls me.
+"""What runs on a host and with which configuration: containerd, kubelet, kube-proxy, CNI, sshd. `power` calls this.
 
-Pure: I return texts, `power` writes them. Paths are those inside the host; the programs are at /opt/k.
+Pure: this returns texts, `power` writes them. Paths are those inside the host; the programs are at /opt/k.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The machine's register of clusters with hosts: who has which subnet and which loop devices, and shared sysctls.
 
-`hostset` calls me. Two clusters must never choose the same, whoever of them dies in between: the register lives in
+`hostset` calls this. Two clusters must never choose the same, whoever of them dies in between: the register lives in
 /run/berth-dev (one file a cluster, gone with the machine's boot as the resources are) and changes under its lock only.
-I make no network and no loop device.
+Nothing here makes a network or a loop device.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ FIRST_OCTET, LAST_OCTET = 77, 249
 SHARED_SYSCTLS = {"fs/inotify/max_user_instances": 8192}
 """Limits of the whole machine that several kubelets and containerds use up (128 inotify instances by default)."""
 KUBELETS_SYSCTLS = {"vm/overcommit_memory": 1, "kernel/panic": 10, "kernel/panic_on_oops": 1}
-"""What a kubelet sets: a host of ours keeps it to itself (`inside/rootfs.sh`), a node of kind writes it on the
+"""What a kubelet sets: a host of berth-dev keeps it to itself (`inside/rootfs.sh`), a node of kind writes it on the
 machine."""
 
 
 @contextlib.contextmanager
 def locked(register: Path = REGISTER) -> Iterator[Path]:
-    """Hold the register. An empty register is removed at the end: a machine without clusters has no trace of us."""
+    """Hold the register. An empty register is removed at the end: a machine without clusters shows no trace."""
     while True:
         register.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(register, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        # Another may have removed the folder while we waited for its lock.
+        # Another may have removed the folder during the wait for its lock.
         if register.exists() and os.path.samestat(os.fstat(fd), register.stat()):
             break
         os.close(fd)
@@ -166,7 +166,7 @@ def _note_sysctls(folder: Path) -> None:
 
 
 def _restore_sysctls(folder: Path) -> None:
-    """Put back what we or kubelets changed, unless somebody else has changed it since."""
+    """Put back what berth-dev or kubelets changed, unless somebody else has changed it since."""
     for key, wanted in {**SHARED_SYSCTLS, **KUBELETS_SYSCTLS}.items():
         note = _noted(folder, key)
         if note.exists():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys with which Ansible reaches the hosts. `hostset` calls me. I open no connection.
+"""The keys with which Ansible reaches the hosts. `hostset` calls this. It opens no connection.
 
 One key pair for the cluster's user, one for each host; both sides know each other before the first connection, so host
 keys are verified always and no question is asked.

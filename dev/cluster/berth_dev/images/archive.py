@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writing a container image as a docker-archive tar, which containerd imports. `catalog` calls me.
+"""Writing a container image as a docker-archive tar, which containerd imports. `catalog` calls this.
 
 An archive is manifest.json, a configuration named by its own SHA-256, and one layer. The same contents give the same
 bytes: times are zero, names are sorted, owners are root. Format: the Docker Image Specification v1.2.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The images of the cluster: what each is made of, and the per-user cache of what was made. `hosts` and `cli` call me.
+"""The images of the cluster: what each is made of, and the cache of what was made. `hosts` and `cli` call this.
 
     <cache>/images/<name>-<hash of what goes in>.tar
     <cache>/images/set-<hash>/     hard links to the archives that every host has: pause and busybox
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from ..build import cache_folder
 from ..errors import BuildError
-from . import archive, debian
+from . import archive, cached, debian
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 Fill = Callable[[tarfile.TarFile, Path], None]
@@ -94,12 +94,13 @@ def archive_of(name: str, recipe: Recipe) -> Path:
 def ensure_recipe(name: str, recipe: Recipe, progress: Callable[[str], None] = _silent) -> Path:
     """The same for an image that is in nobody's list; `name` is that of its file."""
     target = archive_of(name, recipe)
-    if target.exists():
-        return target
-    with _locked():
-        if not target.exists():
-            progress(f"making image {recipe.image.name} (minutes, where it is made of Debian packages)")
-            _make(recipe, target)
+    if not target.exists():
+        with _locked():
+            if not target.exists():
+                progress(f"making image {recipe.image.name} (minutes, where it is made of Debian packages)")
+                _make(recipe, target)
+                cached.prune(target.parent, name)
+    cached.used(target)
     return target
 
 

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images made of Debian packages: PostgreSQL, and Python for the project's own programs. `catalog` calls me,
-and `qemu` takes debootstrap from me.
+"""Images made of Debian packages: PostgreSQL, and Python for the project's own programs. `catalog` calls this,
+and `qemu` takes debootstrap from it.
 
 debootstrap builds a minimal system with the packages; documentation and package lists are left out. Needs root and the
 package archive of the machine's own /etc/apt, and takes a minute: only made when it is asked for.
@@ -40,9 +40,9 @@ DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info
 
 @dataclass(frozen=True)
 class DebianImage:
-    """A Debian system of a `suite` with `packages`. `finish` puts `ours()` into the tree before it is packed.
+    """A Debian system of a `suite` with `packages`. `finish` puts ``ours()`` into the tree before it is packed.
 
-    The system without what is ours is kept apart in the cache: a changed program of ours costs seconds.
+    The system without the project's programs is kept apart in the cache: a changed program costs seconds.
     """
 
     image: archive.Image
@@ -52,7 +52,7 @@ class DebianImage:
     finish: Callable[[Path, bytes], None]
 
     def key(self) -> bytes:
-        """What asks for a new image when it changes: all that we add, not the packages' versions of the day."""
+        """What asks for a new image when it changes: all that is added, not the packages' versions of the day."""
         return "\0".join((MANNER, self.suite, *self.packages, *DROPPED)).encode() + b"\0" + self.ours()
 
     def fill(self, layer: tarfile.TarFile, scratch: Path) -> None:
@@ -60,7 +60,7 @@ class DebianImage:
         root = scratch / "root"
         with tarfile.open(self._system(scratch)) as system:
             trusted = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
-            system.extractall(root, numeric_owner=True, **trusted)  # type: ignore[arg-type]  # noqa: S202 - made by us
+            system.extractall(root, numeric_owner=True, **trusted)  # type: ignore[arg-type]  # noqa: S202 - made here
         self.finish(root, self.ours())
         archive.add_tree(layer, root)
 
@@ -115,8 +115,8 @@ def _daemons(root: Path, zipapp: bytes) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(zipapp)
         with zipfile.ZipFile(file) as packed:
-            packed.extractall(folder)  # noqa: S202 - made by us
-    # By hash: an archive of ours has no times, and files that are compiled for another time are not used.
+            packed.extractall(folder)  # noqa: S202 - made here
+    # By hash: the archive has no times, and files that are compiled for another time are not used.
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     compileall.compile_dir(folder, quiet=2, stripdir=str(root), invalidation_mode=mode)
 
@@ -138,7 +138,7 @@ def daemons_archive() -> bytes:
 
 
 def agent_archive() -> bytes:
-    """The agent's zipapp, built from the sources beside us. BuildError where that fails."""
+    """The agent's zipapp, built from the sources beside this. BuildError where that fails."""
     tool = PROJECT / "tools/zipapp.py"
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "berth-agent.pyz")

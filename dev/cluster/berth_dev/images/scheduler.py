@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is ours in the scheduler's image: the packages, and of this environment the libraries that they stand on.
+"""What the project puts into the scheduler image: the packages, and from this environment the libraries they stand on.
 
-`debian` calls me. deploy/Containerfile makes the same contents with pip, where there is a registry.
+`debian` calls this. deploy/Containerfile makes the same contents with pip, where there is a registry.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def unpack(root: Path, archive: bytes) -> None:
     folder = root / FOLDER
     with zipfile.ZipFile(io.BytesIO(archive)) as files:
         files.extractall(folder)
-    # By hash: an archive of ours has no times, and files that are compiled for another time are not used.
+    # By hash: the archive has no times, and files that are compiled for another time are not used.
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     compileall.compile_dir(folder, quiet=2, stripdir=str(root), invalidation_mode=mode)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kind cluster on this machine, and everything that belongs to it. `kind_cli` calls me.
+"""A kind cluster on this machine, and everything that belongs to it. `kind_cli` calls this.
 
     <folder>/kubeconfig       the administrator's
     <folder>/data/kind.json   the wish that it was made of
@@ -245,7 +245,7 @@ class KindCluster:
             dockers.check_own()
         elif others := docker.nodes(self.name):
             raise KindError(
-                f"kind cluster {self.name}: Docker has its nodes {', '.join(others)}, which are not of our making; "
+                f"kind cluster {self.name}: Docker has its nodes {', '.join(others)}, which berth-dev did not make; "
                 f"take another name, or: kind delete cluster --name {self.name}"
             )
         for port in [*(port.host for port in wish.ports), *([wish.api_port] if wish.api_port else [])]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The images inside a kind node: what kubeadm starts, under the names that it asks for. `image` calls me.
+"""The images inside a kind node: what kubeadm starts, under the names that it asks for. `image` calls this.
 
 kubernetes   one layer with berth-kube under all its names and what kube-proxy runs; six names of one image
 coredns      the program alone

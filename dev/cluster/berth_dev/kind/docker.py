@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker: the machine's when it answers, else one of our own for as long as the cluster lives. `cluster` calls me.
+"""Docker: the machine's when it answers, else the cluster's own, for as long as it lives. `cluster` calls this.
 
-Ours listens on a socket of its own, keeps its files in the cluster's folder and changes nothing of the machine's
+The latter listens on a socket of its own, keeps its files in the cluster's folder and changes nothing of the machine's
 network but what it is asked for: no bridge of its own, no iptables, no forwarding. What `start` makes is in the
 cluster's journal before; its processes carry the cluster's tag.
 """
@@ -117,7 +117,7 @@ def machines() -> Docker | None:
 
 
 def check_own() -> None:
-    """KindError when no Docker of our own could be started either."""
+    """KindError when no Docker of the cluster's own could be started either."""
     if shutil.which("dockerd", path=SYSTEM_PATH) is None or shutil.which("docker") is None:
         raise KindError("no Docker: none answers, and there is no program dockerd: apt-get install -y docker.io")
     if os.geteuid() != 0:
@@ -146,7 +146,7 @@ def start(folder: ClusterDir, octet: int, runtime: Path, seconds: float = 60.0, 
     until = time.monotonic() + seconds
     while why := problem(docker):
         if not folder.alive(PROCESS) or time.monotonic() > until:
-            raise KindError(f"Docker of our own did not start ({why}):\n{folder.log_tail(PROCESS)}")
+            raise KindError(f"the cluster's own Docker did not start ({why}):\n{folder.log_tail(PROCESS)}")
         time.sleep(0.1)
     return docker
 

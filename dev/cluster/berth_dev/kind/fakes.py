@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fake nodes beside the real ones of a kind cluster. `cluster` calls me, I call `kwok`.
+"""Fake nodes beside the real ones of a kind cluster. `cluster` calls this, which calls `kwok`.
 
 kwok runs on this machine as a process of the cluster's folder, with an identity and rights of its own. The nodes are
 tainted: what must run somewhere comes to a real one, and only what tolerates the taint to them.

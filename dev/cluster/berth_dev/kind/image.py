@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The node image of kind, made without a registry: a Debian system, kind's own files, and programs built from their
-modules. `cluster` and `kind_cli` call me.
+modules. `cluster` and `kind_cli` call this.
 
 What kind's Dockerfile does to its base is done here to a debootstrapped tree; the images that kubeadm starts are put
-into the tree's containerd by a containerd of ours that runs on the tree for a moment. Docker is not needed.
+into the tree's containerd by a containerd of berth-dev that runs on the tree for a moment. Docker is not needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PACKAGES = (
     # as kind's Dockerfile has them, without network storage
     *("systemd", "conntrack", "iptables", "nftables", "iproute2", "ethtool", "util-linux", "mount", "kmod"),
     *("libseccomp2", "e2fsprogs", "bash", "ca-certificates", "jq", "procps", "runc"),
-    # what makes a node a host of ours: Ansible's way in, and what the agent and the roles call
+    # what makes a node a host of berth-dev: Ansible's way in, and what the agent and the roles call
     *("openssh-server", "python3", "xfsprogs", "smartmontools", "udev"),
 )
 #: Raised when this module does something else with the same inputs.

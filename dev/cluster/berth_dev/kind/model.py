@@ -38,7 +38,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a user asks for. `image` '': ours, made here; `kubernetes`: a version or minor, '': that of the image;
+    """What a user asks for. `image` '': the one made here; `kubernetes`: a version or minor, '': that of the image;
     `api_port` 0: a free one."""
 
     name: str

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Making a host of a kind node: its disks, its pods' network, Ansible's way in. `cluster` calls me.
+"""Making a host of a kind node: its disks, its pods' network, Ansible's way in. `cluster` calls this.
 
 What is written into a node stays with its container, and systemd does it again when the container is started; only the
 device cgroup is new then (`guard`).
@@ -83,7 +83,7 @@ WantedBy=multi-user.target
 
 
 def files(node: Node, nodes: Sequence[Node], drawer: Drawer | None, keys: ssh.Keys) -> dict[str, tuple[str, int]]:
-    """Text and mode of every file of ours in the node, by path."""
+    """Text and mode of every file of berth-dev in the node, by path."""
     identities = [disk.identity() for disk in drawer.plugged()] if drawer else []
     spares = [{"loop": number, "properties": {}, "links": []} for number in node.spare_loops]
     settings = {

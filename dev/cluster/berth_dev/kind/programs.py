@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs of a kind cluster that the development cluster does not have. `image` and `cluster` call me.
+"""The programs of a kind cluster that the development cluster does not have. `image` and `cluster` call this.
 
 <cache>/kind-<kind's version>-<hash of what goes in>/bin/{kind,kubeadm,coredns,berth-runc}
                                                      /base/   the files of kind's own base image, from its module
@@ -50,7 +50,7 @@ def cached() -> bool:
 
 
 def key() -> str:
-    """`kind-<version>-<sha256>`: of our Go sources, their go.mod and go.sum, and of what `steps` says."""
+    """`kind-<version>-<sha256>`: of the Go sources, their go.mod and go.sum, and of what `steps` says."""
     files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".go", ".mod", ".sum"))
     if not files:
         raise BuildError(f"{SOURCES}: no Go sources there; run from a checkout or an installed collection of berth")

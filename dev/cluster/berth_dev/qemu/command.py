@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line of QEMU. `vm` calls me. Pure.
+"""The command line of QEMU. `vm` calls this. Pure.
 
 Software emulation only, so that the same machine comes up everywhere. One core: two wait for each other, for very long
 where this machine is busy. The guest's network is QEMU's own: it reaches this machine's loopback as 10.0.2.2, and is

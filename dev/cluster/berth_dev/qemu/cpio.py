@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The archive format of an initial root filesystem (cpio "newc"). `image` and `vm` call me. Pure.
+"""The archive format of an initial root filesystem (cpio "newc"). `image` and `vm` call this. Pure.
 
 Several archives one after the other are one to the kernel. Format: driver-api/early-userspace/buffer-format.rst of the
 Linux kernel's documentation.

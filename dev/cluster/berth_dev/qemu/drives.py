@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of the virtual machine: plugged in and pulled out, swapped, failing. `vm` has one of me.
+"""The disks of the virtual machine: plugged in and pulled out, swapped, failing. `vm` has one `Drives`.
 
 Every change is written down first, so that the next start sees what was asked for; then the running machine, if it
-runs, is told over its control socket. I never change what is on a disk.
+runs, is told over its control socket. Nothing here changes what is on a disk.
 """
 
 from __future__ import annotations

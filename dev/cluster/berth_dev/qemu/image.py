@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guest's system, made of Debian packages and kept in the per-user cache. `vm` calls me; needs root, once.
+"""The guest's system, made of Debian packages and kept in the per-user cache. `vm` calls this; needs root, once.
 
     <cache>/vm/<hash of what goes in>/root.img    a filesystem with systemd, udev, sshd, smartmontools, Python
                                       vmlinuz     Debian's kernel for virtual machines
-                                      initrd      busybox, the modules for the root disk, our /init
+                                      initrd      busybox, the modules for the root disk, berth-dev's /init
 
 The folder is complete or absent. It holds no secret and no identity: keys, the host's name and the machine's id come
 from each machine's own archive, which is appended to the initrd and laid over the root at every boot.
@@ -144,7 +144,7 @@ def _make(target: Path, progress: Progress) -> None:
 
 
 def furnish(root: Path) -> None:
-    """Turn Debian's tree into ours."""
+    """Turn Debian's tree into the guest's."""
     for name in (*DROPPED, "boot"):
         shutil.rmtree(root / name, ignore_errors=True)
     for key in (root / "etc/ssh").glob("ssh_host_*"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guest as ssh reaches it. `vm` calls me.
+"""The guest as ssh reaches it. `vm` calls this.
 
 One connection is made and kept (under software emulation a new one takes a second); it ends with the machine. Both
 sides know each other's keys before the first one.

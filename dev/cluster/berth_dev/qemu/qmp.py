@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""QEMU's control socket (QMP): a command, its answer, an event. `vm` calls me.
+"""QEMU's control socket (QMP): a command, its answer, an event. `vm` calls this.
 
 Protocol: docs/interop/qmp-spec.txt of QEMU.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the virtual machine was asked to be, and its files. `vm` and `drives` call me; I start nothing.
+"""What the virtual machine was asked to be, and its files. `vm` and `drives` call this; it starts nothing.
 
 <cluster's folder>/data/vm/vm.json        its name, port and disks: written last, so that all is there or nothing
                            root.qcow2     what it wrote on its root disk, over the cached image

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The virtual machine of a cluster: power, ssh, disks. `cluster`, the command and the test fixture call me.
+"""The virtual machine of a cluster: power, ssh, disks. `cluster`, the command and the test fixture call this.
 
 It is one process of the cluster, `vm`: `down` of the cluster ends it and removes its folder (see `store`). It needs no
 control plane; it reaches one on this machine's loopback as 10.0.2.2.

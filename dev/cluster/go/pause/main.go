@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	// Where the pod shares its process namespace, pause is its init: orphans are ours to collect.
+	// Where the pod shares its process namespace, pause is its init: it collects the orphans.
 	orphans := make(chan os.Signal, 1)
 	signal.Notify(orphans, syscall.SIGCHLD)
 	go func() {

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reserved -> Bound -> Created -> Running: volumes and claims, then the workload, then the wait for its pods.
 
-Every object is created once and found again by whoever comes next; what is there and is not ours is never touched.
+Every object is created once and found again by whoever comes next; what is there and is not berth's is never touched.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ class Builder:
             self.create_pod(ordinal)
 
     def create_pod(self, ordinal: int) -> None:
-        """Create it, or find that it is there (an earlier run's, or our own whose answer was lost).
+        """Create it, or find that it is there (an earlier run's, or this run's whose answer was lost).
 
-        Its metadata tells ours from another's: admission adds to the lists of the whole.
+        Its metadata tells berth's pod from another's: admission adds to the lists of the whole.
         """
         body = manifests.pod(self._hand.app, ordinal, self._hand.record(ordinal)["spec"]["nodeName"])
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]

@@ -50,7 +50,7 @@ def refuse(live: Mapping[str, Any] | None) -> None:
 
 
 def check(params: Mapping[str, Any]) -> None:
-    """Raises InputError for options that say how a run of our own goes."""
+    """Raises InputError for options that say how a run of the playbook goes."""
     if params["until"] != states.CREATED:
         raise InputError(
             f"until: {params['until']} stops a run of the playbook; with driver: controller leave it out, agents make "

@@ -61,7 +61,7 @@ class Driver:
             else:
                 return Driven(view, step, done)
         raise ConflictError(
-            f"berth {view.key} changed under our hands {STEPS} times in a row: somebody writes it without pause",
+            f"berth {view.key} changed before the write {STEPS} times in a row: somebody writes it without pause",
             409,
             "Conflict",
         )
@@ -118,7 +118,7 @@ class Driver:
         return client.replace(step.resource, body)
 
     def _read_anew(self, view: View, step: Write) -> View:
-        """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of ours behind."""
+        """What the step wrote, and the berth. A berth that went, or was made anew, leaves none of its locks behind."""
         before = view.records()
         view = self.look(view, step.ref)
         for record in before:

@@ -150,4 +150,4 @@ class HookRunner:
             hand.views[ordinal] = hand.views[ordinal].having(BERTH, answer)
             (self._owed.add if owed else self._owed.discard)(ordinal)
             return
-        raise ConflictError(f"berth {hand.title(ordinal)} changed under our hands {_TRIES} times", 409, "Conflict")
+        raise ConflictError(f"berth {hand.title(ordinal)} changed before the write {_TRIES} times", 409, "Conflict")

@@ -71,7 +71,9 @@ def refresh(hand: Hand, ordinal: int) -> Object:
         record, written = _refreshed(hand, ordinal, record)
         if written:
             return record
-    raise ConflictError(f"berth {hand.title(ordinal)} changed under our hands {_TRIES} times in a row", 409, "Conflict")
+    raise ConflictError(
+        f"berth {hand.title(ordinal)} changed before the write {_TRIES} times in a row", 409, "Conflict"
+    )
 
 
 def _refreshed(hand: Hand, ordinal: int, record: Object) -> tuple[Object, bool]:

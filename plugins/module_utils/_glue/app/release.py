@@ -28,7 +28,7 @@ from .driver import Driver
 
 Object = Mapping[str, Any]
 Change = Callable[[Object], Optional[dict[str, Any]]]
-#: How often one compare-and-swap is tried when the object changes under our hands without being taken.
+#: How often one compare-and-swap is tried when the object changes before the write without being taken.
 SWAPS = 8
 
 
@@ -127,8 +127,8 @@ class Release:
                     return
                 current = found
         raise ConflictError(
-            f"{resource.kind} {name} changed under our hands {SWAPS} times in a row: somebody writes it without pause; "
-            f"nothing of it was changed by us",
+            f"{resource.kind} {name} changed before the write {SWAPS} times in a row: somebody writes it without "
+            "pause; berth changed nothing of it",
             409,
             "Conflict",
         )

@@ -56,7 +56,7 @@ def until(
         look = time.monotonic() + pause
         for event in client.watch(resource, version, pause, namespace, labels):
             if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
-                break  # an ERROR event (410 Gone) or a bookmark we did not ask for: list again
+                break  # an ERROR event (410 Gone) or a bookmark that nobody asked for: list again
             _take(seen, event)
             left = missing(seen)
             if not left:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How much a node can still give to a class, as CSIStorageCapacity objects: what the stock scheduler looks at.
 
-One object for each node and each class of ours that waits for its first consumer and has disks there. A claim gets one
-whole disk, so ``maximumVolumeSize`` is the largest free disk; ``capacity`` is all that is free. Written by
+One object for each node and each of berth's classes that waits for its first consumer and has disks there. A claim gets
+one whole disk, so ``maximumVolumeSize`` is the largest free disk; ``capacity`` is all that is free. Written by
 the controller.
 """
 
@@ -22,9 +22,9 @@ from .manifests import HOSTNAME_LABEL
 from .wanted import MANAGED_LABEL
 
 Object = Mapping[str, Any]
-#: On the objects that are ours to change and to remove.
+#: On the objects that are the controller's to change and to remove.
 SELECTOR = f"{MANAGED_LABEL}=berth-controller"
-#: All others: our own are for other schedulers, and tell ours less than the disks themselves.
+#: All others: the controller's own are for other schedulers, and tell berth-scheduler less than the disks themselves.
 OF_OTHERS = f"{MANAGED_LABEL}!=berth-controller"
 
 

@@ -61,7 +61,7 @@ def of_node(old: Place | None, new: Place | None) -> bool | None:
 def of_class(old: Object | None, new: Object | None) -> bool:
     """Whether the claims of a StorageClass are to be looked at again; None: not there.
 
-    Also those of a class that was ours and is another provisioner's now, or is gone: they are told so.
+    Also those of a class that was berth's and is another provisioner's now, or is gone: they are told so.
     """
     return (claims.ours(old) or claims.ours(new)) and _terms(old) != _terms(new)
 

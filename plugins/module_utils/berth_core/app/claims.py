@@ -81,9 +81,9 @@ def provisioned(volume: Object) -> bool:
 
 
 def lost_class(claim: Object, storage_class: Object | None, begun: bool) -> str:
-    """Why a claim of ours cannot be bound any more: its class is gone, or another one has its name. Else empty.
+    """Why a claim of berth's cannot be bound any more: its class is gone, or another one has its name. Else empty.
 
-    ``begun``: there is a Berth for the claim. Without one, Kubernetes' word that the claim was handed to us counts.
+    ``begun``: there is a Berth for the claim. Without one, Kubernetes' word that the claim was handed to berth counts.
     """
     annotations = mapping(mapping(claim, "metadata"), "annotations")
     mine = begun or any(annotations.get(key) == PROVISIONER for key in HANDED_TO)

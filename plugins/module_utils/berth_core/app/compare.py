@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Is what we want already there? Compares a desired object with a live one, without asking the API server to try.
+"""Is what is wanted already there? Compares a desired object with a live one, without asking the API server to try.
 
 Called by every module before it writes: no difference, no request. The arguments are never changed.
-``desired`` is a subset of ``live``: what it does not mention (server defaults, status, fields of others) is not ours.
+``desired`` is a subset of ``live``: what it does not mention (server defaults, status, others' fields) is not berth's.
 
 The rules, which are those of the API server's own encoding:
 

@@ -4,7 +4,7 @@
 """What to do with each CustomResourceDefinition: create, update, nothing, or refuse. Carried out by
 the module crds.
 
-Unlike other objects a CRD's spec is wholly ours: a property or a rule that a new release no longer has must go, so
+Unlike other objects a CRD's spec is wholly berth's: a property or a rule that a new release no longer has must go, so
 that specs are compared exactly, after what the API server fills in by itself. Asks no API server.
 """
 
@@ -22,7 +22,7 @@ SCHEMA = "berth.dev/schema"
 
 
 class CrdChange(NamedTuple):
-    """One object's fate. ``before`` and ``after`` hold what we speak of alone: no server defaults, no status."""
+    """One object's fate. ``before`` and ``after`` hold only what manifests speak of: no server defaults, no status."""
 
     name: str
     action: str  # create | update | none
@@ -84,7 +84,7 @@ def plan_crd(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> CrdC
 
 
 def updated(change: CrdChange) -> dict[str, Any]:
-    """The whole object to PUT: what is ours, the live metadata (with its resourceVersion) with our labels and
+    """The whole object to PUT: what is berth's, the live metadata (with its resourceVersion) with berth's labels and
     annotations added."""
     live = change.live or {}
     metadata = dict(live["metadata"])

@@ -29,7 +29,7 @@ CLAIM_LABEL = "berth.dev/claim"
 #: Attribute that tells one device from all others of the cluster, and the capacity that shares are taken from.
 ID_ATTRIBUTE = "id"
 SHARES = "shares"
-#: On every published device: what is not made for a lock is not given one of ours by accident.
+#: On every published device: what is not made for a lock is not given one of berth's by accident.
 TAINT = "berth.dev/lock-required"
 
 

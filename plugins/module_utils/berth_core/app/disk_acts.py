@@ -111,7 +111,7 @@ def _check_free(where: str, spec: Mapping[str, Any], status: Mapping[str, Any]) 
     seen = status.get("observed") or {}
     users = [*(f"mounted at {each}" for each in seen.get("mounts") or ()), *(seen.get("holders") or ())]
     if spec.get("reserved"):
-        raise StateError(f"{where}: the disk is reserved, so it is not ours to wipe; set reserved: false first")
+        raise StateError(f"{where}: the disk is reserved, so berth may not wipe it; set reserved: false first")
     if seen.get("sharedWith"):
         raise StateError(f"{where}: node {seen['sharedWith']} sees this disk, too; nothing was wiped")
     if users:

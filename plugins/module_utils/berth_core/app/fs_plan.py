@@ -19,7 +19,7 @@ from .disk_plan import DEFAULT_FS_TYPE
 from .fsid import DATA_DIRECTORY, DEFAULT_MOUNT_ROOT, data_directory, filesystem_of, mount_point, volume_path
 from .identity import Device, describe, describe_all, from_spec, match
 
-#: In /etc/fstab: which line is ours. mount(8) and systemd ignore options that begin with x-.
+#: In /etc/fstab: which line is berth's. mount(8) and systemd ignore options that begin with x-.
 MARK = "x-berth.localdisk="
 FS_TYPES = ("ext4", "xfs")
 #: The "filesystem" of a device that carries no signature, and is not blank.
@@ -44,7 +44,7 @@ class FilesystemPlan(NamedTuple):
     format: bool
     mount: bool
     path: str
-    #: a half-made filesystem of ours is there, and is made once more
+    #: a half-made filesystem of berth's is there, and is made once more
     again: bool = False
     #: mkfs had begun here, and left what no signature tells
     begun: bool = False
@@ -137,7 +137,7 @@ def why_not_at_host(lock: Mapping[str, Any], device: Device) -> str:
 
 
 def is_unfinished(device: Device, uuid: str) -> bool:
-    """Whether mkfs was stopped half-way: our filesystem, not mounted, and by its own superblock not complete.
+    """Whether mkfs was stopped half-way: berth's filesystem, not mounted, and by its own superblock not complete.
 
     ``unfinished`` of the device is read by berth_host.superblock. The kernel mounts no such filesystem, so nothing is
     on it. (ext4 has no such state: its superblock is the last thing that mkfs writes; before, the disk is blank.)

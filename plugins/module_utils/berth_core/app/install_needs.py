@@ -24,7 +24,7 @@ Object = Mapping[str, Any]
 class Holdings(NamedTuple):
     """What was read. ``tasks``: TaskBatches, too.
 
-    ``pods``: ``namespace/name`` of those that name a scheduler of ours and have not finished,
+    ``pods``: ``namespace/name`` of those that name a scheduler of berth's and have not finished,
     ``waiting``: of those that wait for kube-scheduler with its extender."""
 
     berths: Sequence[Object] = ()

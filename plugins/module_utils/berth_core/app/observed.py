@@ -44,7 +44,7 @@ class Observed:
     beside: Mapping[tuple[str, str], Object] = field(default_factory=dict)
     #: helper pods of an update (app.helper_pods), by name
     helpers: Mapping[str, Object] = field(default_factory=dict)
-    #: objects that stand where ours would, and are somebody else's
+    #: objects that stand where berth's would, and are somebody else's
     foreign: tuple[str, ...] = ()
 
     @property

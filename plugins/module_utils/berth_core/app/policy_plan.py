@@ -4,8 +4,8 @@
 """What to do with the admission policies and roles that come with the CustomResourceDefinitions, or with a scheduler.
 Called by the modules crds and scheduler.
 
-Like a definition, such an object is wholly ours: a condition that somebody has added to a policy would switch it off.
-So everything is compared, after what the API server fills in by itself. Never looks at the API.
+Like a definition, such an object is wholly berth's: a condition that somebody has added to a policy would switch it
+off. So everything is compared, after what the API server fills in by itself. Never looks at the API.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def is_ours(live: Mapping[str, Any]) -> bool:
 
 
 def _ours(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What we speak of: labels, and everything but metadata and status, without the API server's defaults."""
+    """What a manifest speaks of: labels, and everything but metadata and status, without the API server's defaults."""
     kept = {key: value for key, value in body.items() if key not in ("apiVersion", "kind", "metadata", "status")}
     match = (kept.get("spec") or {}).get("matchConstraints")
     if match:

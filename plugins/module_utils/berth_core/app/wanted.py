@@ -68,7 +68,7 @@ class DeviceWanted:
 
 @dataclass(frozen=True)
 class AppWanted:
-    """A stateful application. ``template`` is the pod template with our labels; ``service`` a Service manifest or
+    """A stateful application. ``template`` is the pod template with berth's labels; ``service`` a Service manifest or
     None.
 
     ``admitted``: a pod of it as the namespace's admission returned it; None where none was asked for. What is made is
@@ -319,7 +319,7 @@ def _enough_pins(disks: tuple[DiskWanted, ...], replicas: int) -> None:
 
 
 def _template(options: Mapping[str, Any], source: Any, app: str, disks: tuple[DiskWanted, ...]) -> dict[str, Any]:
-    """The pod template with our labels and spread constraints, or InputError."""
+    """The pod template with berth's labels and spread constraints, or InputError."""
     template = pod_template(copy.deepcopy(source), STATEFUL_SET)
     spec = template["spec"]
     _volumes_do_not_collide(spec, disks)

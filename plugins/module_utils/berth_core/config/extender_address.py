@@ -31,7 +31,7 @@ class Pem(NamedTuple):
 
 
 class Address(NamedTuple):
-    """`trust`: the authorities, None for the machine's own. `pair`: certificate and key that we show."""
+    """`trust`: the authorities, None for the machine's own. `pair`: certificate and key that the client shows."""
 
     host: str
     port: int

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of plugins: kube-scheduler's v1.36 by extension point, ours, and the names that policies had before.
+"""Names of plugins: kube-scheduler's v1.36 by extension point, berth's, and the names that policies had before.
 
 Read by plugin_sets.py and plugin_args.py. Names of kube-scheduler that the engine has no plugin for are known here,
 so that a file that names them is read.

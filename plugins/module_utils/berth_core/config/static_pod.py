@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""kube-scheduler's static pod, as kubeadm makes it: what it reads now, and the same pod reading a file of ours.
+"""kube-scheduler's static pod, as kubeadm makes it: what it reads now, and the same pod reading berth's file.
 
 Called by the filters kube_scheduler_reads and kube_scheduler_pod. A manifest comes in and goes out as an object; what
 is put in says what was there before, so that it can be taken out again without anybody remembering.
@@ -22,7 +22,7 @@ from .stock import KIND
 
 #: Which configuration a pod was started with: the kubelet starts it anew when that changes, and its mirror tells it.
 DIGEST = "berth.dev/configuration"
-#: What --config named before ours, as the container sees it.
+#: What --config named before berth's file, as the container sees it.
 BEFORE = "berth.dev/configuration-before"
 VOLUME = "berth-configuration"
 _CONTAINER = "kube-scheduler"
@@ -50,7 +50,7 @@ class Reads:
 
 
 def reads(pod: Mapping[str, Any]) -> Reads:
-    """What that pod reads without us. Raises InputError for what is no such pod."""
+    """What that pod reads without berth's file. Raises InputError for what is no such pod."""
     plain = without_file(pod)
     container = _container(plain)
     version = re.search(r":(v?1\.\d+[^@]*)", str(container.get("image") or ""))

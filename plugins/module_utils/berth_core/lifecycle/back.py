@@ -75,7 +75,7 @@ def _outcome(view: View, record: Object) -> str:
 
 
 def _claims(view: View, record: Object) -> Step | None:
-    """What was made for the pod: the claims of an app's berth. A claim that the berth was made for is not ours.
+    """What was made for the pod: the claims of an app's berth. A claim that the berth was made for is somebody else's.
 
     Those of a lost node are gone already (lost.py), and one of their names is the next berth's.
     """
@@ -159,7 +159,7 @@ def told_phase(disk: Object) -> Write | None:
 
 
 def _berth(record: Object) -> Step:
-    """Ask the Berth to go, then take our finalizer off: the last of all writes."""
+    """Ask the Berth to go, then take berth's finalizer off: the last of all writes."""
     meta, why = record["metadata"], "nothing is held for it any more"
     if not going(record):
         return Write(REMOVE, BERTH, dict(record), why)

@@ -17,7 +17,7 @@ from . import states
 from .step import CREATE, Look, Step, Wait, Write
 from .view import View, recorded
 
-#: Writes and refusals of one drive. A berth's whole life has fewer; more means that somebody works against us.
+#: Writes and refusals of one drive. A berth's whole life has fewer; more means that somebody works against the drive.
 STEPS = 200
 #: Waiting reasons of a berth whose disk or lock is gone.
 LOST = ("LockLost", "DiskGone")

@@ -273,7 +273,7 @@ def _device_claim(view: View, record: Object, owner: Owner) -> Step | None:
 
 
 def differs(resource: Resource, live: Object, wrong: list[str]) -> Wait:
-    """Something stands in the way that is not ours: it is never touched."""
+    """Something stands in the way that is not berth's: it is never touched."""
     meta = live["metadata"]
     text = (
         f"{resource.describe(meta['name'], meta.get('namespace'))} is there already and is not what this berth needs "
@@ -283,7 +283,7 @@ def differs(resource: Resource, live: Object, wrong: list[str]) -> Wait:
 
 
 def waits(resource: Resource, live: Object) -> Wait:
-    """For something of ours that was asked to go before it is made anew."""
+    """For something of berth's that was asked to go before it is made anew."""
     ref = Ref.of(resource, live)
     text = f"{resource.describe(ref.name, ref.namespace)} is being deleted and does not go; its finalizers hold it"
     return Wait(f"{resource.kind}Going", text, on=ref)

@@ -28,7 +28,7 @@ ANNOTATION = "berth.dev/history"
 LENGTHS = {"time": 32, "from": 128, "to": 128, "why": 256}
 #: Likewise of ``by``.
 WHO = {"component": 64, "user": 256, "playbook": 128, "task": 128, "host": 128, "commit": 64}
-#: A text that is longer was written by nobody of us, and is not read.
+#: A text that is longer was not written by berth, and is not read.
 _LARGEST = 256 * 1024
 
 Entry = dict[str, Any]

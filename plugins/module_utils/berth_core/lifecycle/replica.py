@@ -84,7 +84,7 @@ class ReplicaOwner:
         return manifests.volume(self.app, record, claim, disk, hostname)
 
     def check_volume(self, record: Object, claim: str, disk: Object, volume: Object) -> Wait | None:
-        """One that names this berth is ours, whichever release made it."""
+        """One that names this berth belongs to berth, whichever release made it."""
         body = manifests.volume(self.app, record, claim, disk, "")
         body["spec"].pop("nodeAffinity")
         ours = not differences({"metadata": {"annotations": body["metadata"]["annotations"]}}, volume)

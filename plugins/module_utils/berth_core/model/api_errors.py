@@ -35,7 +35,7 @@ _ERRORS: dict[int, type[ApiError]] = {
     410: GoneError,
     422: InvalidError,
 }
-#: our verb -> the verb of an RBAC rule
+#: the client's verb -> the verb of an RBAC rule
 _RBAC = {"replace": "update", "apply": "patch"}
 #: How admission says no with a 403: the authorizer names the user right behind "is forbidden".
 _BY_ADMISSION = re.compile(r' is forbidden: (?!User ")|^admission webhook "')

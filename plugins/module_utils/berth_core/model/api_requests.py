@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: our verb -> the method of HTTP
+#: the client's verb -> the method of HTTP
 METHODS = {
     "get": "GET",
     "list": "GET",

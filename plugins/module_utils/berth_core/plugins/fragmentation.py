@@ -4,9 +4,9 @@
 """How much of a node's free devices typical pods could not use: the measure of fragmentation gradient descent.
 
 Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
-USENIX ATC 2023, section 3. `unserved` is ours: that measure sees that a node lacks cpu only when the next pod does not
-fit any more, which is too late to put the pods that need much cpu elsewhere. Called by DevicePacking; pure functions
-over arrays, all nodes at once.
+USENIX ATC 2023, section 3. `unserved` is berth's own: that measure sees that a node lacks cpu only when the next pod
+does not fit any more, which is too late to put the pods that need much cpu elsewhere. Called by DevicePacking; pure
+functions over arrays, all nodes at once.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ DEFAULT: tuple[tuple[str, int], ...] = (
     ("LocalDiskFit", 3),
     ("LocalDeviceFit", 3),
 )
-"""kube-scheduler's plugins in its order and with its weights, then ours; they stand at multiPoint."""
+"""kube-scheduler's plugins in its order and with its weights, then berth's; they stand at multiPoint."""
 
 QUEUE_PLUGINS = ("SchedulingGates", "PrioritySort")
 """Plugins of `TABLE` that order the queue and place nothing."""

@@ -5,7 +5,7 @@
 
 init.py calls `hide_all` and `add` at the start; the machine's disk commands call `add` and `remove` through nsenter;
 `watch` runs as a service and does what udev does: when a program that could write to a disk closes it, look again at
-what is on it, and bring /run/udev/data and /dev/disk/by-uuid, by-label up to date. I never write to a disk.
+what is on it, and bring /run/udev/data and /dev/disk/by-uuid, by-label up to date. It never writes to a disk.
 
     blockdev.py add JSON | remove LOOP | refresh [DEVICE...] | watch
 """
@@ -130,7 +130,7 @@ def content_links(found: dict[str, str]) -> list[str]:
 
 
 def record_text(properties: dict[str, str], found: dict[str, str], links: list[str], now: int) -> str:
-    """A file of udev's database: S links, I time of the first event (microseconds since boot), E properties."""
+    """A file of udev's database: `S` links, `I` time of the first event (microseconds since boot), `E` properties."""
     lines = [*(f"S:{link}" for link in links), f"I:{now}"]
     lines += [f"E:{key}={value}" for key, value in {**properties, **found}.items()]
     return "\n".join([*lines, "G:systemd", "Q:systemd", "V:1", ""])

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Process 1 of a host: network, disks, /etc/fstab, services. rootfs.sh becomes me.
+"""Process 1 of a host: network, disks, /etc/fstab, services. rootfs.sh becomes this.
 
 Order is that of a real machine: the cable, the disks, what /etc/fstab mounts, sshd, containerd, images, kubelet,
-kube-proxy. Afterwards I collect dead processes and start a service again when it dies, one second later, unless
-the file /run/berth/stopped/<service> exists. I never stop by myself: a host ends by being killed (a power cut) or by
-TERM. A host that was asked to have systemd gets it in my place once its disks and its network are there (systemd.py).
-Standard library only: the machine's own Python runs me.
+kube-proxy. Afterwards this collects dead processes and starts a service again when it dies, one second later, unless
+the file /run/berth/stopped/<service> exists. It never stops by itself: a host ends by being killed (a power cut) or by
+TERM. A host that was asked to have systemd gets it in place of this once its disks and its network are there
+(systemd.py). Standard library only: the machine's own Python runs this.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from . import blockdev, systemd
 SETTINGS = Path("/opt/berth/host.json")
 STOPPED = Path("/run/berth/stopped")
 ENVIRONMENT = {
-    # Ours first: containerd looks for its shim here, and that of a Docker on the machine is of another version.
+    # /opt/k first: containerd looks for its shim here, and that of a Docker on the machine is of another version.
     "PATH": "/opt/k:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
     "LANG": "C.UTF-8",

@@ -5,8 +5,8 @@
 
     kind_node.py disks | routes
 
-Docker gives a node every device of the machine, and /sys lists them all: without me a node would see, and could take,
-the disks of other nodes and of the machine. berth_dev.kind.nodes writes my settings and my units.
+Docker gives a node every device of the machine, and /sys lists them all: without this a node would see, and could take,
+the disks of other nodes and of the machine. berth_dev.kind.nodes writes its settings and its units.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def disks() -> None:
 
 
 def routes() -> None:
-    """To the pods of every other node. A node that has no address yet: systemd runs me again."""
+    """To the pods of every other node. A node that has no address yet: systemd runs this again."""
     for name, subnet in json.loads(SETTINGS.read_text())["routes"].items():
         address = socket.gethostbyname(name)
         subprocess.run(["ip", "route", "replace", subnet, "via", address], check=True)

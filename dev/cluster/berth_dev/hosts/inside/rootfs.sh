@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# First half of a host's start: its root. power.py starts me in the host's new namespaces and cgroups with one
-# argument, the file of settings; I end by becoming init.py, process 1 inside the new root. I touch no other disk.
+# First half of a host's start: its root. power.py starts this in the host's new namespaces and cgroups with one
+# argument, the file of settings; it ends by becoming init.py, process 1 inside the new root. It touches no other disk.
 #
 # The root is the host's own system disk (ext4). The machine's operating system shines through as overlays of single
 # folders (usr, etc, ...), so the machine's data (homes, state folders, other hosts' disks) is not reachable at all.
@@ -19,7 +19,7 @@ first_start=
 [ -d .layers ] || first_start=yes
 mkdir -p -m 700 .layers
 
-layer() {  # the machine's folder $1, with our own changes on top
+layer() {  # the machine's folder $1, with the host's own changes on top
     name=$(echo "$1" | tr / _)
     mkdir -p "$1" ".layers/$name/upper" ".layers/$name/work"
     mount -t overlay overlay -o "lowerdir=/$1,upperdir=.layers/$name/upper,workdir=.layers/$name/work" "$1"
@@ -69,7 +69,7 @@ ln -s pts/ptmx dev/ptmx; ln -s /proc/self/fd dev/fd
 ln -s /proc/self/fd/0 dev/stdin; ln -s /proc/self/fd/1 dev/stdout; ln -s /proc/self/fd/2 dev/stderr
 ln -s null dev/console
 
-# --- cgroups: our namespace is rooted at this host's groups, so fresh mounts show nothing else
+# --- cgroups: the namespace is rooted at this host's groups, so fresh mounts show nothing else
 if [ "$CGROUPS" = v2 ]; then
     mount -t cgroup2 cgroup2 sys/fs/cgroup
 else
@@ -81,7 +81,7 @@ else
 fi
 
 # --- what the kernel shares and a machine of its own would not
-private() {  # a file of our own over one of /proc/sys
+private() {  # a file of the host's own over one of /proc/sys
     mkdir -p "run/berth/$(dirname "$1")"
     cat > "run/berth/$1"
     mount --bind "run/berth/$1" "proc/$1"
