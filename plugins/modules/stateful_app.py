@@ -784,6 +784,11 @@ updated:
     held:
       description: Whether its cpu and memory are held on its node while it has no pod (O(update_hold)).
       type: bool
+    gated:
+      description: Whether it leaves its Services before its container is ended, by the readiness gate
+        C(berth.dev/InService) (O(driver=controller)). Without it a Service sends to the pod until its kubelet has told
+        that the container has ended.
+      type: bool
     not_ready_seconds:
       description: For how long the replica was not Ready, as far as the run has seen it. Not in check mode.
       type: float
@@ -797,6 +802,7 @@ updated:
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
       held: false
+      gated: false
       not_ready_seconds: 1.2
       pull_seconds: 14.6
 outdated:
@@ -812,6 +818,7 @@ outdated:
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
       held: false
+      gated: false
 hooks:
   description:
     - The commands of O(update_hooks) in the order in which they were run, in check mode those that would be run.

@@ -40,6 +40,8 @@ NODES = max(100, TASKS // 10)
 #: How many the Job controller gets under its default limits, which make it as slow for a thousand as for ten thousand.
 FEW = min(TASKS, 1000)
 PATIENCE = 3600.0
+#: Seconds between two looks at what has ended: a list of ten thousand is work for the API server, too.
+LOOK = TASKS / 2000
 WRITES = ("create", "update", "patch", "apply", "delete", "deletecollection")
 JOB = Resource("batch", "v1", "jobs", "Job", True)
 ENDS = "bench.berth.dev/ends"
@@ -150,8 +152,14 @@ def _measure(cluster: Cluster, space: str, contender: Contender, pids: list[int]
     name = namespace(cluster, api, space)
     spent, began = cpu_of(*pids), time.monotonic()
     create(makers, name, contender.resource, contender.make, 1 if contender.single else count)
-    eventually(lambda: contender.left(api, name) == 0, PATIENCE, f"{contender.name}: all have ended")
+
+    def ended() -> bool:
+        time.sleep(LOOK)
+        return contender.left(api, name) == 0
+
+    eventually(ended, PATIENCE, f"{contender.name}: all have ended")
     result = Result(count, time.monotonic() - began, cpu_of(*pids) - spent)
+    say(f"tasks/rate: {result.rate:.0f} a second")
     cluster.kubectl("delete", "namespace", name, "--timeout=600s")
     return result
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..berth_core.app import berth_history, report
+from ..berth_core.app import berth_history, in_service, report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.hook_rules import SECONDS
@@ -130,7 +130,9 @@ def run(context: Context) -> dict[str, Any]:
         raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
     check_rollback(params["rollback_to"], params["workload"])
     app, rules = _asked(params)
-    by_controller.refuse(by_controller.found(context))
+    live = by_controller.found(context)
+    by_controller.refuse(live)
+    in_service.refuse_without_controller(app.template, live is not None, params["wait"])
     return _present(context, app, rules)
 
 

@@ -134,7 +134,7 @@ class Roller:
                 await run.api.delete(POD, name, namespace, uid=uid)
                 return
             body = {**act.body, "metadata": {**act.body.get("metadata", {}), **seen}}
-            await run.api.patch(POD, name, namespace, body, "resize" if act.do == update.RESIZE else None)
+            await run.api.patch(POD, name, namespace, body, update.SUBRESOURCES.get(act.do))
         except (ConflictError, NotFoundError) as exc:
             raise Later("Updating", exc.message, SOON) from exc
         except InvalidError as exc:

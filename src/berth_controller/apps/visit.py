@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from berth_core.app.choose import Choice
+from berth_core.app.in_service import GATE
 from berth_core.app.not_ours import refuse_foreign
 from berth_core.app.not_ready import why_not_ready
 from berth_core.app.observed import Observed, ready
@@ -59,6 +60,7 @@ from .requests import Obj, Requests
 from .reserving import Reservation, discard, select, waiting
 from .rolling import Roller, delete_helper_pods, priorities
 from .run import LATER, SOON, Later, Run
+from .serving import open_gates
 from .trying import Trial
 
 _log = logging.getLogger(__name__)
@@ -168,6 +170,12 @@ class Visits:
                 f"--resource=secrets --resource-name=NAME && kubectl create rolebinding berth-controller-secrets "
                 f"--namespace {namespace} --role=berth-controller-secrets {bearer} ({exc.message})"
             )
+        if "pods/status" in exc.message:
+            return (
+                f"berth-controller may not write the readiness gate {GATE} of the pods; give it the right: kubectl "
+                f"create rolebinding berth-controller-hold --namespace {namespace} --clusterrole=berth-update-hold "
+                f"{bearer} ({exc.message})"
+            )
         command = (
             f"create rolebinding berth-controller --namespace {namespace} --clusterrole=berth-app-operator {bearer}"
         )
@@ -197,6 +205,7 @@ class Visits:
         waits: list[str] = []
         again = None
         warn = partial(self._warn, body)
+        await open_gates(run)
         values = await priorities(run, warn)
         if not run.plan.empty:
             trial = Trial(run)

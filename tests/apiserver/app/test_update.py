@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.in_service import GATE
 from tests.apiserver.app.runner import calm, run
 from tests.apiserver.app.test_stateful_app import NODES, writes
 from tests.apiserver.app.world import local_disk, params
@@ -46,6 +47,15 @@ def uids(world):
 
 def images(world):
     return [pod["spec"]["containers"][0]["image"] for pod in pods(world).values()]
+
+
+def test_a_gate_that_only_the_controller_opens_is_refused_before_anything_is_touched(world, kubeconfig):
+    asked = options(kubeconfig)
+    asked["template"]["spec"]["readinessGates"] = [{"conditionType": GATE}]
+    told = run(asked)
+    assert told["failed"]
+    assert f"{GATE}, which berth-controller opens and a playbook does not" in told["msg"]
+    assert not pods(world)
 
 
 @pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])

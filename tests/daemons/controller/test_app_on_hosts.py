@@ -14,12 +14,14 @@ from uuid import uuid4
 import pytest
 import yaml
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.in_service import GATE, is_shut
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.maintenance_mark import ANNOTATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.node_loss import OUT_OF_SERVICE
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.observed import ready
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.controller.app_world import AppWorld
-from tests.daemons.controller.world import Process, World, install, kubeconfig, until
+from tests.daemons.controller.world import ACCOUNT, NAMESPACE, Process, World, install, kubeconfig, until
 from tests.dev.hosts_help import eventually, node_ready
 from tests.support.agent import install_rights
 from tests.support.hosts import run_plays
@@ -37,6 +39,8 @@ SETTINGS: dict[str, Any] = {
     "usage": {"store": "none"},
 }
 PATIENCE = 180.0
+#: One image by two names.
+IMAGES = ("berth.local/busybox:1", "berth.local/busybox:2")
 CONTAINER = {
     "name": "main",
     "image": "berth.local/busybox:1",
@@ -197,6 +201,47 @@ def site(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def uids(pods: dict[str, Any]) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in pods.items()}
+
+
+def test_a_pod_leaves_its_services_before_its_container_is_ended(site: Site) -> None:
+    """By the readiness gate of its template, which the controller opens as soon as it has the right to."""
+    apps = site.apps
+    for host in HOSTS:
+        site.cluster.hosts.enter(host, "/opt/k/ctr", "-n", "k8s.io", "images", "tag", "--force", *IMAGES)
+
+    def ask(image: str) -> None:
+        container = {**CONTAINER, "image": image, "command": ["sleep", "1000008"], "volumeMounts": []}
+        spec = {"readinessGates": [{"conditionType": GATE}], "terminationGracePeriodSeconds": 1}
+        template = {"spec": {**spec, "containers": [container]}}
+        apps.apply("web", replicas=1, workload="Pod", disks=None, podManagementPolicy=None, template=template)
+
+    ask(IMAGES[0])
+    apps.stalled("Forbidden", "--clusterrole=berth-update-hold", "web")
+    bearer = f"--serviceaccount={NAMESPACE}:{ACCOUNT}"
+    apps.kubectl("create", "rolebinding", "berth-controller-hold", "--clusterrole=berth-update-hold", bearer)
+    apps.ready(1, "web", seconds=PATIENCE)
+    before = apps.pods()["web-0"]
+    ask(IMAGES[1])
+
+    def updated() -> bool:
+        status = apps.status("web")
+        return status.get("updatedReplicas") == status.get("readyReplicas") == 1 and restarts(apps.pods()["web-0"]) == 1
+
+    until(updated, lambda: yaml.safe_dump(apps.pods()["web-0"]), PATIENCE)
+    assert apps.pods()["web-0"]["metadata"]["uid"] == before["metadata"]["uid"]
+    version, labels = before["metadata"]["resourceVersion"], "berth.dev/app=web"
+    told = [event["object"] for event in site.api.watch(kinds.POD, version, 2, apps.name, labels)]
+    outside = [pod for pod in told if is_shut(pod) and not ready(pod)]
+    assert [pod for pod in outside if restarts(pod) == 0], "it left while the container of before ran"
+    hit = [
+        pod for pod in told if ready(pod) and (pod["spec"]["containers"][0]["image"], restarts(pod)) == (IMAGES[1], 0)
+    ]
+    assert not hit, yaml.safe_dump(hit)
+    apps.kubectl("delete", "sapp", "web")
+
+
+def restarts(pod: dict[str, Any]) -> int:
+    return int(pod["status"]["containerStatuses"][0]["restartCount"])
 
 
 def test_a_replica_moves_for_the_maintenance_of_its_host_by_the_role(site: Site) -> None:

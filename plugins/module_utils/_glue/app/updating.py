@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_hold
+from ...berth_core.app import helper_pods, in_service, manifests, pre_pull, update, update_hold
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
@@ -96,7 +96,8 @@ class Updater:
             strategy = self._rules.strategy
             if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
-            found[ordinal] = replace(change, pulled=self._pulled(pod, change), held=self._held(pod, change))
+            pulled, held = self._pulled(pod, change), self._held(pod, change)
+            found[ordinal] = replace(change, pulled=pulled, held=held, gated=change.in_place and in_service.gated(pod))
         return found
 
     def _pulled(self, pod: Mapping[str, Any], change: PodChange) -> tuple[str, ...]:
@@ -207,7 +208,7 @@ class Updater:
                 hand.client.delete(POD, name, hand.app.namespace, uid=uid)
                 return
             body = {**act.body, "metadata": {**act.body.get("metadata", {}), **seen}}
-            hand.client.patch(POD, name, hand.app.namespace, body, "resize" if act.do == update.RESIZE else None)
+            hand.client.patch(POD, name, hand.app.namespace, body, update.SUBRESOURCES.get(act.do))
         except (ConflictError, NotFoundError):
             return  # it is looked at again
         except InvalidError as exc:

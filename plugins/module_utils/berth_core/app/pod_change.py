@@ -32,12 +32,14 @@ class PodChange:
 
     Where somebody has asked for it, ``pulled``: the images that the pod's node pulls before that (app.pre_pull), and
     ``held``: whether its room is held while there is no pod (app.update_hold).
+    ``gated``: whether it leaves its Services before a container is ended (app.in_service).
     """
 
     fields: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
     pulled: tuple[str, ...] = ()
     held: bool = False
+    gated: bool = False
 
     @property
     def in_place(self) -> bool:

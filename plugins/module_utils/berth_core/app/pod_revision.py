@@ -163,6 +163,11 @@ def _running_before(pod: Object, target: Target) -> dict[str, dict[str, str]]:
     return found
 
 
+def ends_for(pod: Object, target: Target) -> bool:
+    """Whether the kubelet ends a container for the images of the new template."""
+    return bool(_running_before(pod, target))
+
+
 def not_begun(pod: Object) -> list[str]:
     """The containers that still are those which the update is to end."""
     was = (updating(pod) or {}).get("was")

@@ -214,7 +214,8 @@ def _told(change: PodChange) -> str:
     fields = ", ".join(change.forced or change.fields) or "nothing that the pod shows"
     first = f"; pulled on the node first: {', '.join(change.pulled)}" if change.pulled else ""
     held = "; its room is held meanwhile" if change.held else ""
-    return f"{'updated in place' if change.in_place else 'made anew on its node'}: {fields}{first}{held}"
+    gate = "; it leaves its Services first" if change.gated else ""
+    return f"{'updated in place' if change.in_place else 'made anew on its node'}: {fields}{first}{held}{gate}"
 
 
 def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, Any]]:
@@ -227,6 +228,7 @@ def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, 
             "fields": list(change.forced or change.fields),
             "pulled": list(change.pulled),
             "held": change.held,
+            "gated": change.gated,
         }
         for ordinal, change in sorted(updates.items(), reverse=True)
     ]

@@ -7,9 +7,11 @@ A replica goes through these steps, each found again from its pod alone, so that
 begin, before a resize alone -> resize -> patch (images, labels; the pod's annotation `UPDATING` says what is waited
 for) -> Ready -> mark (the pod bears the new revision), or delete -> the pod comes back to its berth -> Ready. Highest
 ordinal first, a primary last where one is named, and never more replicas not Ready than ``max_unavailable`` allows.
-With hooks a command in the pod (before) stands in front of its first step, and one (after) behind its last. In front of
-all of that its node pulls the new images (app.pre_pull), while the pod is Ready as before. Where it is asked for, the
-replica's room is held from before the pod is deleted until the new one has been nominated for it (app.update_hold).
+A pod with berth's readiness gate (app.in_service) leaves its Services before its containers are ended (shut), and comes
+back with the new ones (open). With hooks a command in the pod (before) stands in front of its first step, and one
+(after) behind its last. In front of all of that its node pulls the new images (app.pre_pull), while the pod is Ready as
+before. Where it is asked for, the replica's room is held from before the pod is deleted until the new one has been
+nominated for it (app.update_hold).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
-from . import pre_pull, update_hold
+from . import in_service, pre_pull, update_hold
 from .helper_pods import going, left_over, ordinal_of, replica_of
 from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
 from .observed import ended, ready, unscheduled
@@ -30,6 +32,7 @@ from .pod_revision import (
     Target,
     begin_body,
     change_of,
+    ends_for,
     mark_body,
     not_begun,
     patch_body,
@@ -39,8 +42,12 @@ from .pod_revision import (
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 
 BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
+#: Take a pod out of its Services, and bring it back.
+SHUT, OPEN = "shut", "open"
 #: Make, and delete, a helper pod; tell a scheduler of a pod that a node's room is for it.
 PULL, HOLD, DROP, NOMINATE = "pull", "hold", "drop", "nominate"
+#: What of the pod a write patches, where it is not the pod itself.
+SUBRESOURCES = {RESIZE: "resize", SHUT: "status", OPEN: "status"}
 Object = Mapping[str, Any]
 
 
@@ -126,7 +133,7 @@ def roll(
     steps = []
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
-        step = _judged(_next(app, ordinal, pod, target, rules), pod, rules, now)
+        step = _judged(_gated(_next(app, ordinal, pod, target, rules), pod, target, now), pod, rules, now)
         want = _pull_pod(app, step, pod, target, rules) if ordinal not in pulls.without else None
         if want is not None and not step.ready and not _cannot_be_pulled(want, pulls.pods, now):
             want = None
@@ -157,6 +164,31 @@ def roll(
     rests = [each for step in steps for each in (step.rest, step.again) if each > 0]
     notes = tuple(step.note for step in steps if step.note)
     return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None, notes)
+
+
+def _gated(step: _Next, pod: Object | None, target: Target, now: datetime) -> _Next:
+    """The step with what the pod's readiness gate asks for."""
+    if pod is None or going(pod) or not in_service.gated(pod):
+        return step
+    act = step.act
+    if act is not None and _ends_containers(act, pod, target):
+        if in_service.leaves_first(pod):
+            return replace(step, act=Act(SHUT, step.ordinal, in_service.gate_body(pod, False, now)))
+        if in_service.still_serves(pod):
+            return replace(
+                step, act=None, begun=True, turn=False, wait=f"pod {pod['metadata']['name']} to leave its Services"
+            )
+        return replace(step, begun=step.begun or in_service.is_shut(pod))
+    if (act is None or act.do == MARK) and in_service.may_return(pod):
+        return replace(step, act=Act(OPEN, step.ordinal, in_service.gate_body(pod, True, now)), begun=True, wait="")
+    return step
+
+
+def _ends_containers(act: Act, pod: Object, target: Target) -> bool:
+    """Whether the kubelet ends containers of the pod, which stays, for this write."""
+    if act.do == RESIZE:
+        return in_service.ends_by_resize(pod, act.body)
+    return act.do == PATCH and ends_for(pod, target)
 
 
 def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) -> _Next:
@@ -254,7 +286,7 @@ def _with_room(
 
 def first_touch(act: Act, pod: Object, target: Target) -> bool:
     """Whether with this write the update begins to change the pod."""
-    if act.do not in (BEGIN, RESIZE, PATCH, DELETE) or (updating(pod) or {}).get("to") == target.revision:
+    if act.do not in (BEGIN, SHUT, RESIZE, PATCH, DELETE) or (updating(pod) or {}).get("to") == target.revision:
         return False
     return act.do != PATCH or updating(pod) is not None or not change_of(pod, target).same
 
