@@ -22,11 +22,14 @@ from berth_kube.serve import caches_server
 from berth_kube.stopping import together, until_stopped
 
 from .daemon import Daemon
+from .pod_cleanup import AT_ONCE
 from .settings import parse
 
 _log = logging.getLogger(__name__)
 
 NAME = "berth-tasks"
+#: Connections beside those of workers and of the cleanup: lists, and the states of queues and batches.
+OTHERS = 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,8 +52,11 @@ async def _serve(settings: Settings) -> None:
     me = settings.identity or identity(socket.gethostname())
     requests = RequestMetrics()
     who = config.load(settings.kubeconfig or None)
+    connections = settings.workers + AT_ONCE + OTHERS
     async with (
-        KubeClient(who, user_agent=NAME, field_manager=NAME, observe=requests.requests(), connections=16) as client,
+        KubeClient(
+            who, user_agent=NAME, field_manager=NAME, observe=requests.requests(), connections=connections
+        ) as client,
         KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
     ):
         election = LeaderElection(electing, settings.namespace, NAME, me) if settings.leader_elect else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -75,8 +76,15 @@ class PostgreSQL:
         return done.stdout.strip()
 
     def kill(self) -> None:
+        """With the processes of its sessions: one of these would answer its client for a moment longer."""
         assert self.process is not None
+        pid = self.process.pid
+        self.process.send_signal(signal.SIGSTOP)  # it starts no other meanwhile
+        sessions = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         self.process.kill()
+        for session in sessions:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(session), signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
