@@ -67,12 +67,18 @@ async def save(store: Checkpoint, old: PodsSnapshot, new: PodsSnapshot) -> PodsS
 
 
 async def loaded(server: PostgreSQL, **which: str) -> PodsSnapshot | None:
-    """What the next process finds."""
-    store = kept(server, **which)
-    try:
-        return await store.load()
-    finally:
-        await store.close()
+    """What the next process finds. The server may take a moment to end the session of the one before."""
+    end = time.monotonic() + 10
+    while True:
+        store = kept(server, **which)
+        try:
+            return await store.load()
+        except StateError as exc:
+            if "cannot be shared" not in exc.message or time.monotonic() > end:
+                raise
+        finally:
+            await store.close()
+        await asyncio.sleep(0.05)
 
 
 def test_what_is_saved_is_loaded_and_each_has_its_own(postgresql: PostgreSQL) -> None:
