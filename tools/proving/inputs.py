@@ -53,10 +53,14 @@ def digest(name: str, patterns: Sequence[str], paths: Iterable[str], programs: s
 
 
 def programs() -> str:
-    """The versions of what the stages run with: kernel, Python, Go, and the Debian packages of the lists in tools."""
+    """The versions of what the stages run with: kernel, Python, Go, and the Debian packages that `make deps` installs.
+
+    Not those of kind: a stage of the run installs them, and what was proved before it would be lost with it.
+    """
     lines = [f"{platform.system()} {platform.release()} {platform.machine()}"]
     lines += [_output(command) for command in VERSIONS if shutil.which(command[0])]
-    listed = sorted({name for path in pathlib.Path("tools").glob("debian-packages*.txt") for name in _names(path)})
+    packages = pathlib.Path("tools/debian-packages.txt")
+    listed = sorted(set(_names(packages))) if packages.exists() else []
     if listed and shutil.which("dpkg-query"):
         lines.append(_output(("dpkg-query", "--show", "--showformat", "${Package} ${Version}\n", *listed)))
     return "\n".join(lines)
