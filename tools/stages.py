@@ -47,7 +47,6 @@ class Proving:
     def __init__(self, full: bool) -> None:
         self.store = proofs.Store(proofs.default_path())
         self.paths = inputs.files_of_the_tree()
-        self.programs = inputs.programs()
         self.full = full
         self.trouble = _reason_against(self.paths)
         self._digests: dict[str, str] = {}
@@ -86,7 +85,7 @@ class Proving:
         return run
 
     def _digest(self, stage: table.Stage) -> str:
-        return inputs.digest(stage.name, stage.inputs, self.paths, self.programs)
+        return inputs.digest(stage.name, stage.inputs, self.paths, inputs.programs(stage.packages))
 
 
 def commit() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.proving import report
+from tools.proving import inputs, report
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """
@@ -206,6 +206,20 @@ def test_times_are_kept_and_printed(project: Path) -> None:
     assert record["slowest"] == [{"test": "tests/a.py::one", "call": 2.0, "setup": 0.5, "teardown": 0.2}]
     assert [(stage["stage"], stage["tests"]) for stage in record["stages"]] == [("kept", 1)]
     assert record["seconds"] > 0
+
+
+def test_packages_that_a_stage_of_the_run_installs_count_for_those_that_name_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / inputs.PACKAGES).write_text("make\n")
+    (tmp_path / "more.txt").write_text("git # for those alone\n")
+    listed = [
+        {line.split()[0] for line in inputs.programs(more).splitlines()} & {"make", "git"}
+        for more in ((), ("more.txt",))
+    ]
+    assert listed == [{"make"}, {"make", "git"}]
 
 
 def test_what_was_green_on_the_same_files_is_not_run_again(project: Path) -> None:

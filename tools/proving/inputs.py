@@ -10,6 +10,8 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 
+#: What `make deps` installs.
+PACKAGES = "tools/debian-packages.txt"
 #: Programs whose version is part of every proof, where the machine has them.
 VERSIONS = ((".venv/bin/python", "-VV"), ("go", "env", "GOVERSION"))
 
@@ -52,15 +54,15 @@ def digest(name: str, patterns: Sequence[str], paths: Iterable[str], programs: s
     return total.hexdigest()
 
 
-def programs() -> str:
-    """The versions of what the stages run with: kernel, Python, Go, and the Debian packages that `make deps` installs.
+def programs(more: Sequence[str] = ()) -> str:
+    """The versions of what a stage runs with: kernel, Python, Go, and the Debian packages that `make deps` installs.
 
-    Not those of kind: a stage of the run installs them, and what was proved before it would be lost with it.
+    ``more``: further lists of packages, which an earlier stage installs for it.
     """
     lines = [f"{platform.system()} {platform.release()} {platform.machine()}"]
     lines += [_output(command) for command in VERSIONS if shutil.which(command[0])]
-    packages = pathlib.Path("tools/debian-packages.txt")
-    listed = sorted(set(_names(packages))) if packages.exists() else []
+    lists = [path for path in map(pathlib.Path, (PACKAGES, *more)) if path.exists()]
+    listed = sorted({name for path in lists for name in _names(path)})
     if listed and shutil.which("dpkg-query"):
         lines.append(_output(("dpkg-query", "--show", "--showformat", "${Package} ${Version}\n", *listed)))
     return "\n".join(lines)

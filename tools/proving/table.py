@@ -2,7 +2,7 @@
 
 [sets]      a name, and the targets that run first, one after the other, before "|"; after it the stages
 [groups]    names for lists of inputs, which others name as @NAME
-[STAGE]     one for each stage: lane, inputs, after, needs
+[STAGE]     one for each stage: lane, inputs, packages, after, needs
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 
 LANES = ("compute", "wait")
-KEYS = {"lane", "inputs", "after", "needs"}
+KEYS = {"lane", "inputs", "packages", "after", "needs"}
 
 
 class TableError(Exception):
@@ -24,7 +24,8 @@ class Stage:
     """One make target.
 
     ``inputs``: patterns of the files that it depends on, see `inputs.select`; empty: it always runs, no proof is kept.
-    ``after``: stages that end before it begins, where they run at all. ``root``: it needs root.
+    ``after``: stages that end before it begins, where they run at all. ``root``: it needs root. ``packages``: lists of
+    Debian packages that it depends on beside those of `make deps`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Stage:
     inputs: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     root: bool = False
+    packages: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +78,8 @@ def _stage(name: str, items: dict[str, str], groups: dict[str, list[str]]) -> St
     if needs not in ("", "root"):
         raise TableError(f"[{name}] needs = {needs}: expected root, or nothing")
     inputs = tuple(_expand(name, items.get("inputs", "").split(), groups))
-    return Stage(name, lane, inputs, tuple(items.get("after", "").split()), needs == "root")
+    after, packages = (tuple(items.get(key, "").split()) for key in ("after", "packages"))
+    return Stage(name, lane, inputs, after, needs == "root", packages)
 
 
 def _expand(name: str, patterns: list[str], groups: dict[str, list[str]]) -> list[str]:
