@@ -18,13 +18,9 @@ async def open_gates(run: Run) -> None:
 
     Raises Later where a pod has changed meanwhile, and ForbiddenError.
     """
-    pods = [*in_service.never_opened(run.seen.pods)]
-    if run.app.update is None or not run.plan.update:
-        pods += in_service.left_shut(run.seen.pods)
-    for pod in pods:
-        meta = pod["metadata"]
-        seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
-        body = {**in_service.gate_body(pod, True, utc_now()), "metadata": seen}
+    under_way = run.app.update is not None and bool(run.plan.update)
+    for pod in [*in_service.to_open(run.seen.pods, under_way)]:
+        meta, body = pod["metadata"], in_service.gate_body(pod, True, utc_now())
         try:
             await run.api.patch(POD, meta["name"], meta["namespace"], body, "status")
         except (ConflictError, NotFoundError) as exc:

@@ -59,7 +59,7 @@ class Cluster:
     def make(self, ordinal, revision):
         self.counter += 1
         body = copy.deepcopy(self.templates[revision])
-        body["metadata"].update(name=self.name(ordinal), uid=str(self.counter))
+        body["metadata"].update(name=self.name(ordinal), uid=str(self.counter), resourceVersion="1")
         body["metadata"].setdefault(self.mark.part, {})[self.mark.key] = revision
         body["status"] = {"conditions": [], "containerStatuses": [{"name": "db"}]}
         self.pods[self.name(ordinal)] = body

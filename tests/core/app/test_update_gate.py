@@ -14,11 +14,10 @@ from berth_core.app.in_service import (
     gated,
     is_open,
     is_shut,
-    left_shut,
-    never_opened,
     refuse_without_controller,
+    to_open,
 )
-from berth_core.app.update import BEGIN, DELETE, MARK, OPEN, PATCH, RESIZE, SHUT
+from berth_core.app.update import BEGIN, DELETE, MARK, OPEN, PATCH, RESIZE, SHUT, leaves_services
 from berth_core.errors import InputError
 from tests.core.app.test_update import Cluster, merge, rules, template
 
@@ -42,8 +41,7 @@ class Gated(Cluster):
 
     def controller(self, rolled=False):
         """What berth-controller does beside the steps of an update."""
-        pods = [*never_opened(self.pods), *([] if rolled else left_shut(self.pods))]
-        for pod in pods:
+        for pod in [*to_open(self.pods, rolled)]:
             merge(pod, gate_body(pod, True, self.now))
 
     def condition(self, pod, kind):
@@ -82,6 +80,7 @@ class Gated(Cluster):
 
 def test_each_pod_leaves_its_services_first_and_comes_back_with_the_new_container():
     cluster = Gated(3, one=with_gate(), two=with_gate("db:2"))
+    assert leaves_services(cluster.pods["db-0"], cluster.target())
     cluster.finish(rules())
     assert cluster.log == [(do, ordinal) for ordinal in (2, 1, 0) for do in (SHUT, PATCH, OPEN, MARK)]
     assert not cluster.hit
@@ -90,6 +89,7 @@ def test_each_pod_leaves_its_services_first_and_comes_back_with_the_new_containe
 
 def test_labels_end_no_container():
     cluster = Gated(2, one=with_gate(), two=with_gate(labels={"tier": "gold"}))
+    assert not leaves_services(cluster.pods["db-0"], cluster.target()), "a plan does not say so either"
     cluster.finish(rules())
     assert [do for do, _ordinal in cluster.log] == [PATCH, MARK] * 2
 
@@ -103,11 +103,15 @@ def test_a_pod_that_is_made_anew_needs_none_and_is_opened_when_it_is_there():
 
 @pytest.mark.parametrize(
     ("policy", "steps"),
-    [("RestartContainer", [BEGIN, SHUT, RESIZE, PATCH, OPEN, MARK]), ("NotRequired", [BEGIN, RESIZE, PATCH, MARK])],
+    [
+        ("RestartContainer", [BEGIN, SHUT, RESIZE, PATCH, OPEN, MARK]),
+        ("NotRequired", [BEGIN, RESIZE, PATCH, MARK]),
+    ],
 )
 def test_a_resize_that_ends_the_container_is_as_a_new_image(policy, steps):
     policies = [{"resourceName": "cpu", "restartPolicy": policy}]
     cluster = Gated(1, one=with_gate(resizePolicy=policies), two=with_gate(cpu="1", resizePolicy=policies))
+    assert leaves_services(cluster.pods["db-0"], cluster.target()) is (SHUT in steps)
     cluster.finish(rules())
     assert [do for do, _ordinal in cluster.log] == steps
 
@@ -148,8 +152,8 @@ def test_other_conditions_stay():
 
 def test_a_pod_without_the_gate_is_left_alone():
     cluster = Cluster(2, one=template(), two=template("db:2"))
-    assert not list(never_opened(cluster.pods))
-    assert not list(left_shut(cluster.pods))
+    assert not leaves_services(cluster.pods["db-0"], cluster.target())
+    assert not list(to_open(cluster.pods, False))
     cluster.finish(rules())
     assert {do for do, _ordinal in cluster.log} == {PATCH, MARK}
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ...berth_core.app import helper_pods, in_service, manifests, pre_pull, update, update_hold
+from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_hold
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
@@ -97,7 +97,8 @@ class Updater:
             if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
             pulled, held = self._pulled(pod, change), self._held(pod, change)
-            found[ordinal] = replace(change, pulled=pulled, held=held, gated=change.in_place and in_service.gated(pod))
+            gated = change.in_place and update.leaves_services(pod, self._target())
+            found[ordinal] = replace(change, pulled=pulled, held=held, gated=gated)
         return found
 
     def _pulled(self, pod: Mapping[str, Any], change: PodChange) -> tuple[str, ...]:

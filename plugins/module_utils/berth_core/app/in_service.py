@@ -15,13 +15,14 @@ from datetime import datetime
 from typing import Any
 
 from ..errors import InputError
+from .helper_pods import going
 from .observed import ready
 from .pod_revision import not_begun
 
 #: The condition of the pod, and the name of the gate.
 GATE = "berth.dev/InService"
 #: Conditions of a pod whose containers may still be ended for another size.
-_RESIZES = ("PodResizePending", "PodResizeInProgress")
+RESIZES = ("PodResizePending", "PodResizeInProgress")
 Object = Mapping[str, Any]
 
 
@@ -65,7 +66,8 @@ def _conditions(pod: Object) -> list[Object]:
 
 
 def gate_body(pod: Object, opened: bool, now: datetime) -> dict[str, Any]:
-    """The JSON merge patch of the subresource ``status``; bound to the pod as seen, for it has all its conditions."""
+    """The JSON merge patch of the subresource ``status``, which has all conditions of the pod: it is bound to the pod
+    as seen."""
     told = {
         "type": GATE,
         "status": "True" if opened else "False",
@@ -73,38 +75,36 @@ def gate_body(pod: Object, opened: bool, now: datetime) -> dict[str, Any]:
         "message": "" if opened else "an update is going to end containers of the pod",
         "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    return {"status": {"conditions": [*(one for one in _conditions(pod) if one["type"] != GATE), told]}}
+    seen = {"uid": pod["metadata"]["uid"], "resourceVersion": pod["metadata"]["resourceVersion"]}
+    return {
+        "metadata": seen,
+        "status": {"conditions": [*(one for one in _conditions(pod) if one["type"] != GATE), told]},
+    }
 
 
-def never_opened(pods: Mapping[str, Object]) -> Iterator[Object]:
-    """The pods that are waiting for the gate's first opening."""
+def to_open(pods: Mapping[str, Object], under_way: bool) -> Iterator[Object]:
+    """The pods that are waiting for the gate's first opening; where no update is under way any more, also those that
+    one has taken out of their Services and that may return."""
     for pod in pods.values():
-        if gated(pod) and _status(pod) is None and not pod["metadata"].get("deletionTimestamp"):
-            yield pod
-
-
-def left_shut(pods: Mapping[str, Object]) -> Iterator[Object]:
-    """The pods that an update has taken out of their Services and that may return, where none is under way any more."""
-    for pod in pods.values():
-        if may_return(pod) and not pod["metadata"].get("deletionTimestamp"):
+        if gated(pod) and not going(pod) and (_status(pod) is None or (not under_way and may_return(pod))):
             yield pod
 
 
 def leaves_first(pod: Object) -> bool:
-    """Whether the pod has to be taken out of its Services before its containers are ended."""
-    return gated(pod) and is_open(pod) and ready(pod)
+    """Whether a pod with the gate has to be taken out of its Services before its containers are ended."""
+    return is_open(pod) and ready(pod)
 
 
 def still_serves(pod: Object) -> bool:
-    """Whether its kubelet has not yet told that the pod is not Ready any more."""
-    return gated(pod) and is_shut(pod) and ready(pod)
+    """Whether the kubelet of a pod with the gate has not yet told that the pod is not Ready any more."""
+    return is_shut(pod) and ready(pod)
 
 
 def may_return(pod: Object) -> bool:
     """Whether a pod that is out of its Services has no container left that is going to be ended. Whether the new ones
     are Ready, the kubelet asks beside the gate."""
-    resizing = any(one["type"] in _RESIZES and one["status"] == "True" for one in _conditions(pod))
-    return gated(pod) and is_shut(pod) and not resizing and not not_begun(pod)
+    resizing = any(one["type"] in RESIZES and one["status"] == "True" for one in _conditions(pod))
+    return is_shut(pod) and not resizing and not not_begun(pod)
 
 
 def ends_by_resize(pod: Object, body: Object) -> bool:

@@ -184,6 +184,14 @@ def _gated(step: _Next, pod: Object | None, target: Target, now: datetime) -> _N
     return step
 
 
+def leaves_services(pod: Object, target: Target) -> bool:
+    """Whether the pod is taken out of its Services before it is updated in place."""
+    if not in_service.gated(pod):
+        return False
+    body = resize_body(pod, target.template)
+    return ends_for(pod, target) or (body is not None and in_service.ends_by_resize(pod, body))
+
+
 def _ends_containers(act: Act, pod: Object, target: Target) -> bool:
     """Whether the kubelet ends containers of the pod, which stays, for this write."""
     if act.do == RESIZE:
@@ -373,10 +381,10 @@ def _unfinished(pod: Object) -> Iterator[str]:
     seen = status.get("observedGeneration")
     if seen is not None and int(seen) < int(meta.get("generation") or 0):
         yield "to be seen by its kubelet"
-    for kind, words in (("PodResizePending", "to be resized"), ("PodResizeInProgress", "to be resized")):
+    for kind in in_service.RESIZES:
         told = _condition(pod, kind)
         if told is not None:
-            yield f"{words}: {told}"
+            yield f"to be resized: {told}"
     for name in not_begun(pod):
         yield f"to start container {name} with its new image"
     if not ready(pod):
