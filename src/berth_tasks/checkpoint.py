@@ -194,7 +194,7 @@ def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:
         pods = [_pod(state) for state in states]
     except (TypeError, ValueError, KeyError) as exc:
         raise DamagedError(str(exc)) from exc
-    return PodsSnapshot({(pod.namespace, pod.name): pod for pod in pods}, version)
+    return PodsSnapshot({pod.key: pod for pod in pods}, version)
 
 
 def _pod(state: str) -> PodState:

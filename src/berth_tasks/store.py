@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from berth_core.errors import BerthError
 from berth_core.tasks.pods import PodState
-from berth_core.tasks.snapshot import Difference, PodEvent, PodsSnapshot, differences
+from berth_core.tasks.snapshot import Difference, PodEvent, PodKey, PodsSnapshot, differences
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class PodSnapshotStore:
             self._timer.cancel()
             self._timer = None
         events, self._events = self._events, []
-        self._put(self.snapshot.applied(events, self._version))
+        self._put(self.snapshot.applied(events, self._version), {event.pod.key for event in events})
 
     def replace(self, pods: Iterable[PodState], version: int) -> None:
         """A whole list; one that is older than what is known changes nothing."""
@@ -87,14 +87,15 @@ class PodSnapshotStore:
         self._version = 0
         self._put(self.snapshot.rewound())
 
-    def _put(self, snapshot: PodsSnapshot) -> None:
-        changes = differences(self.snapshot, snapshot)
+    def _put(self, snapshot: PodsSnapshot, keys: Collection[PodKey] | None = None) -> None:
+        """``keys``: of what may differ. To compare all of ten thousand pods at each event takes longer than the rest."""
+        changes = differences(self.snapshot, snapshot, keys)
         self.snapshot = snapshot
         for old, new in changes:
             self._index(old, new)
         self._follow(changes)
         for one in self._subscribers:
-            one.due.set()
+            one.look(keys)
 
     def _index(self, old: PodState | None, new: PodState | None) -> None:
         if old is not None:
@@ -112,16 +113,27 @@ class _Subscription:
     def __init__(self, name: str, call: Subscriber, store: PodSnapshotStore) -> None:
         self._name, self._call, self._store = name, call, store
         self._seen = PodsSnapshot()
-        self.due = asyncio.Event()
-        self.due.set()
+        #: Of what may differ since then; None: of anything.
+        self._keys: set[PodKey] | None = None
+        self._due = asyncio.Event()
+        self._due.set()
+
+    def look(self, keys: Collection[PodKey] | None) -> None:
+        """Something may have changed."""
+        if keys is None:
+            self._keys = None
+        elif self._keys is not None:
+            self._keys.update(keys)
+        self._due.set()
 
     async def run(self) -> None:
         failures = 0
         while True:
-            await self.due.wait()
-            self.due.clear()
-            snapshot = self._store.snapshot
-            changes = differences(self._seen, snapshot)
+            await self._due.wait()
+            self._due.clear()
+            snapshot, keys = self._store.snapshot, self._keys
+            self._keys = set()
+            changes = differences(self._seen, snapshot, keys)
             if not changes and snapshot.version == self._seen.version:
                 continue
             try:
@@ -130,7 +142,7 @@ class _Subscription:
                 failures += 1
                 if failures == 1:
                     self._tell(exc)
-                self.due.set()
+                self.look(keys)
                 await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
             else:
                 failures, self._seen = 0, snapshot

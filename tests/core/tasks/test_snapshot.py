@@ -37,7 +37,9 @@ def test_any_order_ends_where_the_newest_event_says(told: list[PodEvent], pieces
     for at in range(0, len(told), pieces):
         before, held = snapshot, len(account)
         snapshot = snapshot.applied(told[at : at + pieces])
-        returned = account.follow(differences(before, snapshot), {ONE.uid: "ns/q"}.get)
+        changes = differences(before, snapshot)
+        assert changes == differences(before, snapshot, {one.pod.key for one in told[at : at + pieces]})
+        returned = account.follow(changes, {ONE.uid: "ns/q"}.get)
         back += len(returned)
         charged += len(account) - held + len(returned)
     gone = {one.pod.uid for one in told if not one.there}

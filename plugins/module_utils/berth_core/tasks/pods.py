@@ -53,6 +53,10 @@ class PodState:
     filler: bool = False
 
     @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
+    @property
     def over(self) -> bool:
         """Whether it has ended, so that what it took is free."""
         return self.phase in (SUCCEEDED, FAILED)

@@ -53,14 +53,14 @@ class PodsSnapshot:
 
     def knows(self, pod: PodState) -> bool:
         """Whether this very pod is there."""
-        found = self.pods.get((pod.namespace, pod.name))
+        found = self.pods.get(pod.key)
         return found is not None and found.uid == pod.uid
 
     def applied(self, events: Iterable[PodEvent], version: int = 0) -> PodsSnapshot:
         """The snapshot after these events, of which the watch has come to `version`."""
         pods, tombs = dict(self.pods), dict(self.tombs)
         for pod, there in events:
-            key = (pod.namespace, pod.name)
+            key = pod.key
             old = pods.get(key)
             if not there:
                 tombs[pod.uid] = None
@@ -70,13 +70,15 @@ class PodsSnapshot:
                 if old is not None and old.uid != pod.uid:
                     tombs[old.uid] = None
                 pods[key] = pod
+            elif old is not None and old.uid != pod.uid:  # had gone before the one that has its name
+                tombs[pod.uid] = None
         return PodsSnapshot(pods, max(self.version, version), _bounded(tombs))
 
     def replaced(self, listed: Iterable[PodState], version: int) -> PodsSnapshot:
         """A whole list, as of `version`. What is known from later stays; an older list changes nothing."""
         if version < self.version:
             return self
-        pods = {(pod.namespace, pod.name): pod for pod in listed if pod.uid not in self.tombs}
+        pods = {pod.key: pod for pod in listed if pod.uid not in self.tombs}
         tombs = dict(self.tombs)
         for key, old in self.pods.items():
             now = pods.get(key)
@@ -92,10 +94,13 @@ class PodsSnapshot:
         return PodsSnapshot(old, 0, {})
 
 
-def differences(old: PodsSnapshot, new: PodsSnapshot) -> list[Difference]:
-    """What came, changed and went, by key. A pod that was replaced by another of its name went and came."""
+def differences(old: PodsSnapshot, new: PodsSnapshot, keys: Iterable[PodKey] | None = None) -> list[Difference]:
+    """What came, changed and went, by key. A pod that was replaced by another of its name went and came.
+
+    `keys`: what may differ; None: anything.
+    """
     found = []
-    for key in sorted({*old.pods, *new.pods}):
+    for key in sorted({*old.pods, *new.pods} if keys is None else keys):
         before, now = old.pods.get(key), new.pods.get(key)
         if before is not None and now is not None and before.uid != now.uid:
             found += [Difference(before, None), Difference(None, now)]
