@@ -88,7 +88,7 @@ class PodSnapshotStore:
         self._put(self.snapshot.rewound())
 
     def _put(self, snapshot: PodsSnapshot, keys: Collection[PodKey] | None = None) -> None:
-        """``keys``: of what may differ. To compare all of ten thousand pods at each event takes longer than the rest."""
+        """``keys``: of what may differ: to compare ten thousand pods at each event takes longer than all else."""
         changes = differences(self.snapshot, snapshot, keys)
         self.snapshot = snapshot
         for old, new in changes:
