@@ -1,9 +1,11 @@
 """tasks/rate: work that runs to completion on fake nodes, from the first object that is made to the last that is final.
 
-Beside Tasks, in the same cluster one after the other: a Job for each task and one Indexed Job, each with its
-controller's default limits and with raised ones, and bare pods, the floor that the API server and the scheduler give.
-kube-scheduler places the pods of all of them, kwok starts and ends them, and as many clients make the objects. kwok
-has no logs, so that berth-tasks reads none. Pods of Tasks and bare pods are also placed by berth-scheduler.
+Beside Tasks and one TaskBatch, in the same cluster one after the other: a Job for each task and one Indexed Job, each
+with its controller's default limits and with raised ones, and bare pods, the floor that the API server and the
+scheduler give. kube-scheduler places the pods of all of them, kwok starts and ends them, and as many clients make the
+objects. kwok has no logs, so that berth-tasks reads none. Pods of tasks and bare pods are also placed by
+berth-scheduler. BERTH_BENCH_TASK_PEERS names the peers beside bare pods: `raised`, `default`, `berth-scheduler`; all
+three where nothing does.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from subprocess import Popen
 from typing import Any, NamedTuple
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from berth_core.model.resources import NAMESPACE, POD, TASK, Resource
+from berth_core.model.resources import NAMESPACE, POD, TASK, TASK_BATCH, Resource
 from berth_dev.cluster import Cluster
 from berth_dev.kwok import Shape
 from tests.daemons.tasks.metrics import requests
@@ -39,6 +41,7 @@ TASKS, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 4
 NODES = max(100, TASKS // 10)
 #: How many the Job controller gets under its default limits, which make it as slow for a thousand as for ten thousand.
 FEW = min(TASKS, 1000)
+PEERS = frozenset(os.environ.get("BERTH_BENCH_TASK_PEERS", "berth-scheduler,raised,default").split(","))
 PATIENCE = 3600.0
 #: Seconds between two looks at what has ended: a list of ten thousand is work for the API server, too.
 LOOK = TASKS / 2000
@@ -95,22 +98,31 @@ def rate(ground: Ground) -> list[Figure]:
     _pods_end(cluster)
     add_nodes(cluster)
     bare = _measure(cluster, "bare", _BARE, [])
-    ours = _ours(cluster, folder, "ours", _OURS)
-    figures = [_figure("bare pods", ours, bare)]
+    ours = [_ours(cluster, folder, f"ours-{number}", one) for number, one in enumerate(_OURS)]
+    figures = _figures("bare pods", ours, bare)
     name = SCHEDULER.scheduler
-    with without_election(cluster, folder / "berth-scheduler.log"):
-        placed = _measure(cluster, "bare-berth", _by(_BARE, name), [])
-        own = _ours(cluster, folder, "ours-berth", _by(_OURS, name))
-        figures.append(_figure(f"bare pods, both placed by {name}", own, placed))
-    for told, flags, count in (("raised limits", RAISED, TASKS), ("default limits", DEFAULTS, FEW)):
+    if name in PEERS:
+        with without_election(cluster, folder / "berth-scheduler.log"):
+            placed = _measure(cluster, "bare-berth", _by(_BARE, name), [])
+            own = [_ours(cluster, folder, f"berth-{number}", _by(one, name)) for number, one in enumerate(_OURS)]
+            figures += _figures(f"bare pods, both placed by {name}", own, placed)
+    for told, flags, count in (("raised", RAISED, TASKS), ("default", DEFAULTS, FEW)):
+        if told not in PEERS:
+            continue
         with _controllers(cluster, folder, flags) as manager:
-            for space, contender in ((f"jobs-{told[0]}", _JOBS), (f"indexed-{told[0]}", _indexed(count))):
+            for space, contender in ((f"jobs-{told}", _JOBS), (f"indexed-{told}", _indexed(count))):
                 found = _measure(cluster, space, contender, [manager.pid], count)
-                figures.append(_figure(f"{contender.name}, {told}", ours, found))
+                figures += _figures(f"{contender.name}, {told} limits", ours, found)
     return figures
 
 
-def _figure(name: str, ours: Result, peer: Result) -> Figure:
+def _figures(peer_name: str, ours: list[Result], peer: Result) -> list[Figure]:
+    """Of Tasks, and of the TaskBatch."""
+    rows = zip(("tasks/rate", "tasks/rate/batch"), ours, strict=True)
+    return [_figure(row, peer_name, result, peer) for row, result in rows]
+
+
+def _figure(row: str, name: str, ours: Result, peer: Result) -> Figure:
     speed = f"{ours.rate:.0f} tasks/s, the peer {peer.rate:.0f}"
     if peer.count < ours.count:
         speed += f" (of {peer.count})"
@@ -118,7 +130,7 @@ def _figure(name: str, ours: Result, peer: Result) -> Figure:
     cpu = f"CPU ms a task: {1000 * ours.cpu / ours.count:.1f}, {controllers}"
     writes = f"writes of berth-tasks a task: {ours.writes / ours.count:.2f}"
     notes = (f"{ours.count} tasks on {NODES} fake nodes: {speed}; {cpu}; {writes}",)
-    return Figure("tasks/rate", 1000 / ours.rate, 1000 / peer.rate, "ms/task", name, notes)
+    return Figure(row, 1000 / ours.rate, 1000 / peer.rate, "ms/task", name, notes)
 
 
 def _ours(cluster: Cluster, folder: Path, space: str, contender: Contender) -> Result:
@@ -208,6 +220,11 @@ def _task(_index: int) -> dict[str, Any]:
     return {"apiVersion": TASK.api_version, "kind": TASK.kind, "spec": {"template": template()}}
 
 
+def _batch(count: int) -> dict[str, Any]:
+    spec = {"count": count, "template": template()}
+    return {"apiVersion": TASK_BATCH.api_version, "kind": TASK_BATCH.kind, "spec": spec}
+
+
 def _job(count: int) -> dict[str, Any]:
     spec: dict[str, Any] = {"template": template(), "backoffLimit": 0, "parallelism": count, "completions": count}
     if count > 1:
@@ -219,8 +236,11 @@ def _pod(_index: int) -> dict[str, Any]:
     return {"apiVersion": POD.api_version, "kind": POD.kind, **template()}
 
 
-def _left_tasks(api: ApiClient, space: str) -> int:
-    return sum((one.get("status") or {}).get("state") not in FINAL for one in api.list(TASK, space))
+def _left_of(resource: Resource) -> Callable[[ApiClient, str], int]:
+    def left(api: ApiClient, space: str) -> int:
+        return sum((one.get("status") or {}).get("state") not in FINAL for one in api.list(resource, space))
+
+    return left
 
 
 def _left_jobs(api: ApiClient, space: str) -> int:
@@ -236,7 +256,10 @@ def _conditions(job: dict[str, Any]) -> list[dict[str, Any]]:
     return (job.get("status") or {}).get("conditions") or []
 
 
-_OURS = Contender("Tasks", TASK, _task, _left_tasks)
+_OURS = (
+    Contender("Tasks", TASK, _task, _left_of(TASK)),
+    Contender("one TaskBatch", TASK_BATCH, lambda _index: _batch(TASKS), _left_of(TASK_BATCH), single=True),
+)
 _BARE = Contender("bare pods", POD, _pod, _left_pods)
 _JOBS = Contender("a Job each", JOB, lambda _index: _job(1), _left_jobs)
 

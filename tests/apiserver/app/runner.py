@@ -11,7 +11,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,18 @@ def dying(act: Callable[..., dict[str, Any] | None]) -> dict[str, Any] | None:
         if done is not None:
             return done
     return None
+
+
+def deaths(options: dict[str, Any], operation: Operation = OPERATION) -> Iterator[None]:
+    """Runs that follow one another: each goes on where the last one died, and is killed when it has written once.
+    Yields after each death, and ends with the run that finds nothing to write any more."""
+    for _run in range(80):
+        done = run(options, operation, kill_at=1)
+        if done is not None:
+            calm(done)
+            return
+        yield
+    raise AssertionError("every run has something to write")
 
 
 def run(options: dict[str, Any], operation: Operation = OPERATION, **faults: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.in_service import GATE
-from tests.apiserver.app.runner import calm, run
+from tests.apiserver.app.runner import calm, deaths, run
 from tests.apiserver.app.test_stateful_app import NODES, writes
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -292,22 +292,23 @@ def test_an_app_may_begin_suspended_and_be_changed_while_it_is(world, kubeconfig
 
 
 @pytest.mark.promise
-@pytest.mark.parametrize("new", [{}, {"command": ["sleep", "1"]}], ids=["in place", "new pods"])
+@pytest.mark.parametrize("new", [False, True], ids=["in place", "new pods"])
 def test_an_update_that_is_killed_at_any_write_is_continued(world, kubeconfig, new):
     first = options(kubeconfig, replicas=2)
     calm(run(first))
-    count, holders = 0, world.holders()
-    for number in range(2, 30):
-        wanted = with_template(first, image=f"berth.local/busybox:{number}", **new)
-        if new:
-            wanted["template"]["spec"]["containers"][0]["command"] = ["sleep", str(number)]
-        killed = run(wanted, kill_at=number - 1)
-        if killed is not None:
-            break
-        count += 1
+    holders = world.holders()
+
+    def to(number):
+        command = {"command": ["sleep", str(number)]} if new else {}
+        return with_template(first, image=f"berth.local/busybox:{number}", **command)
+
+    assert sum(1 for _death in deaths(to(2))) > 4
+    assert images(world) == ["berth.local/busybox:2"] * 2
+    for number, write in ((3, 2), (4, 4)):  # one run does all the rest
+        wanted = to(number)
+        assert run(wanted, kill_at=write) is None
         calm(run(wanted))
         assert images(world) == [f"berth.local/busybox:{number}"] * 2
         assert not calm(run(wanted))["changed"]
-    assert count > 4
     assert world.holders() == holders
     world.check()
