@@ -40,6 +40,10 @@ from .usage import Usage
 _log = logging.getLogger(__name__)
 
 TaskKey = tuple[str, str]
+#: Tasks that begin in one round, which ends when all their pods are made: whose turn comes meanwhile is in the next.
+MOST = 300
+#: After a refusal by the API server it is tried again so many seconds later.
+AGAIN = 5.0
 
 
 class Update(NamedTuple):
@@ -326,8 +330,11 @@ class KubernetesTaskSchedulerBackend:
 
     async def launch(
         self, started: Callable[[PodState], None], refused: Callable[[TaskKey, Start, Refusal], None]
-    ) -> bool:
-        """Give what there is to those whose turn it is, and make their pods. False: try again after a while."""
+    ) -> float | None:
+        """Give what there is to those whose turn it is, and make their pods.
+
+        Returns after how many seconds it is to be done again, whatever happens; None: when something has changed.
+        """
         begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
         for key in begun_before:  # its pod is made, and the watch has yet to tell
             self.unwant(key)
@@ -346,7 +353,9 @@ class KubernetesTaskSchedulerBackend:
         evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
         starts = (self._start(task, start, verdict.together, fills, started, refused) for task, start in begun)
         await asyncio.gather(*starts)
-        return all(await evicted)
+        if not all(await evicted):
+            return AGAIN
+        return 0.0 if verdict.full else None
 
     def _admit(self) -> tuple[Verdict, list[Charge], Mapping[TaskKey, str]]:
         """Who gets what, what queues take back for those that do not, and the nodes of those who only fill them."""
@@ -358,7 +367,8 @@ class KubernetesTaskSchedulerBackend:
         filling = [one for one in wanted if (one.namespace, one.queue) in lowest]
         wanted = [one for one in wanted if (one.namespace, one.queue) not in lowest]
         ledger = self._ledger({key: queue for key, queue in queues.items() if not queue.filler}, wanted)
-        verdict = admit(wanted, ledger, self._nodes.whole(), found, self._policies, self._gangs.members(tasks, held))
+        members = self._gangs.members(tasks, held)
+        verdict = admit(wanted, ledger, self._nodes.whole(), found, self._policies, members, most=MOST)
         chosen = victims(verdict.owed, ledger, found, held)
         if not filling:
             return verdict, chosen, {}
@@ -412,7 +422,7 @@ class KubernetesTaskSchedulerBackend:
         why = {one.key: unfit(one) for one in wanted}
         fitting = [one for one in wanted if not why[one.key]]
         room, whole = self.usage.offers(nodes, self.fillers()), self.usage.whole(nodes)
-        verdict = admit(fitting, ledger, whole, room, self._policies, ways=self._ways())
+        verdict = admit(fitting, ledger, whole, room, self._policies, ways=self._ways(), most=MOST)
         verdict.waiting.update((key, (NOT_FILLER, words)) for key, words in why.items() if words)
         return verdict
 

@@ -29,7 +29,7 @@ from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer
 from berth_kube.queue import Reconciler
 
-from .backend import KubernetesTaskSchedulerBackend, Refusal, TaskKey
+from .backend import AGAIN, KubernetesTaskSchedulerBackend, Refusal, TaskKey
 from .batches import Batches
 from .kubernetes_client import KubernetesClient
 from .metrics import Metrics
@@ -40,8 +40,6 @@ _log = logging.getLogger(__name__)
 Obj = dict[str, Any]
 #: What is written into a task that waits: reasons that a person has to act on.
 TOLD = frozenset({*NEVER, GANG_INCOMPLETE, NO_METRICS, "NotAdmitted", "NotMade", "TemplateRejected"})
-#: After a refusal by the API server it is tried again so many seconds later.
-AGAIN = 5.0
 LONGEST_MESSAGE = 1024
 
 
@@ -104,8 +102,10 @@ class TaskPodsLifecycleManager:
         while True:
             await self._room.wait()
             self._room.clear()
-            if not self._backend.idle and not await self._backend.launch(self._started, self._refused):
-                self._loop.call_later(AGAIN, self._room.set)
+            if not self._backend.idle:
+                again = await self._backend.launch(self._started, self._refused)
+                if again is not None:
+                    self._loop.call_later(again, self._room.set)
             await asyncio.sleep(0.01)
 
     # -- one task --------------------------------------------------------------------------------------------------

@@ -18,11 +18,19 @@ from tests.core.tasks.samples import sized
 NODE = {"cpu": 1000, "memory": 1000, "pods": 10}
 
 
-def admit(tasks: list[Task], queues: list[Queue], nodes: int = 1, used: object = None, policy: str = "fair") -> Verdict:
+def admit(
+    tasks: list[Task],
+    queues: list[Queue],
+    nodes: int = 1,
+    used: object = None,
+    policy: str = "fair",
+    most: int | None = None,
+) -> Verdict:
     whole = {f"n{number}": dict(NODE) for number in range(nodes)}
     free = [Offer(name, dict(has)) for name, has in whole.items()]
     known = {("ns", queue.name): queue for queue in queues}
-    return admission.admit(tasks, Ledger(known, used or {}), whole, free, Policies(default=policy))  # type: ignore[arg-type]
+    ledger = Ledger(known, used or {})  # type: ignore[arg-type]
+    return admission.admit(tasks, ledger, whole, free, Policies(default=policy), most=most)
 
 
 def names(verdict: Verdict) -> list[str]:
@@ -37,6 +45,14 @@ def test_equal_shares_take_turns_and_unequal_ones_by_their_share() -> None:
     assert sum(name[0] == "a" for name in uneven) == 8
     owed = names(admit(tasks, [Queue("a"), Queue("b")], used={"ns/a": {"cpu": 500}}))
     assert sum(name[0] == "b" for name in owed) >= 7
+
+
+def test_a_round_gives_so_many_and_says_that_there_may_be_more() -> None:
+    tasks = [sized(f"{queue}{number}", 100, queue) for queue in "ab" for number in range(3)]
+    verdict = admit(tasks, [Queue("a"), Queue("b")], most=4)
+    assert (names(verdict), verdict.waiting, verdict.full) == (["a0", "b0", "a1", "b1"], {}, True)
+    assert not admit(tasks, [Queue("a"), Queue("b")], most=6).full, "nobody is left"
+    assert not admit(tasks, [Queue("a", ceiling={"cpu": 0}), Queue("b", ceiling={"cpu": 0})], most=1).full
 
 
 def test_priority_of_a_queue_and_of_a_task() -> None:

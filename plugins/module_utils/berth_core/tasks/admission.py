@@ -33,6 +33,7 @@ class Verdict(NamedTuple):
 
     `together`: of a task that starts with its gang, how many are bound together. `owed`: what waits for what is its
     queue's own, and might have it back (reclaim.py). `nodes`: of what is given alone, on which node there is room.
+    `full`: that was as much as one round gives, so that others were not looked at.
     """
 
     admitted: list[Wants]
@@ -40,6 +41,7 @@ class Verdict(NamedTuple):
     owed: list[Unit]
     together: dict[tuple[str, str], int]
     nodes: dict[tuple[str, str], str]
+    full: bool = False
 
     def beside(self, other: Verdict) -> Verdict:
         """Both, of other tasks each; those of `other` come later."""
@@ -49,6 +51,7 @@ class Verdict(NamedTuple):
             [*self.owed, *other.owed],
             {**self.together, **other.together},
             {**self.nodes, **other.nodes},
+            self.full or other.full,
         )
 
 
@@ -84,17 +87,20 @@ def admit(
     policies: Policies = DEFAULT,
     members: Mapping[str, Members] | None = None,
     ways: Ways | None = None,
+    most: int | None = None,
 ) -> Verdict:
     """Who starts now. `nodes`: what each has in all. What is given is taken from `offers` and put into the ledger.
 
     The first of a queue that finds no room holds up those behind it, so that a large one is not starved. Queues that
     would borrow come after all others. `members`: those of gangs that do not wait, by `gang_key`. `ways`: the nodes on
-    which a task can be; None: that is the scheduler's matter.
+    which a task can be; None: that is the scheduler's matter. `most`: so many in one round, the last gang whole.
     """
     verdict = Verdict([], {}, [], {}, {})
     lines = _lines(tasks, ledger.queues, members or {}, verdict.waiting)
     whole = room.total(nodes.values())
     while lines:
+        if most is not None and len(verdict.admitted) >= most:
+            return verdict._replace(full=True)
         key = _next(lines, ledger, whole, policies, verdict.waiting)
         if key is None:
             break
