@@ -37,8 +37,9 @@ BY_DAEMONSET, BY_SERVICE = ("h1", "h2"), "h3"
 SELECTOR = "app.kubernetes.io/name=berth-agent"
 #: A host that was switched off has to start, and its pods.
 PATIENCE = 180.0
-#: A Lease is over soon, so that nobody has to sleep until one is.
-INTERVALS = {"scan": 60, "poll": 0.5, "debounce": 0.1, "health": 1, "wipe_progress": 0.2, "lease": 12}
+#: A Lease is over soon, so that nobody has to sleep until one is. Agents that look at everything each second take a
+#: third of the processor.
+INTERVALS = {"scan": 60, "poll": 1, "debounce": 0.3, "health": 2, "wipe_progress": 0.2, "lease": 12}
 SETTINGS = {"intervals": INTERVALS, "policies": {"devices": False}, "usage": {"store": "none"}, "metrics": {"port": 0}}
 #: role of a disk -> size; which host has which
 SIZES = {"bank": "384Mi", "log": "64Mi", "queue": "56Mi", "still": "48Mi", "raw": "40Mi", "foreign": "40Mi"}
