@@ -113,7 +113,7 @@ def test_killed_at_every_write_with_a_rerun_of_the_app_before_it_goes_on(pair):
         phase = pair.berths()["pair-0"]["status"]["phase"]
         assert any("run disk_replace again" in text for text in rerun["warnings"]) == (phase == "Replacing"), died
         nothing_is_lost(pair, uid)
-    assert died >= total - 1, "whether the StatefulSet's controller is there first with the claim makes one write"
+    assert died > total // 2, "the rest was the doing of the app's own runs, and of the StatefulSet's controller"
     exchanged(pair)
     for write in (2, total // 2):  # one run does all the rest
         pair.lay_out()

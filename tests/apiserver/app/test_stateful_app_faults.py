@@ -102,7 +102,8 @@ def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
     assert set(trace) == written(states.BACKWARD)
     two_disks.lay_out()
     run(options)
-    assert sum(1 for _death in deaths(gone)) >= total, "each write was the last one of a run"
+    left = trace.count("patch LocalDisk status")  # to the disk's agent, where the unlock was the last write of a run
+    assert sum(1 for _death in deaths(gone)) >= total - left, "each other write was the last one of a run"
     given_up(two_disks)
     for write, before in some(total):
         two_disks.lay_out()
