@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import functools
 import os
 import pathlib
 import shutil
@@ -47,6 +48,8 @@ class Proving:
     def __init__(self, full: bool) -> None:
         self.store = proofs.Store(proofs.default_path())
         self.paths = inputs.files_of_the_tree()
+        # By lists of packages: asked when the first stage that names one begins, and so has it installed.
+        self._programs = functools.cache(inputs.programs)
         self.full = full
         self.trouble = _reason_against(self.paths)
         self._digests: dict[str, str] = {}
@@ -85,7 +88,7 @@ class Proving:
         return run
 
     def _digest(self, stage: table.Stage) -> str:
-        return inputs.digest(stage.name, stage.inputs, self.paths, inputs.programs(stage.packages))
+        return inputs.digest(stage.name, stage.inputs, self.paths, self._programs(stage.packages))
 
 
 def commit() -> str:

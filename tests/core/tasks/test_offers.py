@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,15 +24,14 @@ def admit(
     tasks: list[Task],
     queues: list[Queue],
     nodes: int = 1,
-    used: object = None,
+    used: Mapping[str, Mapping[str, int]] | None = None,
     policy: str = "fair",
     most: int | None = None,
 ) -> Verdict:
     whole = {f"n{number}": dict(NODE) for number in range(nodes)}
     free = [Offer(name, dict(has)) for name, has in whole.items()]
     known = {("ns", queue.name): queue for queue in queues}
-    ledger = Ledger(known, used or {})  # type: ignore[arg-type]
-    return admission.admit(tasks, ledger, whole, free, Policies(default=policy), most=most)
+    return admission.admit(tasks, Ledger(known, used or {}), whole, free, Policies(default=policy), most=most)
 
 
 def names(verdict: Verdict) -> list[str]:
