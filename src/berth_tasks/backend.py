@@ -92,7 +92,8 @@ class KubernetesTaskSchedulerBackend:
         self._why: dict[TaskKey, str] = {}
         #: Tasks whose first pod this process makes: True until it has run.
         self._awaited: dict[str, bool] = {}
-        #: Called when the first pod of a task runs, and when one is evicted.
+        #: Called when there is a pod that is not over, when the first one of a task runs, and when one is evicted.
+        self.has_pod: Callable[[PodState], None] = lambda _pod: None
         self.ran: Callable[[PodState], None] = lambda _pod: None
         self.reclaimed: Callable[[PodState], None] = lambda _pod: None
         #: Called when a pod that is no filler's has come, and when a filler's that ran has had to go, and why.
@@ -200,6 +201,7 @@ class KubernetesTaskSchedulerBackend:
                 self.ran(new)
             if new is not None and not new.over:
                 self._pods[new.charge] = new
+                self.has_pod(new)
                 if not new.filler:
                     self.arrived()
             elif old is not None or new is not None:
@@ -353,9 +355,10 @@ class KubernetesTaskSchedulerBackend:
         evicted = asyncio.gather(*(self._reclaim(self._pods[key]) for key in chosen if key in self._pods))
         starts = (self._start(task, start, verdict.together, fills, started, refused) for task, start in begun)
         await asyncio.gather(*starts)
-        if not all(await evicted):
-            return AGAIN
-        return 0.0 if verdict.full else None
+        kept = not all(await evicted)
+        if verdict.full:
+            return 0.0
+        return AGAIN if kept else None
 
     def _admit(self) -> tuple[Verdict, list[Charge], Mapping[TaskKey, str]]:
         """Who gets what, what queues take back for those that do not, and the nodes of those who only fill them."""

@@ -12,14 +12,14 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from berth_core.errors import BerthError, ConflictError, InputError, NotFoundError
 from berth_core.model.resources import TASK_BATCH, TASK_BATCH_SHARD
 from berth_core.tasks import states
 from berth_core.tasks.batch import IN_SHARD, Batch, read_batch
-from berth_core.tasks.pods import element_name
+from berth_core.tasks.pods import PodState, element_name
 from berth_core.tasks.progress import Progress, Record, Told
 from berth_core.tasks.task import Status, Task
 from berth_kube.client import KubeClient
@@ -50,7 +50,6 @@ class Book:
         self.waits = ("", "")
         self.refused = ""
         self.stopped = False
-        self.looked: set[int] = set()
         self.began = ""
         self.written: Obj | None = None
         self.written_at = 0.0
@@ -91,8 +90,9 @@ class Batches:
         self._unreadable: dict[Key, tuple[Obj, str]] = {}
         self._due = asyncio.Event()
         self._failures = 0
-        self._wake: Callable[[Key], None] = lambda _key: None
+        self._wake: Callable[[Key], None] | None = None
         self._ended: Callable[[Task, Record], None] = lambda _task, _record: None
+        backend.has_pod = self._has_pod
 
     def load(self) -> None:
         """Both kinds are listed: every batch goes on from its shards. Before the pods are."""
@@ -103,8 +103,7 @@ class Batches:
         """Follow changes. ``wake``: an element is to be looked at; ``ended``: a final record was written."""
         self._wake, self._ended = wake, ended
         for book in self._books.values():
-            book.looked = set()
-            self._look(book)
+            self._look(book, again=True)
         self._batches.on(self._changed, lambda _old, new: self._changed(new), self._gone)
 
     async def run(self) -> None:
@@ -144,13 +143,8 @@ class Batches:
 
     def task(self, key: Key) -> Task | None:
         """The element of that name; None: there is none."""
-        namespace, name = key
-        batch, _bracket, rest = name.partition("[")
-        book = self._books.get((namespace, batch))
-        if book is None or not rest[:-1].isdecimal() or int(rest[:-1]) >= book.batch.size:
-            return None
-        index = int(rest[:-1])
-        return book.batch.element(index, book.progress.status(index), bool(book.stops()))
+        book, index = self._find(key)
+        return None if book is None else book.batch.element(index, book.progress.status(index), bool(book.stops()))
 
     def record(self, task: Task, status: Status, told: Obj) -> None:
         """The status of an element, to be written with others; the element is looked at again afterwards."""
@@ -182,11 +176,25 @@ class Batches:
             book.refused = message
             self._look(book)
 
+    def _find(self, key: Key) -> tuple[Book | None, int]:
+        namespace, name = key
+        batch, _bracket, rest = name.partition("[")
+        book = self._books.get((namespace, batch))
+        if book is None or not rest[:-1].isdecimal() or int(rest[:-1]) >= book.batch.size:
+            return None, -1
+        return book, int(rest[:-1])
+
     def _of(self, task: Task) -> tuple[Book | None, int]:
         if task.element is None:
             return None, -1
         book = self._books.get((task.namespace, task.element.batch))
         return (book if book is not None and book.batch.uid == task.element.batch_uid else None), task.element.index
+
+    def _has_pod(self, pod: PodState) -> None:
+        book, index = self._find(pod.task_key)
+        if book is not None and pod.task_uid == book.batch.uid_of(index):
+            book.progress.begin(index)
+            self._look(book)
 
     # -- batches come and go ---------------------------------------------------------------------------------------
 
@@ -205,10 +213,10 @@ class Batches:
             book = self._books[key] = self._book(batch, obj)
         elif book.batch.generation == batch.generation and book.batch.going == batch.going:
             return  # the daemon's own write of its status
-        book.progress.batch, book.looked = batch, set()
+        book.progress.batch = batch
         self._backend.know_batch(batch, lambda: book.progress.ended)
         self._due.set()
-        self._look(book)
+        self._look(book, again=True)
 
     def _book(self, batch: Batch, obj: Obj) -> Book:
         """A batch as its shards tell of it."""
@@ -235,22 +243,26 @@ class Batches:
         book = self._books.pop(key, None)
         if book is not None:
             self._backend.forget(book.batch.uid)
-            for index in book.progress.open():
-                self._wake((key[0], element_name(key[1], index)))
+            self._visit(book.batch, book.progress.opened)
 
-    def _look(self, book: Book) -> None:
-        """What may start since the last time is looked at; in a batch that stops all that has begun, once."""
+    def _look(self, book: Book, *, again: bool = False) -> None:
+        """What may start since the last time is visited; all that may, again, or once in a batch that stops."""
+        if self._wake is None:  # the pods that are there have yet to say which elements have begun
+            return
         if book.stops() and not book.stopped:
             self._stop(book)
-        opened = set(book.progress.open())
-        for index in sorted(opened - book.looked):
-            self._wake((book.batch.namespace, element_name(book.batch.name, index)))
-        book.looked = opened
+            again = True
+        more = book.progress.open()
+        self._visit(book.batch, list(book.progress.opened) if again else more)
+
+    def _visit(self, batch: Batch, which: Iterable[int]) -> None:
+        for index in which:
+            if self._wake is not None:
+                self._wake((batch.namespace, element_name(batch.name, index)))
 
     def _stop(self, book: Book) -> None:
         """Elements that have no pod end now, all at once; the others by their own life."""
-        book.stopped, book.looked, why = True, set(), book.stops()
-        opened = set(book.progress.open())
+        book.stopped, why, opened = True, book.stops(), book.progress.opened
         state = states.KILLED if why == "Killed" else states.FAILED
         for index in range(book.batch.size):
             if index not in opened and index not in book.pending and not book.progress.status(index).final:
@@ -296,8 +308,8 @@ class Batches:
 
     def _recorded(self, book: Book, mine: dict[int, tuple[Record, Told | None]]) -> None:
         batch = book.batch
-        opened = set(book.progress.open())
         for index, (record, told) in mine.items():
+            opened = index in book.progress.opened
             del book.pending[index]
             for other, following in book.progress.put(index, record, told).items():
                 book.pending.setdefault(other, (following, None))
@@ -305,8 +317,8 @@ class Batches:
             task = batch.element(index, book.progress.status(index), False)
             if record.final:
                 self._ended(task, record)
-            if index in opened:  # any other has no pod
-                self._wake(task.key)
+            if opened:  # any other has no pod
+                self._visit(batch, (index,))
         self._look(book)
 
     async def _refused(self) -> bool:

@@ -88,8 +88,8 @@ class Daemon:
                 works()
                 polling = PodsPollingSnapshotSource(client, store, settings.poll_interval)
                 for work in (
-                    *(queues.tell(), store.run(), manager.rounds(), visits.run(), pods.run(), polling.run()),
-                    filler.run(),
+                    *(queues.tell(), store.run(), manager.rounds(), manager.tell(), visits.run(), pods.run()),
+                    *(polling.run(), filler.run()),
                 ):
                     group.create_task(work)
         finally:

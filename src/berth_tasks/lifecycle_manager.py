@@ -34,6 +34,7 @@ from .batches import Batches
 from .kubernetes_client import KubernetesClient
 from .metrics import Metrics
 from .store import PodSnapshotStore
+from .turns import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ Obj = dict[str, Any]
 #: What is written into a task that waits: reasons that a person has to act on.
 TOLD = frozenset({*NEVER, GANG_INCOMPLETE, NO_METRICS, "NotAdmitted", "NotMade", "TemplateRejected"})
 LONGEST_MESSAGE = 1024
+#: Seconds between two tasks that are told as Running.
+PACE = 0.1
 
 
 class TaskPodsLifecycleManager:
@@ -68,6 +71,9 @@ class TaskPodsLifecycleManager:
         self._refusals: dict[TaskKey, tuple[steps.Start, Refusal]] = {}
         self._not_before: dict[TaskKey, float] = {}
         self._since: dict[str, float] = {}
+        #: Pods that run for a while, and those of them whose turn it is to be told so.
+        self._turns: Turns[tuple[TaskKey, str]] = Turns(self._tell, PACE)
+        self._told: set[str] = set()
         #: Pods that were asked to go, by uid, until a snapshot shows it: a request is not made twice meanwhile.
         self._asked: set[str] = set()
         self._room = room
@@ -94,8 +100,14 @@ class TaskPodsLifecycleManager:
         for change in changes:
             if change.new is None or change.new.going:
                 self._asked.discard(change.either.uid)
+            if change.new is None:
+                self._forget(change.either.task_key, change.either.uid)
             self._queue.add(change.either.task_key)
         self._room.set()
+
+    async def tell(self) -> None:
+        """Tasks that run for a while are told as Running, not all at once. Until cancelled."""
+        await self._turns.run()
 
     async def rounds(self) -> None:
         """Start what waits whenever there may be room. Until cancelled."""
@@ -172,7 +184,7 @@ class TaskPodsLifecycleManager:
     async def _record(self, task: Task, step: steps.Record) -> None:
         told: Obj = {}
         if step.pod is not None:
-            self._since.pop(step.pod.uid, None)
+            self._forget(task.key, step.pod.uid)
             wanted = task.element is None or step.status.state == states.FAILED
             log = await self._pods.log_tail(step.pod) if wanted else ""
             told = {
@@ -188,7 +200,7 @@ class TaskPodsLifecycleManager:
         await self._write(task, step.status, told)
 
     async def _rest(self, task: Task, pod: PodState) -> float | None:
-        """A task that runs for a while is recorded as Running; short ones cost no write."""
+        """A task that runs for a while is recorded as Running in its turn; short ones cost no write."""
         told = task.element is not None or (task.status.state, task.status.reason) == (states.RUNNING, "")
         if told or pod.phase != "Running":
             return None
@@ -196,10 +208,23 @@ class TaskPodsLifecycleManager:
         left = since + self._running_after - self._loop.time()
         if left > 0:
             return left
-        self._since.pop(pod.uid, None)
+        if pod.uid not in self._told:
+            self._turns.ask((task.key, pod.uid))
+            return None
+        self._forget(task.key, pod.uid)
         status = replace(task.status, state=states.RUNNING, reason="", message="")
         await self._write(task, status, {"pod": pod.name, "node": pod.node, "startedAt": pod.started or None})
         return None
+
+    def _tell(self, whose: tuple[TaskKey, str]) -> None:
+        self._told.add(whose[1])
+        self._queue.add(whose[0])
+
+    def _forget(self, key: TaskKey, uid: str) -> None:
+        """Nothing more is told of that pod."""
+        self._turns.give_up((key, uid))
+        self._told.discard(uid)
+        self._since.pop(uid, None)
 
     async def _write(self, task: Task, status: Status, told: Obj) -> None:
         """Compare-and-swap: whoever has read an older Task does not write. Raises ConflictError.

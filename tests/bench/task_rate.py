@@ -2,14 +2,15 @@
 
 Beside Tasks and one TaskBatch, in the same cluster one after the other: a Job for each task and one Indexed Job, each
 with its controller's default limits and with raised ones, and bare pods, the floor that the API server and the
-scheduler give. kube-scheduler places the pods of all of them, kwok starts and ends them, and as many clients make the
-objects. kwok has no logs, so that berth-tasks reads none. Pods of tasks and bare pods are also placed by
-berth-scheduler. BERTH_BENCH_TASK_PEERS names the peers beside bare pods: `raised`, `default`, `berth-scheduler`; all
-three where nothing does.
+scheduler give: left behind as a Job leaves them, and deleted as berth-tasks does it. kube-scheduler places the pods of
+all of them, kwok starts and ends them, and as many clients make the objects. kwok has no logs, so that berth-tasks
+reads none. Pods of tasks and bare pods are also placed by berth-scheduler. BERTH_BENCH_TASK_PEERS names the peers
+beside bare pods: `raised`, `default`, `berth-scheduler`; all three where nothing does.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -25,6 +26,9 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.client import
 from berth_core.model.resources import NAMESPACE, POD, TASK, TASK_BATCH, Resource
 from berth_dev.cluster import Cluster
 from berth_dev.kwok import Shape
+from berth_kube import config
+from berth_kube.client import KubeClient
+from berth_tasks.pod_cleanup import ENDED
 from tests.daemons.tasks.metrics import requests
 from tests.dev.hosts_help import eventually
 from tests.support.kube import client_for
@@ -37,7 +41,8 @@ from .processes import cpu_of
 from .sched_contenders import OURS as SCHEDULER
 from .sched_contenders import program, ready, without_election
 
-TASKS, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 4
+#: With four clients it is they who limit the fastest.
+TASKS, CLIENTS = int(os.environ.get("BERTH_BENCH_TASKS", "2000")), 16
 NODES = max(100, TASKS // 10)
 #: How many the Job controller gets under its default limits, which make it as slow for a thousand as for ten thousand.
 FEW = min(TASKS, 1000)
@@ -98,8 +103,9 @@ def rate(ground: Ground) -> list[Figure]:
     _pods_end(cluster)
     add_nodes(cluster)
     bare = _measure(cluster, "bare", _BARE, [])
+    cleared = _measure(cluster, "cleared", _cleared(cluster), [])
     ours = [_ours(cluster, folder, f"ours-{number}", one) for number, one in enumerate(_OURS)]
-    figures = _figures("bare pods", ours, bare)
+    figures = _figures("bare pods", ours, bare) + _figures("bare pods, deleted when they have ended", ours, cleared)
     name = SCHEDULER.scheduler
     if name in PEERS:
         with without_election(cluster, folder / "berth-scheduler.log"):
@@ -250,6 +256,20 @@ def _left_jobs(api: ApiClient, space: str) -> int:
 
 def _left_pods(api: ApiClient, space: str) -> int:
     return sum((one.get("status") or {}).get("phase") not in FINAL for one in api.list(POD, space))
+
+
+def _cleared(cluster: Cluster) -> Contender:
+    """The same, and what has ended is deleted, many by one request."""
+
+    async def clear(space: str) -> None:
+        async with KubeClient(config.load(str(cluster.kubeconfig))) as client:
+            await client.delete_selected(POD, space, labels=ENDS, fields=ENDED, timeout=PATIENCE)
+
+    def left(api: ApiClient, space: str) -> int:
+        asyncio.run(clear(space))
+        return len(api.list(POD, space))
+
+    return Contender("bare pods, deleted when they have ended", POD, _pod, left)
 
 
 def _conditions(job: dict[str, Any]) -> list[dict[str, Any]]:

@@ -66,6 +66,7 @@ def maintenance(cluster, folder):
             "delegate_to": "localhost",
             "when": "inventory_hostname == 'h2'",
         },
+        {"name": "It is back", "ansible.builtin.wait_for_connection": {"timeout": 60}},
         {"name": "Done", "ansible.builtin.file": {"path": "/root/upgraded", "state": "touch"}},
     ]
     file = folder / "kernel.yml"

@@ -102,11 +102,38 @@ def test_an_array_opens_as_many_as_may_run_and_the_next_when_one_ends() -> None:
     progress = Progress(batch(count=5, parallelism=2))
     assert progress.open() == [0, 1]
     progress.put(0, DONE)
-    assert progress.open() == [1, 2]
+    assert progress.open() == [2]
     progress.put(1, Record(states.SUBMITTED, "Error", 1, 1, 3))
-    assert progress.open() == [1, 2], "it is tried again"
+    assert progress.open() == []
+    assert list(progress.opened) == [1, 2], "it is tried again"
     assert progress.status(1).tries == 1
-    assert len(Progress(batch(count=WINDOW + 5)).open()) == WINDOW
+
+
+def test_as_many_wait_as_the_window_lets_beside_those_that_have_begun() -> None:
+    progress = Progress(batch(count=3 * WINDOW))
+    assert progress.open() == list(range(WINDOW))
+    for index in range(5):
+        progress.begin(index)
+        progress.begin(index)
+    assert progress.open() == list(range(WINDOW, WINDOW + 5))
+    progress.put(0, Record(states.SUBMITTED, "Error", 1, 1, 3))
+    progress.put(1, DONE)
+    progress.begin(1)
+    assert progress.open() == [], "one waits again"
+    progress.begin(0)
+    assert progress.open() == [], "as many wait as before"
+    progress.begin(5)
+    assert progress.open() == [WINDOW + 5]
+
+
+def test_elements_that_an_earlier_process_has_begun_are_open_and_counted() -> None:
+    progress = Progress(batch(items=[item(name) for name in "abcd"], parallelism=3))
+    for index in (2, 3):
+        progress.begin(index)
+    assert progress.open() == [0], "never more than may run"
+    assert list(progress.opened) == [2, 3, 0]
+    progress.put(3, DONE)
+    assert progress.open() == [1]
 
 
 def test_what_needs_others_starts_after_them_and_fails_with_them() -> None:
@@ -114,7 +141,7 @@ def test_what_needs_others_starts_after_them_and_fails_with_them() -> None:
     progress = Progress(batch(items=items))
     assert progress.open() == [0, 3]
     assert progress.put(0, DONE) == {}
-    assert progress.open() == [3, 1]
+    assert progress.open() == [1]
     follows = progress.put(3, BROKEN)
     assert follows == {4: Record(states.FAILED, "NeedFailed")}
     assert progress.put(4, follows[4]) == {5: Record(states.FAILED, "NeedFailed")}
@@ -162,7 +189,8 @@ def test_a_batch_stops_after_too_many_failures_or_when_it_is_killed() -> None:
     assert progress.stops() == ""
     progress.put(1, BROKEN)
     assert progress.stops() == "TooManyFailures"
-    assert progress.open() == [2], "what runs is looked at until it has ended, and nothing is added"
+    assert progress.open() == [], "nothing is added"
+    assert list(progress.opened) == [2], "what runs is looked at until it has ended"
     assert Progress(batch(count=9, kill=True)).stops() == "Killed"
 
 

@@ -63,12 +63,13 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
         wait: bool = True,
         server: str | None = None,
         environment: dict[str, str] | None = None,
+        module: str = "berth_tasks",
     ) -> Process:
         config = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{len(running)}", server, account="berth-tasks")
         log = tmp_path / f"tasks-{len(running)}.log"
         elected = () if elect else ("--no-leader-elect",)
         given = (*elected, "--log-lines", "0", *flags)
-        running.append(Process(config, log, *given, module="berth_tasks", environment=environment))
+        running.append(Process(config, log, *given, module=module, environment=environment))
         return running[-1].works() if wait else running[-1]
 
     yield begin

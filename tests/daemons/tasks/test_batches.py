@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.task_batch im
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.tasks import indexes
+from tests.daemons.tasks.few_wait import FEW
 from tests.daemons.tasks.kubelets import Kubelets, ending
 from tests.daemons.tasks.metrics import charged, requests
 from tests.daemons.tasks.world import World, until
@@ -56,6 +58,21 @@ def test_an_array_ends_with_far_fewer_writes_than_tasks(world: World, start: Sta
     count = {verb: number - before.get(verb, 0) for verb, number in requests(port).items()}
     assert count["create"] <= MANY + 1, count
     assert count["patch"] < MANY, count
+
+
+def test_more_run_than_wait(world: World, start: Start) -> None:
+    """The window counts those that wait, also where an earlier process has begun the others."""
+    world.node(cpu="64")
+    few = partial(start, module="tests.daemons.tasks.few_wait")
+    world.batch("long", count=FEW + 4)
+    process = few()
+    until(lambda: len(world.elements("long", "Running")) == FEW + 4, lambda: str(world.elements("long").keys()))
+    process.stop()
+    few()
+    pods = world.elements("long")
+    for pod in pods.values():
+        world.end(pod)
+    assert world.batch_ended("long", "Succeeded")["counts"]["succeeded"] == len(pods) == FEW + 4
 
 
 def test_a_list_whose_items_need_others(world: World, start: Start) -> None:

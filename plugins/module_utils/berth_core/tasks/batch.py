@@ -90,6 +90,10 @@ class Batch:
         """How many status objects it has at most."""
         return -(-self.size // IN_SHARD)
 
+    def uid_of(self, index: int) -> str:
+        """What one of its tasks is known by: no other batch of this name has it."""
+        return f"{self.uid}.{index}"
+
     def element(self, index: int, status: Status, kill: bool) -> Task:
         """One of its tasks."""
         item = self.items[index] if self.items else None
@@ -97,7 +101,7 @@ class Batch:
         return Task(
             namespace=self.namespace,
             name=element_name(self.name, index),
-            uid=f"{self.uid}.{index}",
+            uid=self.uid_of(index),
             version="",
             generation=self.generation,
             created=self.created,

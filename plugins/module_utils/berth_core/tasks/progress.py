@@ -10,7 +10,7 @@ end alike, so a shard is short. Nothing here waits or writes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..model.fields import Object, integer, mapping, objects, string
@@ -18,7 +18,7 @@ from . import indexes, states
 from .batch import IN_SHARD, Batch
 from .task import LARGEST_GANG, Status
 
-#: Elements of one batch that are looked at beside those that run: waiting costs memory and time.
+#: Elements of one batch that wait for their turn beside those that have a pod: each costs memory and time.
 WINDOW = LARGEST_GANG
 #: What a shard tells of failures with their words: the last so many.
 MOST_TOLD = 20
@@ -64,6 +64,7 @@ class Progress:
         self.told: dict[int, deque[Told]] = {}
         self.counts = dict.fromkeys(states.FINAL, 0)
         self._open: dict[int, None] = {}
+        self._begun: set[int] = set()
         self._next = 0
         self._needed_by: dict[int, list[int]] = {}
         self._missing: dict[int, int] = {}
@@ -82,31 +83,45 @@ class Progress:
         found = self.records.get(index)
         return found.status() if found is not None else NOTHING
 
-    def open(self) -> list[int]:
-        """Elements that are not final and may start or have started: as many as `parallelism` and the window allow.
+    @property
+    def opened(self) -> Collection[int]:
+        """Elements that are not final and may start or have started."""
+        return self._open.keys()
 
-        None is added to them in a batch that stops.
+    def begin(self, index: int) -> None:
+        """The element has a pod: another one may wait in its place."""
+        if not self._ended(index):
+            self._open[index] = None
+            self._begun.add(index)
+
+    def open(self) -> list[int]:
+        """Let more elements start, as many as `parallelism` and the window allow; none in a batch that stops.
+
+        Returns these.
         """
-        most = 0 if self.stops() else min(self.batch.parallelism or WINDOW, WINDOW)
+        most = 0 if self.stops() else min(self.batch.parallelism or self.batch.size, WINDOW + len(self._begun))
+        found: list[int] = []
         while len(self._open) < most:
             index = self._following()
             if index is None:
                 break
             self._open[index] = None
-        return list(self._open)
+            found.append(index)
+        return found
 
     def _following(self) -> int | None:
-        if self.batch.items:
-            while self._free:
-                index = self._free.popleft()
-                if not self._ended(index):
-                    return index
-            return None
-        while self._next < self.batch.size:
+        while self._free:
+            index = self._free.popleft()
+            if self._closed(index):
+                return index
+        while not self.batch.items and self._next < self.batch.size:
             self._next += 1
-            if not self._ended(self._next - 1):
+            if self._closed(self._next - 1):
                 return self._next - 1
         return None
+
+    def _closed(self, index: int) -> bool:
+        return index not in self._open and not self._ended(index)
 
     def _ended(self, index: int) -> bool:
         found = self.records.get(index)
@@ -120,6 +135,7 @@ class Progress:
         if old is not None and old.final:
             return {}
         self.records[index] = record
+        self._begun.discard(index)
         if told is not None:
             self.told.setdefault(index // IN_SHARD, deque(maxlen=MOST_TOLD)).append(told)
         if not record.final:

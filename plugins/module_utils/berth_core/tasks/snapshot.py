@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .pods import PodState
 
 PodKey = tuple[str, str]
-#: uids of pods that are gone, so that a late event does not bring them back: the last so many.
+#: uids of pods that are gone, so that a late event does not bring them back: at least the last so many.
 TOMBS = 4096
 
 
@@ -110,4 +110,5 @@ def differences(old: PodsSnapshot, new: PodsSnapshot, keys: Iterable[PodKey] | N
 
 
 def _bounded(tombs: dict[str, None]) -> dict[str, None]:
-    return dict.fromkeys(list(tombs)[-TOMBS:]) if len(tombs) > TOMBS else tombs
+    """Cut now and then, not at each event: to copy them takes longer than the event itself."""
+    return dict.fromkeys(list(tombs)[-TOMBS:]) if len(tombs) > 2 * TOMBS else tombs

@@ -1,0 +1,45 @@
+"""Turns: one after the other, once each, and whoever gives up delays nobody."""
+
+from __future__ import annotations
+
+import asyncio
+
+from berth_tasks.turns import Turns
+
+
+def test_each_has_one_turn_and_there_is_a_pause_between_two() -> None:
+    async def tell() -> tuple[list[str], list[str]]:
+        had: list[str] = []
+        turns = Turns(had.append, 3600.0)
+        for key in ("first", "first", "second"):
+            turns.ask(key)
+        turns.give_up("first")
+        turns.ask("third")
+        task = asyncio.ensure_future(turns.run())
+        await asyncio.sleep(0.05)
+        paused = list(had)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        turns.give_up("nobody")
+        task = asyncio.ensure_future(turns.run())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return paused, had
+
+    assert asyncio.run(tell()) == (["second"], ["second", "third"])
+
+
+def test_one_that_asks_later_is_heard_and_may_ask_again() -> None:
+    async def tell() -> list[int]:
+        had: list[int] = []
+        turns = Turns(had.append, 0.0)
+        task = asyncio.ensure_future(turns.run())
+        for key in (1, 2, 1):
+            turns.ask(key)
+            await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return had
+
+    assert asyncio.run(tell()) == [1, 2, 1]
