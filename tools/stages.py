@@ -48,7 +48,8 @@ class Proving:
     def __init__(self, full: bool) -> None:
         self.store = proofs.Store(proofs.default_path())
         self.paths = inputs.files_of_the_tree()
-        # By lists of packages: asked when the first stage that names one begins, and so has it installed.
+        # Program versions, cached by package list. A list is read when the first stage that names it starts, because an
+        # earlier stage installs the packages.
         self._programs = functools.cache(inputs.programs)
         self.full = full
         self.trouble = _reason_against(self.paths)
