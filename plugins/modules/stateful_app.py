@@ -360,7 +360,7 @@ options:
   on_node_loss:
     description:
       - What becomes of a replica whose pod is not Ready and whose node is lost; that is NotReady, has the taint
-        C(node.kubernetes.io/out-of-service), or was deleted.
+        C(node.kubernetes.io/out-of-service), was deleted, or is not among O(inventory_nodes).
       - V(keep) waits, because the data comes back with the node. A warning and RV(lost) say which replica waits for
         which node, since when, and what can be done.
       - V(release) gives the data of O(release_ordinals) up. These replicas get other berths, and begin empty.
@@ -383,6 +383,15 @@ options:
     version_added: 0.2.0
   confirm_fenced:
     description: Nodes of which a person says that they run nothing any more, because their power is off for example.
+    type: list
+    elements: str
+    version_added: 0.2.0
+  inventory_nodes:
+    description:
+      - The nodes that the inventory has hosts for. A node that is not among them is lost, too, as far as its replicas'
+        pods are not Ready; nobody will bring it back.
+      - Nothing is given up by that alone; O(on_node_loss) says what becomes of its replicas, and it takes the same
+        proof.
     type: list
     elements: str
     version_added: 0.2.0

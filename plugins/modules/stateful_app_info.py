@@ -23,6 +23,11 @@ options:
     description: The namespace.
     type: str
     default: default
+  inventory_nodes:
+    description: The nodes that the inventory has hosts for. Replicas that are not Ready on any other node are RV(lost).
+    type: list
+    elements: str
+    version_added: 0.2.0
 attributes:
   check_mode:
     description: Never writes.
@@ -87,6 +92,46 @@ stale_locks:
   returned: success
   type: list
   elements: str
+lost:
+  description: Replicas that are not Ready and whose node is lost.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    ordinal:
+      description: The replica.
+      type: int
+    pod:
+      description: Its pod.
+      type: str
+    node:
+      description: The node of its berth.
+      type: str
+    disks:
+      description: The LocalDisks of its berth there.
+      type: list
+      elements: str
+    why:
+      description: What is wrong with the node.
+      type: str
+    since:
+      description: Since when, where the cluster says it.
+      type: str
+    fenced:
+      description: By what it is proven that nothing of the replica runs there; null where nothing proves it.
+      type: str
+    decision:
+      description: V(keep); this module decides nothing.
+      type: str
+  sample:
+    - ordinal: 2
+      pod: db-2
+      node: n3
+      disks: [n3-9f86d08188]
+      why: Ready is Unknown (NodeStatusUnknown)
+      since: "2026-01-01T00:00:00Z"
+      fenced:
+      decision: keep
 revisions:
   description: The pod templates that the application has had, the oldest first. Of bare pods those that a pod bears.
   returned: success

@@ -17,7 +17,7 @@ from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.hook_rules import SECONDS
 from ..berth_core.app.leaving import leave_rules
-from ..berth_core.app.node_loss import POLICIES, loss_rules
+from ..berth_core.app.node_loss import POLICIES, LossRules, inventory_of, loss_rules
 from ..berth_core.app.not_ours import refuse_foreign
 from ..berth_core.app.observed import Observed, phase
 from ..berth_core.app.plan import Plan, goal, make_plan, removal_plan
@@ -109,6 +109,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "on_node_loss": {"type": "str", "choices": list(POLICIES), "default": "keep"},
     "release_ordinals": {"type": "list", "elements": "int"},
     "confirm_fenced": {"type": "list", "elements": "str"},
+    "inventory_nodes": {"type": "list", "elements": "str"},
     "leave_nodes": {"type": "list", "elements": "str"},
     "leave_data": {"type": "list", "elements": "str"},
     "replace": {"type": "list", "elements": "str"},
@@ -338,6 +339,7 @@ def _absent(context: Context) -> dict[str, Any]:
 def _info(context: Context) -> dict[str, Any]:
     params = context.params
     check_app_name(params["name"], params["namespace"], POD)
+    rules = LossRules(inventory=inventory_of(params))
     observed = observe(context.client, params["name"], params["namespace"], STATEFUL_SET, params["name"])
     kept = by_controller.found(context)
     workload = STATEFUL_SET if observed.stateful_set else POD
@@ -349,6 +351,7 @@ def _info(context: Context) -> dict[str, Any]:
         "berths": report.rows(observed, workload),
         "ready": ready,
         "stale_locks": stale,
+        "lost": losing.seen(context, observed, workload, rules),
         "revisions": revisions.rows(context, observed),
         "stateful_app": by_controller.brief(kept) if kept is not None else None,
         "history": _history(context, observed),
@@ -372,6 +375,10 @@ OPERATION = Operation(
 )
 INFO = Operation(
     "stateful_app_info",
-    {"name": {"type": "str", "required": True}, "namespace": {"type": "str", "default": "default"}},
+    {
+        "name": {"type": "str", "required": True},
+        "namespace": {"type": "str", "default": "default"},
+        "inventory_nodes": {"type": "list", "elements": "str"},
+    },
     _info,
 )

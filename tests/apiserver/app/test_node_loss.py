@@ -11,6 +11,7 @@ from tests.apiserver.app.runner import calm, dying, run
 from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
+from tests.support.playbook import run_playbook
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 NODES = ("fake-0", "fake-1", "fake-2", "fake-3")
@@ -32,6 +33,10 @@ class Ground:
 
     def lose(self, node):
         """Its kubelet is silent, and its pod not Ready."""
+        self.silence(node)
+        self.unready(self.places[node])
+
+    def silence(self, node):
         self.client.patch(self.kinds.NODE, node, None, {"metadata": {"labels": {"type": None}}})
         live = self.client.get(self.kinds.NODE, node)
         conditions = [
@@ -39,9 +44,9 @@ class Ground:
             for one in live["status"]["conditions"]
         ]
         self.client.patch(self.kinds.NODE, node, None, {"status": {"conditions": conditions}}, "status")
-        name = self.places[
-            node
-        ]  # the node's controller marks its pods only when it finds out itself, after an hour here
+
+    def unready(self, name):
+        """As the node's controller does it when it finds out itself, after an hour here."""
         told = self.client.get(self.kinds.POD, name, "default")["status"]["conditions"]
         conditions = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in told]
         self.client.patch(self.kinds.POD, name, "default", {"status": {"conditions": conditions}}, "status")
@@ -174,3 +179,30 @@ def test_only_the_named_ordinal_is_released(ground):
     eventually(lambda: ground.ready(ground.places[first]), 30, "the replica on its new berth")
     after = ground.world.berths("db")[ground.places[second]]
     assert (after["metadata"]["uid"], after["spec"]) == (before["metadata"]["uid"], before["spec"])
+
+
+def test_a_node_that_has_left_the_inventory_is_cut_off_by_its_tasks_before_a_replica_is_given_up(ground, tmp_path):
+    """The role: tasks that fail prove nothing. The node's kubelet is heard all the time."""
+    node = next(iter(ground.places))
+    ground.client.patch(ground.kinds.NODE, node, None, {"metadata": {"labels": {"type": None}}})
+    ground.unready(ground.places[node])
+    fence, cut_off = tmp_path / "fence.yml", tmp_path / "cut_off"
+    own = {name: value for name, value in ground.options.items() if name != "wait"}
+    own |= {"inventory_nodes": [one for one in NODES if one != node], "on_node_loss": "rebuild"}
+    asked = {f"stateful_app_{name}": value for name, value in own.items()} | {"stateful_app_fence_tasks": str(fence)}
+    play = [{"ansible.builtin.include_role": {"name": "berth.stateful.stateful_app"}, "vars": asked}]
+    two = "a ansible_connection=local\nb ansible_connection=local\n"
+
+    fence.write_text("- ansible.builtin.fail: {msg: 'the power of {{ stateful_app_fenced_node }} is on'}\n")
+    before = ground.world.berths("db")
+    refused = run_playbook(play, tmp_path, inventory=two)
+    assert refused.failed()["msg"] == f"the power of {node} is on"
+    assert ground.world.berths("db") == before
+
+    fence.write_text(
+        "- ansible.builtin.lineinfile:\n"
+        f"    {{path: {cut_off}, line: '{{{{ stateful_app_fenced_node }}}}', create: true, mode: '0600'}}\n"
+    )
+    run_playbook(play, tmp_path, inventory=two).ok()
+    assert cut_off.read_text().split() == [node]
+    ground.moved(node)

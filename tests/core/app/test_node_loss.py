@@ -167,6 +167,8 @@ def test_data_that_was_left_on_a_lost_node_is_found_for_who_may_give_it_up():
         ({"on_node_loss": "release", "release_ordinals": [3]}, "names 3: expected ordinals from 0 to 2"),
         ({"confirm_fenced": ["n0"]}, "confirm_fenced is given"),
         ({"on_node_loss": "rebuild", "confirm_fenced": ["A B"]}, "confirm_fenced"),
+        ({"inventory_nodes": []}, "inventory_nodes is empty, by which every node would be lost"),
+        ({"inventory_nodes": ["n0", "A B"]}, r"inventory_nodes\[1\]"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options, word):
@@ -178,3 +180,18 @@ def test_the_options_are_read():
     asked = {"on_node_loss": "release", "release_ordinals": [2, 0, 2], "confirm_fenced": ["n0"]}
     assert loss_rules(asked, 3) == LossRules("release", (0, 2), ("n0",))
     assert loss_rules({}, 3) == LossRules()
+    assert loss_rules({"inventory_nodes": ["n1", "n0"]}, 3).inventory == {"n0", "n1"}
+
+
+def test_a_node_that_the_inventory_has_no_host_for_is_lost_but_that_proves_nothing():
+    rules = LossRules("rebuild", inventory=frozenset({"n1", "n2"}))
+    (one,) = lost(seen(), rules)
+    assert (one.pod, one.why, one.proof) == ("db-0", "the inventory has no host for it", "")
+    with pytest.raises(StateError, match="nothing proves"):
+        decide(rules, [one], seen(), 3)
+    assert lost(seen(ready=(0, 1, 2)), rules) == [], "a replica that is Ready is not looked at"
+    assert lost(seen(), LossRules(inventory=frozenset({"n0"}))) == []
+    (known,) = lost(seen(), rules, n0=SILENT)
+    assert known.why.startswith("Ready is Unknown"), "what the cluster says is said first"
+    behind = left_behind([disk("mine", 0)], [{**READY, "metadata": {"name": "n0"}}], rules, seen(), [0])
+    assert list(behind) == [0]

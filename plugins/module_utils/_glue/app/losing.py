@@ -42,11 +42,21 @@ class Losses(NamedTuple):
 
 def look(context: Context, app: AppWanted, observed: Observed, rules: LossRules) -> Losses:
     """What is lost, and what becomes of it. Raises StateError. Costs a GET for each node whose pod is not Ready."""
-    doubts = node_loss.doubtful(observed, app.workload, app.replicas)
-    nodes = {name: context.client.find(NODE, name) for name in sorted(set(doubts.values()))}
-    lost = node_loss.find_lost(observed, doubts, nodes, rules)
+    lost = _found(context, observed, app.workload, app.replicas, rules)
     chosen = node_loss.decide(rules, lost, observed, app.replicas)
     for one in lost:
         if one not in chosen:
             context.warn(node_loss.told(one, app.namespace))
     return Losses(rules, lost, chosen, node_loss.losses(observed, chosen))
+
+
+def seen(context: Context, observed: Observed, workload: str, rules: LossRules) -> list[dict[str, Any]]:
+    """What is lost, for who only looks. The same requests."""
+    lost = _found(context, observed, workload, max(observed.berths, default=-1) + 1, rules)
+    return [node_loss.row(one, rules, (), observed.berths.get(one.ordinal)) for one in lost]
+
+
+def _found(context: Context, observed: Observed, workload: str, replicas: int, rules: LossRules) -> list[Lost]:
+    doubts = node_loss.doubtful(observed, workload, replicas)
+    nodes = {name: context.client.find(NODE, name) for name in sorted(set(doubts.values()))}
+    return node_loss.find_lost(observed, doubts, nodes, rules)

@@ -30,11 +30,23 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 @dataclass(frozen=True)
 class LossRules:
-    """``ordinals``: whose data may be given up. ``fenced``: nodes of which a person says that nothing runs there."""
+    """``ordinals``: whose data may be given up. ``fenced``: nodes of which a person says that nothing runs there.
+
+    ``inventory``: the nodes that the inventory has hosts for; None: nobody has told, so that the cluster alone says
+    which nodes are lost.
+    """
 
     policy: str = KEEP
     ordinals: tuple[int, ...] = ()
     fenced: tuple[str, ...] = ()
+    inventory: frozenset[str] | None = None
+
+    def loss_of(self, name: str, node: Object | None) -> tuple[str, str] | None:
+        """(why a node is lost, since when); None for one that is not. ``node``: None where there is no such Node."""
+        told = loss_of(node)
+        if told is None and self.inventory is not None and name not in self.inventory:
+            return "the inventory has no host for it", ""
+        return told
 
     def asks_for(self, ordinal: int) -> bool:
         """Whether this replica is to get another berth where its node is lost."""
@@ -61,7 +73,22 @@ def loss_rules(options: Mapping[str, Any], replicas: int) -> LossRules:
             raise InputError(f"release_ordinals names {ordinal}: expected ordinals from 0 to {replicas - 1}")
     for index, node in enumerate(fenced):
         check_subdomain(node, f"confirm_fenced[{index}]")
-    return LossRules(policy, tuple(sorted(set(ordinals))), tuple(fenced))
+    return LossRules(policy, tuple(sorted(set(ordinals))), tuple(fenced), inventory_of(options))
+
+
+def inventory_of(options: Mapping[str, Any]) -> frozenset[str] | None:
+    """The option ``inventory_nodes``; None where it is not given. Raises InputError."""
+    nodes = options.get("inventory_nodes")
+    if nodes is None:
+        return None
+    if not nodes:
+        raise InputError(
+            "inventory_nodes is empty, by which every node would be lost: expected the nodes of all hosts of the "
+            "inventory; leave it out where the cluster alone is to say which nodes are lost. Nothing was changed"
+        )
+    for index, node in enumerate(nodes):
+        check_subdomain(node, f"inventory_nodes[{index}]")
+    return frozenset(nodes)
 
 
 @dataclass(frozen=True)
@@ -93,7 +120,7 @@ def find_lost(
     """``nodes``: by name; None: there is no such Node."""
     found = []
     for ordinal, name in doubts.items():
-        told = loss_of(nodes[name])
+        told = rules.loss_of(name, nodes[name])
         if told is None:
             continue
         pod = observed.pod(ordinal)
@@ -104,7 +131,7 @@ def find_lost(
 
 
 def loss_of(node: Object | None) -> tuple[str, str] | None:
-    """(why a node is lost, since when); None for one that is not."""
+    """What the cluster says: (why a node is lost, since when); None for one that is not."""
     if node is None:
         return "its Node is deleted", ""
     for taint in objects(mapping(node, "spec"), "taints"):
@@ -229,7 +256,7 @@ def left_behind(
         kept, node = spec.get("retainedFor") or {}, str(spec["nodeName"])
         mine = (kept.get("namespace"), kept.get("app")) == (observed.namespace, observed.name)
         ordinal = kept.get("ordinal")
-        if not mine or spec.get("claimRef") or ordinal not in wanted or loss_of(there.get(node)) is None:
+        if not mine or spec.get("claimRef") or ordinal not in wanted or rules.loss_of(node, there.get(node)) is None:
             continue
         loss = Loss(node, "its data is on a lost node", observed.namespace, observed.name, int(ordinal))
         found.setdefault(int(ordinal), (loss, []))[1].append(disk)
