@@ -10,9 +10,10 @@ create -> wait.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
-from ..berth_core.app import berth_history, in_service, report
+from ..berth_core.app import berth_history, ended_pods, in_service, report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.hook_rules import SECONDS
@@ -166,7 +167,9 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
     until, explain = context.params["until"], context.params["explain"]
     app, observed = _looked(context, asked)
     losses = losing.look(context, app, observed, rules.loss)
-    plan = losses.into(make_plan(app, observed, until))
+    patience = context.params["wait_timeout"] if context.params["wait"] else 0
+    planned = ended_pods.into(make_plan(app, observed, until), observed, datetime.now(timezone.utc), patience)
+    plan = losses.into(planned)
     due = rescheduling.look(context, app, observed, plan, rules, turn)
     moves = leaving.look(context, app, observed, rules.leave, turn, tuple(losses.by_ordinal), due)
     plan = moves.into(plan)
@@ -184,8 +187,7 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
     diff = report.diff(app, observed, plan, choices, goal(app, until), changes)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
     result.update(moves.told(choices, diff, app))
-    if plan.restart:
-        result["restarted"] = report.restarted(app, observed, plan)
+    result.update(_told_of_ended(context, app, observed, plan))
     result.update(_told_of_update(app, updater, changes))
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
@@ -213,6 +215,14 @@ def _looked(context: Context, asked: AppWanted) -> tuple[AppWanted, Observed]:
     app = counting.counted(context, revisions.rolled_back(context, asked, observed))
     app = restarted(app, context.params["restarted_at"], observed)
     return app, caught_up(context, app, observed)
+
+
+def _told_of_ended(context: Context, app: AppWanted, observed: Observed, plan: Plan) -> dict[str, Any]:
+    """The pods that had ended: those that are made anew, and those whose time has not come."""
+    for line in ended_pods.told(app, ended_pods.left(plan)):
+        context.warn(line)
+    found: dict[str, Any] = {"restarted": report.restarted(app, observed, plan)} if plan.restart else {}
+    return {**found, "backoff": ended_pods.rows(app, plan.backoff)} if plan.backoff else found
 
 
 def _told_of_update(app: AppWanted, updater: Updater | None, changes: Mapping[int, PodChange]) -> dict[str, Any]:
@@ -295,6 +305,8 @@ def _carry_out(
         _tell_what_is_left(hand, exc)
         raise
     if hand.context.params["wait"] and not hand.app.suspended:
+        if ended_pods.left(plan):
+            raise ended_pods.too_late(hand.app, plan, hand.timeout)
         builder.run()
     return told
 
