@@ -197,7 +197,7 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
             context.warn(f"before a replica leaves its node, a run waits for {line}")
     elif turn is None and moves.all:
         result["berths"] = leaving.one_by_one(moves, lambda ordinal: _present(context, asked, rules, ordinal))
-    elif plan.empty and not _awaited(context, app, observed):
+    elif plan.empty and not _awaited(context, app, observed, plan):
         result["berths"] = report.rows(observed, app.workload)
     else:
         with leaving.Turn(context, app, observed).of(moves.now):
@@ -260,14 +260,14 @@ def _replacing(app: AppWanted, record: Mapping[str, Any]) -> str:
     )
 
 
-def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
+def _awaited(context: Context, app: AppWanted, observed: Observed, plan: Plan) -> bool:
     """Whether anything is left to wait for: a finished app costs no more than one look."""
     running = states.RUNNING
     done = [
         phase(ordinal, observed, app.workload) == recorded(record) == running
         for ordinal, record in observed.berths.items()
     ]
-    return bool(context.params["wait"]) and not app.suspended and not all(done)
+    return bool(context.params["wait"]) and not app.suspended and (bool(ended_pods.left(plan)) or not all(done))
 
 
 def _updater(hand: Hand, builder: Builder, trial: Trial) -> Updater | None:

@@ -175,6 +175,7 @@ def test_a_bare_pod_that_has_ended_is_made_anew_in_its_berth(world, kubeconfig):
     told = run(options, check=True)
     assert told["restarted"] == [{"pod": "db-1", "ended": "Failed (Evicted: The node was low on resource: memory.)"}]
     assert "Evicted" in str(told["diff"]["before"])
+    assert start(options, kill_at=1, of="replace Berth").finish() is None, "it dies when the end is counted"
     second = run(options)
     assert (second["changed"], second["restarted"]) == (True, told["restarted"])
     assert places(second) == places(first)
@@ -182,7 +183,8 @@ def test_a_bare_pod_that_has_ended_is_made_anew_in_its_berth(world, kubeconfig):
     assert (fresh["db-0"] == pods["db-0"], fresh["db-1"] == pods["db-1"]) == (True, False)
     assert run(options)["changed"] is False
     berth = world.berths()["db-1"]
-    assert json.loads(berth["metadata"]["annotations"]["berth.dev/ended-pods"])["uid"] == pods["db-1"]
+    counted = {"count": 1, "uid": pods["db-1"]}
+    assert json.loads(berth["metadata"]["annotations"]["berth.dev/ended-pods"]) == counted, "once"
     assert "Evicted" in json.loads(berth["metadata"]["annotations"]["berth.dev/history"])[-1]["why"]
     world.check()
     # its successors end again and again: nobody makes the next one anew at once

@@ -88,7 +88,8 @@ class Builder:
         for ordinal in (*(self._hand.plan.advance or {}), *self._hand.plan.select):
             self._drive(ordinal, self._hand.views[ordinal], told=True)
         for ordinal in in_order(self._hand.plan):
-            if restarting.begin(self._hand, ordinal):
+            # A pod that went with a berth that was given up has been made anew above.
+            if self._hand.seen.pod(ordinal) is not None and restarting.begin(self._hand, ordinal):
                 self._pod_goes(ordinal)
                 self.create_pod(ordinal)
 
