@@ -448,11 +448,14 @@ options:
     choices: [Reserved, Bound, Created]
     default: Created
   wait:
-    description: Wait until every pod is Ready, and record it.
+    description:
+      - Wait until every pod is Ready, and record it.
+      - Of O(workload=Pod) a pod that has ended again is waited for until it may be made anew (RV(backoff)). Where that
+        takes longer than O(wait_timeout), the task fails at once.
     type: bool
     default: false
   wait_timeout:
-    description: Seconds for one wait (for Ready pods, for pods and claims that go).
+    description: Seconds for one wait (for Ready pods, for pods and claims that go, for ended pods to be made anew).
     type: int
     default: 120
   explain:
@@ -766,6 +769,33 @@ restarted:
   type: list
   elements: dict
   sample: [{pod: db-0, ended: "Failed (Evicted: The node was low on resource: memory)"}]
+backoff:
+  description:
+    - Pods of O(workload=Pod) that have ended again and wait before they are made anew. The wait is 10 seconds after the
+      second end in a row, and doubles up to 300. A pod that ran for ten minutes counts as the first.
+    - With O(wait=true) the run waits for those whose time comes within O(wait_timeout), and C(restarted) names them
+      too. The others stay as they are, and a warning names them.
+  returned: when there are some
+  type: list
+  elements: dict
+  contains:
+    pod:
+      description: The pod.
+      type: str
+    ended:
+      description: How it has ended last, in the words of its status.
+      type: str
+    count:
+      description: How many pods of its berth have ended in a row.
+      type: int
+    until:
+      description: The time until which it waits.
+      type: str
+  sample:
+    - pod: db-0
+      ended: "Failed (OutOfcpu: Node didn't have enough resource: cpu)"
+      count: 2
+      until: "2026-01-01T00:00:10Z"
 updated:
   description: The pods of another template that are updated, highest ordinal first.
   returned: when there are some

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import threading
 
 import pytest
 
-from tests.dev.hosts_help import eventually
+from berth_dev.errors import KubeError
+from tests.apiserver.app.runner import run
+from tests.dev.hosts_help import apply, eventually, get, node_ready, running
+from tests.dev.hosts_help import pod as busybox
 from tests.support.hosts import run_plays
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise, pytest.mark.timeout(900)]
@@ -142,3 +147,90 @@ def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
     read = eventually(lambda: dev_cluster.kubectl("logs", "raw-0").strip(), what="the successor's output")
     assert read == "raw1", "the successor read what the first pod wrote"
     run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
+
+
+@contextlib.contextmanager
+def second_scheduler(cluster):
+    """Binds each pod that names it to the one node that the pod allows. It looks at nobody else's pods, nor at room."""
+    over = threading.Event()
+
+    def bind():
+        while not over.wait(0.2):
+            for pod in get(cluster, "pods", "--field-selector", "spec.schedulerName=second,spec.nodeName=")["items"]:
+                node = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+                target = {"kind": "Node", "name": node["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]}
+                meta = {key: pod["metadata"][key] for key in ("name", "namespace", "uid")}
+                body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+                path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding"
+                with contextlib.suppress(KubeError):  # it is gone by now
+                    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+
+    thread = threading.Thread(target=bind)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_bare_pods_that_end_come_back_in_their_berth(dev_cluster, tmp_path):
+    """Evicted by the kubelet, refused by it where two schedulers overbook a node's cpu, stopped by a power cut."""
+    kubeconfig = str(dev_cluster.kubeconfig)
+    limits = {"requests": {"cpu": "1100m"}, "limits": {"ephemeral-storage": "2Mi"}}
+    app = {
+        "name": "bare",
+        "workload": "Pod",
+        "replicas": 1,
+        "disks": APP["stateful_app_disks"],
+        "template": {
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "schedulerName": "second",
+                "containers": [{**CONTAINER, "resources": limits}],
+            }
+        },
+    }
+    options = {**app, "kubeconfig": kubeconfig, "wait": True, "wait_timeout": 90}
+    values = {f"stateful_app_{key}": value for key, value in app.items()}
+    play = app_play(kubeconfig, **values, stateful_app_topology_spread_constraints=[])
+    run_plays(dev_cluster, base(kubeconfig), tmp_path).ok()
+    with second_scheduler(dev_cluster):
+        first = last(run_plays(dev_cluster, [play], tmp_path).ok())
+        node = first["berths"][0]["node"]
+
+        dev_cluster.kubectl("exec", "bare-0", "--", "dd", "if=/dev/zero", "of=/fill", "bs=1M", "count=8")
+        ended(dev_cluster, "Evicted")
+        squatter = busybox("squatter", node, "exec sleep 1000000")
+        squatter["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1100m"}}
+        apply(dev_cluster, squatter)
+        running(dev_cluster, "squatter")
+        second = run({**options, "wait": False})
+        assert second["restarted"][0]["ended"].startswith("Failed (Evicted: "), second
+
+        ended(dev_cluster, "OutOfcpu")
+        refused = run({**options, "wait": False})
+        (row,) = refused["backoff"]
+        assert (refused["changed"], row["count"]) == (False, 2), refused
+        assert row["ended"].startswith("Failed (OutOfcpu: "), row
+        dev_cluster.kubectl("delete", "pod", "squatter", "--now")
+        third = run(options)
+        assert third["restarted"] == [{"pod": "bare-0", "ended": row["ended"]}], third
+        assert (places(third), third["berths"][0]["phase"]) == (places(first), "Running")
+        read = ("exec", "bare-0", "--", "cat", "/data/starts")
+        assert dev_cluster.kubectl(*read).split() == ["bare-0"] * 2, "the disk and its data are those of the first pod"
+
+        before = get(dev_cluster, "pod", "bare-0")["metadata"]["uid"]
+        dev_cluster.hosts.power_off(node)
+        dev_cluster.hosts.power_on(node)
+        eventually(lambda: node_ready(dev_cluster, node) == "True", 60, f"node {node} Ready")
+        eventually(lambda: len(dev_cluster.kubectl(*read).split()) == 3, 60, "the container after the power cut")
+        fourth = run(options)
+        assert (fourth["changed"], places(fourth)) == (False, places(first)), fourth
+        assert get(dev_cluster, "pod", "bare-0")["metadata"]["uid"] == before, "its kubelet has started it again"
+    assert not run({**options, "state": "absent"}).get("failed")
+
+
+def ended(cluster, reason):
+    """Wait until the kubelet has ended bare-0 for this reason."""
+    eventually(lambda: get(cluster, "pod", "bare-0")["status"].get("reason") == reason, 90, f"bare-0 {reason}")

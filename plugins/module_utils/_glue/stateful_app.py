@@ -10,9 +10,10 @@ create -> wait.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
-from ..berth_core.app import berth_history, in_service, report
+from ..berth_core.app import berth_history, ended_pods, in_service, report
 from ..berth_core.app.choose import Choice
 from ..berth_core.app.choose import explain as explain_outcome
 from ..berth_core.app.hook_rules import SECONDS
@@ -167,7 +168,9 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
     until, explain = context.params["until"], context.params["explain"]
     app, observed = _looked(context, asked)
     losses = losing.look(context, app, observed, rules.loss)
-    plan = losses.into(make_plan(app, observed, until))
+    patience = context.params["wait_timeout"] if context.params["wait"] else 0
+    planned = ended_pods.into(make_plan(app, observed, until), observed, datetime.now(timezone.utc), patience)
+    plan = losses.into(planned)
     due = rescheduling.look(context, app, observed, plan, rules, turn)
     moves = leaving.look(context, app, observed, rules.leave, turn, tuple(losses.by_ordinal), due)
     plan = moves.into(plan)
@@ -185,8 +188,7 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
     diff = report.diff(app, observed, plan, choices, goal(app, until), changes)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
     result.update(moves.told(choices, diff, app))
-    if plan.restart:
-        result["restarted"] = report.restarted(app, observed, plan)
+    result.update(_told_of_ended(context, app, observed, plan))
     result.update(_told_of_update(app, updater, changes))
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
@@ -196,7 +198,7 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
             context.warn(f"before a replica leaves its node, a run waits for {line}")
     elif turn is None and moves.all:
         result["berths"] = leaving.one_by_one(moves, lambda ordinal: _present(context, asked, rules, ordinal))
-    elif plan.empty and not _awaited(context, app, observed):
+    elif plan.empty and not _awaited(context, app, observed, plan):
         result["berths"] = report.rows(observed, app.workload)
     else:
         with leaving.Turn(context, app, observed).of(moves.now):
@@ -214,6 +216,14 @@ def _looked(context: Context, asked: AppWanted) -> tuple[AppWanted, Observed]:
     app = counting.counted(context, revisions.rolled_back(context, asked, observed))
     app = restarted(app, context.params["restarted_at"], observed)
     return app, caught_up(context, app, observed)
+
+
+def _told_of_ended(context: Context, app: AppWanted, observed: Observed, plan: Plan) -> dict[str, Any]:
+    """The pods that had ended: those that are made anew, and those whose time has not come."""
+    for line in ended_pods.told(app, ended_pods.left(plan)):
+        context.warn(line)
+    found: dict[str, Any] = {"restarted": report.restarted(app, observed, plan)} if plan.restart else {}
+    return {**found, "backoff": ended_pods.rows(app, plan.backoff)} if plan.backoff else found
 
 
 def _told_of_update(app: AppWanted, updater: Updater | None, changes: Mapping[int, PodChange]) -> dict[str, Any]:
@@ -251,14 +261,14 @@ def _replacing(app: AppWanted, record: Mapping[str, Any]) -> str:
     )
 
 
-def _awaited(context: Context, app: AppWanted, observed: Observed) -> bool:
+def _awaited(context: Context, app: AppWanted, observed: Observed, plan: Plan) -> bool:
     """Whether anything is left to wait for: a finished app costs no more than one look."""
     running = states.RUNNING
     done = [
         phase(ordinal, observed, app.workload) == recorded(record) == running
         for ordinal, record in observed.berths.items()
     ]
-    return bool(context.params["wait"]) and not app.suspended and not all(done)
+    return bool(context.params["wait"]) and not app.suspended and (bool(ended_pods.left(plan)) or not all(done))
 
 
 def _updater(hand: Hand, builder: Builder, trial: Trial) -> Updater | None:
@@ -296,6 +306,8 @@ def _carry_out(
         _tell_what_is_left(hand, exc)
         raise
     if hand.context.params["wait"] and not hand.app.suspended:
+        if ended_pods.left(plan):
+            raise ended_pods.too_late(hand.app, plan, hand.timeout)
         builder.run()
     return told
 

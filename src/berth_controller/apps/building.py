@@ -13,6 +13,7 @@ from berth_core.app.compare import differences
 from berth_core.app.given_beside import BESIDE
 from berth_core.app.observed import ready
 from berth_core.app.plan import strategy_patch
+from berth_core.app.restart_backoff import counted, is_counted
 from berth_core.app.wanted import POD as POD_WORKLOAD
 from berth_core.errors import ConflictError
 from berth_core.lifecycle import states
@@ -102,7 +103,15 @@ class Builder:
             if seen.pod(ordinal) is None:
                 await self.create_pod(ordinal)
         for ordinal in plan.restart:
+            await self._count_end(ordinal)
             await self._delete_pod(ordinal)
+
+    async def _count_end(self, ordinal: int) -> None:
+        """Written before the pod goes: with the pod its end is forgotten, and the next look makes another one."""
+        pod, record = self._run.seen.pods[self._run.app.berth_name(ordinal)], self._run.record(ordinal)
+        if not is_counted(pod, record):
+            written = await self._run.api.replace(BERTH, counted(pod, record, ACTOR, stamp(utc_now())))
+            self._run.views[ordinal] = self._run.views[ordinal].having(BERTH, written)
 
     async def create_pod(self, ordinal: int) -> None:
         """Create it, or find that it is there. Its metadata tells the app's pod from another's."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from berth_core.app import ended_pods
 from berth_core.app.choose import Choice
 from berth_core.app.in_service import GATE
 from berth_core.app.not_ours import refuse_foreign
@@ -194,7 +195,7 @@ class Visits:
         counts = options_of(body)["update_on"]
         app = found.app = await counted(api, app, counts)
         app = found.app = restarted(app, body["spec"].get("restartedAt"), seen)
-        plan = make_plan(app, seen)
+        plan = ended_pods.into(make_plan(app, seen), seen, utc_now())
         run = Run.of(api, app, seen, plan, await leaving.look(api, body, app, seen, plan))
         waits, again = await self._work(run, body)
         found.outcome, found.seconds = self._rest(run, [*waits, *run.leaving.waits])
@@ -257,11 +258,16 @@ class Visits:
             names = ", ".join(run.app.berth_name(ordinal) for ordinal in run.plan.replacing)
             waits.append(f"a disk of {names} is being exchanged: run disk_replace again to finish it")
         pods = {ordinal: run.seen.pod(ordinal) for ordinal in range(0 if run.app.suspended else run.app.replicas)}
+        held = ended_pods.left(run.plan)
+        waits += ended_pods.told(run.app, held)
         waits += [
-            f"pod {run.app.berth_name(ordinal)} {why_not_ready(pod)}" for ordinal, pod in pods.items() if not ready(pod)
+            f"pod {run.app.berth_name(ordinal)} {why_not_ready(pod)}"
+            for ordinal, pod in pods.items()
+            if ordinal not in held and not ready(pod)
         ]
         if waits:
-            return Outcome("Updating" if run.plan.update or run.plan.held else "WaitsForPods", "; ".join(waits)), LATER
+            reason = "Updating" if run.plan.update or run.plan.held else "WaitsForPods"
+            return Outcome(reason, "; ".join(waits)), min([LATER, *(one.seconds for one in held.values())])
         if not run.plan.empty:
             return Outcome("Working", _doing(run.plan)), SOON
         return SUSPENDED if run.app.suspended else RUNNING, self._resync

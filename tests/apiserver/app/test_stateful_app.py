@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.apiserver.app.runner import run, start
@@ -173,13 +175,32 @@ def test_a_bare_pod_that_has_ended_is_made_anew_in_its_berth(world, kubeconfig):
     told = run(options, check=True)
     assert told["restarted"] == [{"pod": "db-1", "ended": "Failed (Evicted: The node was low on resource: memory.)"}]
     assert "Evicted" in str(told["diff"]["before"])
+    assert start(options, kill_at=1, of="replace Berth").finish() is None, "it dies when the end is counted"
     second = run(options)
     assert (second["changed"], second["restarted"]) == (True, told["restarted"])
     assert places(second) == places(first)
     fresh = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.ours(world.kinds.POD)}
     assert (fresh["db-0"] == pods["db-0"], fresh["db-1"] == pods["db-1"]) == (True, False)
     assert run(options)["changed"] is False
+    berth = world.berths()["db-1"]
+    counted = {"count": 1, "uid": pods["db-1"]}
+    assert json.loads(berth["metadata"]["annotations"]["berth.dev/ended-pods"]) == counted, "once"
+    assert "Evicted" in json.loads(berth["metadata"]["annotations"]["berth.dev/history"])[-1]["why"]
     world.check()
+    # its successors end again and again: nobody makes the next one anew at once
+    often = {"metadata": {"annotations": {"berth.dev/ended-pods": json.dumps({"count": 6, "uid": pods["db-1"]})}}}
+    world.client.patch(world.kinds.BERTH, "db-1", "default", often)
+    world.client.patch(world.kinds.POD, "db-1", "default", {"metadata": {}, "status": failed}, "status")
+    waiting = run({**options, "wait": False})
+    assert not waiting.get("failed"), waiting
+    (row,) = waiting["backoff"]
+    assert (waiting["changed"], writes(waiting), row["pod"], row["count"]) == (False, {}, "db-1", 7)
+    assert f"waiting until {row['until']}" in str(waiting["warnings"]), waiting
+    late = run({**options, "wait_timeout": 1})
+    assert f"waiting until {row['until']} before it is made anew, which is longer than wait_timeout" in late["msg"]
+    assert (late["failed"], late["changed"]) == (True, False)
+    foreseen = run({**options, "wait_timeout": 600}, check=True)
+    assert (foreseen["changed"], foreseen["restarted"], foreseen["backoff"]) == (True, told["restarted"], [row])
 
 
 def test_a_new_template_is_rolled_out(world, kubeconfig):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -192,10 +193,26 @@ def test_bare_pods_are_carried_out_too_and_absent_deletes(apps: AppWorld, start:
     assert len(apps.world.locks()) == 2
     apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"suspended": false}}')
     apps.ready(2)
+    first = fail(apps, "db-1")
+    second = until(lambda: apps.uids().get("db-1", first) != first and fail(apps, "db-1"), lambda: str(apps.live()))
+    until(lambda: "ended 2 times in a row" in apps.condition("Ready").get("message", ""), lambda: str(apps.live()))
+    due = apps.condition("Ready")["message"].partition("waiting until ")[2].partition(" ")[0]
+    assert apps.uids()["db-1"] == second, "its time has not come"
+    apps.ready(2)
+    made = apps.pods()["db-1"]["metadata"]["creationTimestamp"]
+    assert 0 <= (datetime.fromisoformat(made) - datetime.fromisoformat(due)).total_seconds() <= 4, (made, due)
     gone = apps.module(driver="controller", workload="Pod", state="absent")
     assert gone["changed"], gone
     assert not apps.world.berths()
     assert not apps.pods()
+
+
+def fail(apps: AppWorld, name: str) -> str:
+    """Its node refuses the pod; the uid of that pod."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": now}
+    status = {"phase": "Failed", "reason": "OutOfcpu", "message": "no cpu", "conditions": [condition]}
+    return str(apps.api.patch(kinds.POD, name, apps.name, {"status": status}, "status")["metadata"]["uid"])
 
 
 def test_an_image_is_pulled_first_and_one_that_cannot_be_leaves_the_replica_as_it_is(

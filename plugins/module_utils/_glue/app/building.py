@@ -16,6 +16,7 @@ from typing import Any
 from ...berth_core.app import manifests
 from ...berth_core.app.choose import World
 from ...berth_core.app.compare import differences
+from ...berth_core.app.ended_pods import in_order
 from ...berth_core.app.given_beside import BESIDE
 from ...berth_core.app.manifests import volume_of
 from ...berth_core.app.plan import strategy_patch
@@ -26,7 +27,7 @@ from ...berth_core.lifecycle.driving import refuse
 from ...berth_core.lifecycle.forward import differs, waits
 from ...berth_core.lifecycle.view import View, disks_of, going
 from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
-from . import overtaking, wait
+from . import overtaking, restarting, wait
 from .hand import Hand
 from .selecting import Selector
 
@@ -86,6 +87,11 @@ class Builder:
             self._create_pods()
         for ordinal in (*(self._hand.plan.advance or {}), *self._hand.plan.select):
             self._drive(ordinal, self._hand.views[ordinal], told=True)
+        for ordinal in in_order(self._hand.plan):
+            # A pod that went with a berth that was given up has been made anew above.
+            if self._hand.seen.pod(ordinal) is not None and restarting.begin(self._hand, ordinal):
+                self._pod_goes(ordinal)
+                self.create_pod(ordinal)
 
     def _apply_stateful_set(self, desired: Mapping[str, Any]) -> None:
         app, live = self._hand.app, self._hand.seen.stateful_set
@@ -113,9 +119,6 @@ class Builder:
         for ordinal in range(self._hand.app.replicas):
             if self._hand.seen.pod(ordinal) is None:
                 self.create_pod(ordinal)
-        for ordinal in self._hand.plan.restart:
-            self._pod_goes(ordinal)
-            self.create_pod(ordinal)
 
     def create_pod(self, ordinal: int) -> None:
         """Create it, or find that it is there (an earlier run's, or this run's whose answer was lost).

@@ -209,6 +209,7 @@ def with_losses(plan: Plan, ordinals: Iterable[int]) -> Plan:
         refresh=rest(plan.refresh),
         tie=rest(plan.tie),
         restart=rest(plan.restart),
+        backoff={ordinal: one for ordinal, one in plan.backoff.items() if ordinal not in gone},
         update=rest(plan.update),
         outdated=rest(plan.outdated),
         stop=rest(plan.stop),

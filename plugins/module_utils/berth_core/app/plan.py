@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..lifecycle import states
@@ -22,6 +22,7 @@ from .helper_pods import HOLD, left_over, of_app, ordinal_of
 from .hook_rules import owes
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
+from .restart_backoff import Backoff
 from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
@@ -38,9 +39,10 @@ class Plan:
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
     give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
     revision of the template: what admission adds to a pod is no revision. ``restart``: bare pods that have ended and
-    are made anew in their berths. ``update``: ordinals whose pods have another revision, or wait for a hook, where the
-    app has rules for updates, highest first. ``outdated``: those of them that the rules leave as they are (partition,
-    paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
+    are made anew in their berths. ``backoff``: ended pods whose time has not come (app.ended_pods); those that stand in
+    ``restart`` as well are waited for. ``update``: ordinals whose pods have another revision, or wait for a hook, where
+    the app has rules for updates, highest first. ``outdated``: those of them that the rules leave as they are
+    (partition, paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
     ``held``: ordinals whose room an update holds, or held when it died: they are brought home, whatever else is done.
     ``stale``: leftovers of berths that are gone. ``helpers``: helper pods of an update that nobody asks for any more.
     ``service``/``stateful_set``/``beside``: manifests to apply.
@@ -63,6 +65,7 @@ class Plan:
     stop: tuple[int, ...] = ()
     helpers: tuple[Object, ...] = ()
     held: tuple[int, ...] = ()
+    backoff: Mapping[int, Backoff] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
