@@ -4,6 +4,7 @@ which lets go of a node without its label: then nobody confirms there that a pod
 from __future__ import annotations
 
 import copy
+import sys
 
 import pytest
 
@@ -191,7 +192,7 @@ def test_a_node_that_has_left_the_inventory_is_cut_off_by_its_tasks_before_a_rep
     own |= {"inventory_nodes": [one for one in NODES if one != node], "on_node_loss": "rebuild"}
     asked = {f"stateful_app_{name}": value for name, value in own.items()} | {"stateful_app_fence_tasks": str(fence)}
     play = [{"ansible.builtin.include_role": {"name": "berth.stateful.stateful_app"}, "vars": asked}]
-    two = "a ansible_connection=local\nb ansible_connection=local\n"
+    two = "".join(f"{host} ansible_connection=local ansible_python_interpreter={sys.executable}\n" for host in "ab")
 
     fence.write_text("- ansible.builtin.fail: {msg: 'the power of {{ stateful_app_fenced_node }} is on'}\n")
     before = ground.world.berths("db")
