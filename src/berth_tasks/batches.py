@@ -72,7 +72,11 @@ class Book:
         counts = {one.lower(): count for one, count in progress.counts.items()}
         return {
             "state": state,
-            "counts": {**counts, "left": self.batch.size - progress.ended},
+            "counts": {
+                **counts,
+                "left": self.batch.size - progress.ended,
+                "running": 0 if state in states.FINAL else running,
+            },
             "reasons": progress.reasons(),
             "reason": reason or None,
             "message": message[:1024] or None,
