@@ -91,7 +91,9 @@ options:
     description: After more failed tasks than this nothing more is started. Left out, there is no limit.
     type: int
   queue:
-    description: The TaskQueue of the namespace that its tasks wait in. Left out, V(default), which needs no object.
+    description:
+      - The TaskQueue of the namespace that its tasks wait in. Left out, V(default), which needs no object.
+      - One that is not there is refused, and in check mode warned of, since the play may be going to make it.
     type: str
   priority:
     description: Of two tasks of one queue the higher one starts first.
