@@ -153,7 +153,7 @@ INTEGRATION_SCHEDULER := tests/integration/scheduler/test_scheduler_service.py
 MOLECULE_AGENT := disk_replace node_agent
 # In the order of the arguments, the longest first, so that both workers end together.
 IN_ORDER = $(SIDE_BY_SIDE) --no-loadscope-reorder
-.PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos
+.PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos tasks-chaos
 .PHONY: molecule molecule-agent molecule-scheduler molecule-install
 cluster: venv ## work: build the development cluster's programs (cached per user; the first time takes minutes)
 	$(BIN)/berth-dev build
@@ -200,6 +200,10 @@ vm: vm-image ## work: the virtual machine with NVMe and SCSI disks, and the agen
 
 chaos: venv ## work: faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
 	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
+
+tasks-chaos: venv ## work: the task backend is killed again and again while tasks run: TASKS=5000 KILLS=50 SEED=7, a quarter of an hour
+	BERTH_TASKS_MANY=$(or $(TASKS),5000) BERTH_TASKS_KILLS=$(or $(KILLS),50) BERTH_TASKS_SEED=$(SEED) $(PYTEST) -v -s \
+		tests/daemons/tasks/test_deaths.py::test_every_task_ends_once_whenever_the_backend_dies
 
 integration: venv ## work: tests of apps and disks on real hosts (as root); those that run a daemon are in daemons
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(INTEGRATION_AGENT:%=--ignore=%) $(TOGETHER:%=--ignore=%) \

@@ -39,7 +39,9 @@ options:
       - Required with O(state=present). C(restartPolicy) is V(Never), or left out.
     type: dict
   queue:
-    description: The TaskQueue of the namespace that it waits in. Left out, V(default), which needs no object.
+    description:
+      - The TaskQueue of the namespace that it waits in. Left out, V(default), which needs no object.
+      - One that is not there is refused, and in check mode warned of, since the play may be going to make it.
     type: str
   priority:
     description: Of two tasks of one queue the higher one starts first.

@@ -42,11 +42,12 @@ options:
   count:
     description:
       - An array of so many tasks, 1 to 100000. Each finds its index, from 0, in the variable E(BERTH_TASK_INDEX).
-      - With O(state=present) either this or O(items) is required.
+      - With O(state=present) either this, O(items) or O(items_src) is required.
     type: int
   items:
     description:
-      - A list of tasks, up to 10000 and 1 MiB. A longer list is an array whose tasks read their part of a file.
+      - A list of tasks, up to 10000 and 1 MiB as JSON. A longer list is several batches, or an array whose tasks read
+        their part of a file.
     type: list
     elements: dict
     suboptions:
@@ -64,6 +65,14 @@ options:
         description: Names of items that are to succeed first. Where one fails, this one fails without running.
         type: list
         elements: str
+  items_src:
+    description:
+      - The items from a file of the controller instead, with the same fields and limits. The ending of its name says
+        what it is, V(.jsonl) (one JSON object a line), V(.json) or V(.yaml) (a list), or V(.csv).
+      - CSV has a header with the columns C(name), C(args) and C(needs) (words as a shell takes them), and C(env.NAME)
+        for each variable. An empty cell is left out.
+      - When one line is wrong, nothing is submitted.
+    type: path
   gang:
     description:
       - A minimum of its tasks starts together, or none. With C(schedulerName=berth-scheduler) in O(template) their pods
@@ -82,7 +91,9 @@ options:
     description: After more failed tasks than this nothing more is started. Left out, there is no limit.
     type: int
   queue:
-    description: The TaskQueue of the namespace that its tasks wait in. Left out, V(default), which needs no object.
+    description:
+      - The TaskQueue of the namespace that its tasks wait in. Left out, V(default), which needs no object.
+      - One that is not there is refused, and in check mode warned of, since the play may be going to make it.
     type: str
   priority:
     description: Of two tasks of one queue the higher one starts first.
@@ -155,6 +166,19 @@ EXAMPLES = r"""
             resources:
               requests: {cpu: 100m, memory: 64Mi}
 
+- name: One task for each line of a file
+  berth.stateful.task_batch:
+    name: customers
+    items_src: customers.jsonl # {"name": "c1", "args": ["--customer", "1"]}
+    max_failures: 20
+    template:
+      spec:
+        containers:
+          - name: main
+            image: registry.example.com/report:1
+            resources:
+              requests: {cpu: 100m, memory: 64Mi}
+
 - name: Remove it
   berth.stateful.task_batch:
     name: report
@@ -186,8 +210,16 @@ batch:
       description: The same for people.
       type: str
     counts:
-      description: Tasks by how they ended (C(succeeded), C(failed), C(killed)), and how many are C(left).
+      description:
+        - Tasks by how they ended (C(succeeded), C(failed), C(killed)), how many are C(left), and how many of these have
+          a pod (C(running)).
       type: dict
+    progress:
+      description:
+        - How many have C(ended) of the C(total), how many end C(per_second) since the first one began, and the
+          C(seconds_left) at that rate. What is not known is null.
+      type: dict
+      sample: {ended: 3210, total: 10000, per_second: 41.2, seconds_left: 165}
     reasons:
       description: Failed tasks by C(reason) and C(exit_code), with C(count) and an C(example), the most frequent first.
       type: list

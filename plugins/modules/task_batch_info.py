@@ -76,8 +76,16 @@ batches:
       description: The same for people.
       type: str
     counts:
-      description: Tasks by how they ended (C(succeeded), C(failed), C(killed)), and how many are C(left).
+      description:
+        - Tasks by how they ended (C(succeeded), C(failed), C(killed)), how many are C(left), and how many of these have
+          a pod (C(running)).
       type: dict
+    progress:
+      description:
+        - How many have C(ended) of the C(total), how many end C(per_second) since the first one began, and the
+          C(seconds_left) at that rate. What is not known is null.
+      type: dict
+      sample: {ended: 3210, total: 10000, per_second: 41.2, seconds_left: 165}
     reasons:
       description: Failed tasks by C(reason) and C(exit_code), with C(count) and an C(example), the most frequent first.
       type: list

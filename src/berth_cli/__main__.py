@@ -26,6 +26,12 @@ NAME = "kubectl-berth"
 #: Least and most of --timeout.
 SECONDS = (0.1, 3600.0)
 FINE, FOUND, USAGE, REFUSED = 0, 1, 2, 3
+#: Commands that take the name of something: how usage calls it, and what it is.
+NAMED = {
+    "explain": ("POD|APP", "pod or app"),
+    "history": ("POD|APP", "pod or app"),
+    "tasks": ("TASK|BATCH", "task or batch"),
+}
 
 
 class Command(NamedTuple):
@@ -42,7 +48,7 @@ COMMANDS = {
     "explain": Command("why a pod, or the replicas of an app, wait", commands.explain, tables.explain),
     "drift": Command("what is not as it was declared, and what nobody holds any more", commands.drift, tables.drift),
     "history": Command("who changed the berths of an app or a pod, and when", commands.history, tables.history),
-    "tasks": Command("Tasks and TaskBatches: how far each is, and how it ended", commands.tasks, tables.tasks),
+    "tasks": Command("Tasks and TaskBatches: how far, how fast, and how each ended", commands.tasks, tables.tasks),
     "top": Command("disk room by node and class: used and free", commands.top, tables.top),
 }
 
@@ -83,7 +89,8 @@ def _check(options: argparse.Namespace) -> None:
     if getattr(options, "app", None) is not None:
         check_object_name("--app", options.app, "app")
     if getattr(options, "name", None) is not None:
-        check_object_name("POD|APP", options.name, "pod or app")
+        metavar, what = NAMED[options.command]
+        check_object_name(metavar, options.name, what)
     if getattr(options, "declared", None) is not None:
         options.declared = commands.read_declared(options.declared)
 
@@ -116,8 +123,8 @@ def _parser() -> argparse.ArgumentParser:
             one.add_argument("-q", "--queue", help="of this queue alone")
         if name in ("show", "apps"):
             one.add_argument("--app", help="of this app alone")
-        if name in ("explain", "history"):
-            one.add_argument("name", metavar="POD|APP")
+        if name in NAMED:  # of tasks all are shown without one
+            one.add_argument("name", metavar=NAMED[name][0], nargs="?" if name == "tasks" else None)
         if name == "drift":
             one.add_argument("--declared", metavar="FILE", help="YAML list of declared disks (local_disk_plan)")
     return parser

@@ -20,6 +20,7 @@ from berth_core.plugins.table import DEFAULT_PROFILE
 from berth_core.tasks.batch_told import told as told_batch
 from berth_core.tasks.told import stuck, told
 from berth_kube.client import KubeClient
+from berth_kube.clocks import utc_now
 
 from .reading import Lists, read
 
@@ -74,16 +75,22 @@ async def apps(client: KubeClient, options: argparse.Namespace) -> Answer:
 
 
 async def tasks(client: KubeClient, options: argparse.Namespace) -> Answer:
-    """Tasks and TaskBatches: how far each is, in the order in which they were made.
+    """Tasks and TaskBatches: how far each is and how fast, in the order in which they were made.
 
-    Good where none waits for what never comes.
+    Good where none waits for what never comes. Raises InputError where none has the name that was asked for.
     """
-    asked = {"metadata.namespace": _space(client, options), "spec.queue": options.queue}
+    space, name = _space(client, options), options.name
+    asked = {"metadata.namespace": space, "metadata.name": name, "spec.queue": options.queue}
     chosen = ",".join(f"{field}={value}" for field, value in asked.items() if value)
     both = (kinds.TASK, kinds.TASK_BATCH)
     listed = await read(client, both, {kind.kind: chosen for kind in both})
+    now = utc_now()
     rows = [_made(told(body), body) for body in listed[kinds.TASK.kind]]
-    batches = [_made(told_batch(body), body) for body in listed[kinds.TASK_BATCH.kind]]
+    batches = [_made(told_batch(body, now), body) for body in listed[kinds.TASK_BATCH.kind]]
+    if name and not rows and not batches:
+        where = f"namespace {space} has" if space else "the cluster has"
+        queue = f" in queue {options.queue}" if options.queue else ""
+        raise InputError(f"{where} neither a Task nor a TaskBatch {name}{queue} (-n names another namespace)")
     for each in (rows, batches):
         each.sort(key=lambda row: (row["namespace"], str(row["created_at"]), row["name"]))
     return Answer({"tasks": rows, "batches": batches}, not any(stuck(row) for row in (*rows, *batches)))

@@ -91,7 +91,7 @@ def apps(answer: Answer) -> str:
 
 
 def tasks(answer: Answer) -> str:
-    """A line for each Task, and one for each TaskBatch."""
+    """A line for each Task, one for each TaskBatch, and one for each reason for which tasks of a batch have failed."""
     now = datetime.now(UTC)
     rows = [
         (
@@ -102,19 +102,35 @@ def tasks(answer: Answer) -> str:
         for one in answer["tasks"]
     ]
     single = table(("NAMESPACE", "TASK", "QUEUE", "STATE", "TRIES", "NODE", "EXIT", "AGE", "REASON"), rows)
-    batches = [
-        (
-            *(one[key] for key in ("namespace", "name", "queue", "state")),
-            *(one["counts"].get(key) for key in ("succeeded", "failed", "killed", "left")),
-            times.spoken(times.age(str(one["created_at"]), now)),
-            one["reason"],
-        )
-        for one in answer["batches"]
-    ]
+    batches = answer["batches"]
     if not batches:
         return single
-    ends = ("SUCCEEDED", "FAILED", "KILLED", "LEFT")
-    return single + table(("NAMESPACE", "BATCH", "QUEUE", "STATE", *ends, "AGE", "REASON"), batches)
+    figures = ("DONE", "RUNNING", "FAILED", "KILLED", "RATE", "ETA")
+    head = ("NAMESPACE", "BATCH", "QUEUE", "STATE", *figures, "AGE", "REASON")
+    parts = [single if rows else "", table(head, [_batch(one, now) for one in batches]), _failures(batches)]
+    return "\n".join(part for part in parts if part)
+
+
+def _batch(one: Mapping[str, Any], now: datetime) -> tuple[object, ...]:
+    how, counts = one["progress"], one["counts"]
+    return (
+        *(one[key] for key in ("namespace", "name", "queue", "state")),
+        f"{how['ended']}/{how['total']}" if how["total"] else "",
+        *(counts.get(key) for key in ("running", "failed", "killed")),
+        "" if how["per_second"] is None else f"{how['per_second']:g}/s",
+        times.spoken(how["seconds_left"]),
+        times.spoken(times.age(str(one["created_at"]), now)),
+        one["reason"],
+    )
+
+
+def _failures(batches: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        (one["namespace"], one["name"], *(row[key] for key in ("count", "reason", "exit_code", "example")))
+        for one in batches
+        for row in one["reasons"]
+    ]
+    return table(("NAMESPACE", "BATCH", "FAILED", "REASON", "EXIT", "AS"), rows) if rows else ""
 
 
 def kept(answer: Answer) -> str:

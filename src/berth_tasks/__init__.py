@@ -10,6 +10,7 @@
     kubernetes_client  KubernetesClient: who makes and deletes pods; nobody else here does
     pod_cleanup        PodCleanup: ended pods of final tasks, deleted together
     held_offers        HeldOffers: room that programs hold by TaskOffers, and when it goes back
+    kept               what is kept of each Task, of which there may be very many
     backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
     usage              what nodes really use, and the room that it leaves to filler tasks

@@ -72,7 +72,11 @@ class Book:
         counts = {one.lower(): count for one, count in progress.counts.items()}
         return {
             "state": state,
-            "counts": {**counts, "left": self.batch.size - progress.ended},
+            "counts": {
+                **counts,
+                "left": self.batch.size - progress.ended,
+                "running": 0 if state in states.FINAL else running,
+            },
             "reasons": progress.reasons(),
             "reason": reason or None,
             "message": message[:1024] or None,
@@ -199,20 +203,21 @@ class Batches:
     # -- batches come and go ---------------------------------------------------------------------------------------
 
     def _changed(self, obj: Obj) -> None:
-        key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        meta = obj["metadata"]
+        key = (meta["namespace"], meta["name"])
+        book = self._books.get(key)
+        if book is not None and _as_read(book.batch, meta):
+            return  # the daemon's own write of its status: to read ten thousand items again takes a tenth of a second
         try:
             batch = read_batch(obj)
         except InputError as exc:
             if (obj.get("status") or {}).get("state") not in states.FINAL:
                 _log.info("TaskBatch %s/%s cannot be carried out: %s", *key, exc.message)
-                self._unreadable[key] = (obj["metadata"], exc.message)
+                self._unreadable[key] = (meta, exc.message)
                 self._due.set()
             return
-        book = self._books.get(key)
         if book is None or book.batch.uid != batch.uid:
             book = self._books[key] = self._book(batch, obj)
-        elif book.batch.generation == batch.generation and book.batch.going == batch.going:
-            return  # the daemon's own write of its status
         book.progress.batch = batch
         self._backend.know_batch(batch, lambda: book.progress.ended)
         self._due.set()
@@ -353,3 +358,9 @@ class Batches:
         await self._client.patch(TASK_BATCH, batch.name, batch.namespace, body, subresource="status")
         book.written, book.written_at = status, time.monotonic()
         return True
+
+
+def _as_read(batch: Batch, meta: Obj) -> bool:
+    """Whether the object asks for the same as the batch that was read of it."""
+    going = meta.get("deletionTimestamp") is not None
+    return (batch.uid, batch.generation, batch.going) == (meta.get("uid"), meta.get("generation") or 0, going)

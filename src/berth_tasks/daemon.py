@@ -23,6 +23,7 @@ from .batches import Batches
 from .checkpoint import Checkpoint
 from .filler import FillerWork
 from .held_offers import HeldOffers
+from .kept import Kept
 from .kubernetes_client import KubernetesClient
 from .lifecycle_manager import TaskPodsLifecycleManager
 from .metrics import Figures, Metrics
@@ -51,7 +52,7 @@ class Daemon:
         kept, snapshot = await _taken_over(settings, client)
         room = asyncio.Event()
         policies = Policies(known_policies(), settings.policy)
-        tasks, queues = Informer(client, TASK), Queues(client, policies, room.set)
+        tasks, queues = Informer(client, TASK, transform=Kept()), Queues(client, policies, room.set)
         nodes = Nodes(client, room.set)
         pods = KubernetesClient(client, settings.log_lines)
         backend = KubernetesTaskSchedulerBackend(pods, nodes, queues.all, policies, Usage.of(client, settings))

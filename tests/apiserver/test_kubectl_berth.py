@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,28 @@ def test_tasks(berth: Berth, api: ApiClient, namespace: str) -> None:
     assert "--queue is 'No'" in berth("tasks", "-q", "No", status=2)
     batch = {"apiVersion": TASK_BATCH.api_version, "kind": TASK_BATCH.kind, "metadata": {**meta, "name": "many"}}
     api.create(TASK_BATCH, {**batch, "spec": {"count": 9, "queue": "nightly", "template": template}})
-    counts = {"succeeded": 5, "failed": 1, "killed": 0, "left": 3}
-    api.patch(TASK_BATCH, "many", namespace, {"status": {"state": "Running", "counts": counts}}, "status")
-    last = berth("tasks", "-n", namespace, "-q", "nightly", status=1).splitlines()[-1].split()
-    assert last[:8] == [namespace, "many", "nightly", "Running", "5", "1", "0", "3"]
+    counts = {"succeeded": 5, "failed": 1, "killed": 0, "left": 3, "running": 2}
+    began = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    reasons = [{"reason": "Error", "exitCode": 75, "count": 1, "example": "7"}]
+    status = {"state": "Running", "counts": counts, "startedAt": began, "reasons": reasons}
+    api.patch(TASK_BATCH, "many", namespace, {"status": status}, "status")
+    for asked in (("-q", "nightly"), ("many",)):
+        told = berth("tasks", "-n", namespace, *asked, status=int("-q" in asked)).splitlines()
+        lines = [one.split() for one in told[-5:]]
+        assert lines[0][4:10] == ["DONE", "RUNNING", "FAILED", "KILLED", "RATE", "ETA"]
+        assert lines[1][:8] == [namespace, "many", "nightly", "Running", "6/9", "2", "1", "0"]
+        assert re.fullmatch(r"0\.0\d+/s", lines[1][8])
+        assert re.fullmatch(r"3\ds", lines[1][9])
+        assert lines[2:] == [
+            [],
+            ["NAMESPACE", "BATCH", "FAILED", "REASON", "EXIT", "AS"],
+            [namespace, "many", "1", "Error", "75", "7"],
+        ]
+    (row,) = berth.json("tasks", "-n", namespace, "many")["batches"]
+    assert (row["progress"]["ended"], row["progress"]["total"], row["counts"]) == (6, 9, counts)
+    assert "TASK|BATCH is 'No'" in berth("tasks", "No", status=2)
+    missing = berth("tasks", "-n", namespace, "less", status=2)
+    assert f"namespace {namespace} has neither a Task nor a TaskBatch less (-n names another namespace)" in missing
 
 
 def test_kept_data_goes_by_the_commands_that_are_shown(

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, Operation, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils._glue.task import OPERATION as TASK
+from ansible_collections.berth.stateful.plugins.module_utils._glue.task_batch import OPERATION as TASK_BATCH
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ForbiddenError, InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import Resource
 from berth_dev.errors import DevError
 from tests.support.team import client_of
 
@@ -86,6 +90,29 @@ def test_a_name_too_long_and_queues_that_are_wrong(api: ApiClient, namespace: st
     )
     low = queue(namespace, filler=True, ceiling={"cpu": 4})
     api.create(kinds.TASK_QUEUE, {**low, "metadata": {**low["metadata"], "name": "low"}})
+
+
+@pytest.mark.parametrize(("operation", "kind"), [(TASK, kinds.TASK), (TASK_BATCH, kinds.TASK_BATCH)])
+def test_a_queue_that_is_not_there_is_refused_by_the_module(
+    api: ApiClient, namespace: str, control_plane: Any, operation: Operation, kind: Resource
+) -> None:
+    defaults = {name: spec.get("default") for name, spec in operation.argument_spec().items()}
+    count = {"count": 2} if operation is TASK_BATCH else {}
+    warned: list[str] = []
+
+    def run(queue: str, check: bool = False) -> dict[str, Any]:
+        asked = {"kubeconfig": str(control_plane.kubeconfig), "namespace": namespace, "template": TEMPLATE, **count}
+        params = {**defaults, **asked, "name": "job", "queue": queue, "wait": False}
+        return execute(operation, Context(params, check, warned.append, environ={}))
+
+    api.create(kinds.TASK_QUEUE, queue(namespace))
+    words = f"queue is 'nightly': there is no TaskQueue {namespace}/nightly; expected default, q"
+    assert run("nightly")["msg"] == f"{words}. Create it first; nothing was submitted"
+    assert api.find(kind, "job", namespace) is None
+    assert (run("nightly", check=True)["changed"], warned) == (True, [f"{words}, or one that is made before"])
+    assert [run("q")["changed"] for _time in range(2)] == [True, False]
+    assert words in run("nightly")["msg"]
+    assert api.get(kind, "job", namespace)["spec"]["queue"] == "q"
 
 
 def test_who_writes_a_task_may_make_pods(api: ApiClient, namespace: str, control_plane: Any) -> None:

@@ -43,6 +43,10 @@ def install(*words: str, **changes: Any) -> Case:
     return "installation_check", {"parts": ["crds"], **changes}, words
 
 
+def requesting(resources: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]}}
+
+
 EXTENDER = {"mode": "extender", "image": "a", "cluster_ip": "10.96.0.9"}
 
 CASES: tuple[Case, ...] = (
@@ -152,6 +156,33 @@ CASES: tuple[Case, ...] = (
     ("task_batch", {**JOB, "items": [{"name": "a", "needs": ["b"]}]}, ("spec.items[0].needs", "'b'")),
     ("task_batch", {**JOB, "items": [{"name": "a", "needs": ["a"]}]}, ("spec.items", "never start", "a -> a")),
     ("task_batch", {**JOB, "items": [{"env": {"A": 1}}]}, ("spec.items[0].env.A", "a string")),
+    (
+        "task_batch",
+        {**JOB, "items": [{"name": "a", "needs": ["c"]}, {"name": "b", "needs": ["a"]}, {"name": "c", "needs": ["b"]}]},
+        ("TaskBatch job", "spec.items", "never start", "a -> c -> b -> a"),
+    ),
+    (
+        "task_batch",
+        {**JOB, "items": [{"name": "a", "args": ["1"]}, {"name": "a", "args": ["2"]}]},
+        ("TaskBatch job", "spec.items[1].name is 'a'", "as that of spec.items[0]"),
+    ),
+    ("task_batch", {**JOB, "items": [{}] * 10_001}, ("TaskBatch job", "spec.items", "more than 10000", "several")),
+    ("task_batch", {**JOB, "items": [{"args": ["x" * 4000]}] * 300}, ("spec.items", "1048576", "first 261 of 300")),
+    ("task_batch", {**JOB, "items": [{"args": ["x" * 4097]}]}, ("spec.items[0].args", "4097", "at most 4096")),
+    ("task_batch", {**JOB, "items": [{"name": "x" * 64}]}, ("spec.items[0].name", "64 characters", "1 to 63")),
+    ("task_batch", {**JOB, "items_src": "/no/items.csv"}, ("items_src /no/items.csv", "No such file", "expected")),
+    ("task_batch", {**JOB, "items_src": "/"}, ("items_src /", "Is a directory")),
+    ("task_batch", {**JOB, "items_src": "a.csv", "count": 3}, ("mutually exclusive", "count", "items_src")),
+    *(
+        (module, {**JOB, **beside, "template": requesting(resources)}, words)
+        for module, beside in (("task", {}), ("task_batch", {"count": 2}))
+        for resources, words in (
+            ({"requests": {"cpu": "-1"}}, ("job", "containers[0].resources", "cpu", "-1", "0 or more")),
+            ({"requests": {"memory": "much"}}, ("job", "containers[0].resources", "memory", "'much'")),
+            ({"limits": {"example.com/gpu": "-1"}}, ("job", "containers[0].resources", "example.com/gpu", "-1")),
+            ({"requests": ["cpu"]}, ("job", "containers[0].resources")),
+        )
+    ),
     ("task_batch_info", {"name": "No Name"}, ("name", "'No Name'", "DNS-1123")),
     ("task_backend", {"image": "a b"}, ("image", "'a b'")),
     ("task_backend", {"image": "a", "namespaces": ["A"]}, ("namespaces[0]", "'A'", "DNS-1123")),

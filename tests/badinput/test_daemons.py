@@ -233,6 +233,7 @@ SHORT = (
     ("kubectl-berth|show|-n|A B", "--namespace is 'A B'"),
     ("kubectl-berth|show|--app|A B", "--app is 'A B'"),
     ("kubectl-berth|explain|A B", "POD|APP is 'A B'"),
+    ("kubectl-berth|tasks|A B", "TASK|BATCH is 'A B'"),
     ("kubectl-berth|top|-o|yaml", "argument -o/--output", "'yaml'"),
     ("kubectl-berth|drift|--declared|missing", "--declared missing cannot be read: No such file"),
     ("kubectl-berth|drift|--declared|directory", "--declared directory cannot be read"),

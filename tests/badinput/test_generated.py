@@ -76,6 +76,7 @@ GOOD: dict[str, tuple[dict[str, Any], ...]] = {
     "task_batch": (
         {"name": "many", "template": TEMPLATE, "count": 3},
         {"name": "many", "template": TEMPLATE, "items": [{"name": "a"}, {"env": {"A": "1"}, "needs": ["a"]}]},
+        {"name": "many", "template": TEMPLATE, "items_src": __file__},
         {"name": "many", "state": "killed"},
         {"name": "many", "state": "absent"},
     ),

@@ -12,6 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from ..berth_core.app.berth_history import latest, rows
@@ -65,7 +66,7 @@ def run(context: Context) -> dict[str, Any]:
 def _batches(context: Context) -> list[dict[str, Any]] | None:
     """Rows of TaskBatches; None: this account may not list them, and has the rest of the page all the same."""
     try:
-        return [told(one) for one in context.client.list(TASK_BATCH)]
+        return [told(one, datetime.now(timezone.utc)) for one in context.client.list(TASK_BATCH)]
     except NotFoundError:  # custom resources of an earlier release
         return []
     except ForbiddenError:

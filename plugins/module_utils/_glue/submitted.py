@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
 from ..berth_core.app.compare import differences
-from ..berth_core.errors import NotFoundError, StateError
-from ..berth_core.model.names import check_label
-from ..berth_core.model.resources import Resource
+from ..berth_core.errors import ForbiddenError, NotFoundError, StateError
+from ..berth_core.model.names import check_label, first
+from ..berth_core.model.resources import TASK_QUEUE, Resource
 from ..berth_core.tasks import states
+from ..berth_core.tasks.task import DEFAULT_QUEUE
 from .app import wait
 from .base import Context
 from .objects import diff_entry
@@ -83,6 +84,8 @@ class Submitted(NamedTuple):
         changed = live is None or bool(differences(after, before) or differences(before, after))
         if live is not None and changed:
             self._refuse_another(live)
+        if changed:
+            _check_queue(context, tried)
         diff = [diff_entry(self.resource, params["name"], before, after, params["namespace"])] if changed else []
         if changed and not context.check_mode:
             live = context.client.apply(self.resource, body)
@@ -154,6 +157,24 @@ class Submitted(NamedTuple):
 
     def _who(self, params: Mapping[str, Any]) -> str:
         return f"{self.resource.kind} {params['namespace']}/{params['name']}"
+
+
+def _check_queue(context: Context, tried: Object) -> None:
+    """A queue that is not there gives nothing: nobody is to wait for that until the time is over. StateError."""
+    namespace, queue = tried["metadata"]["namespace"], tried["spec"].get("queue") or DEFAULT_QUEUE
+    if queue == DEFAULT_QUEUE:
+        return
+    try:
+        known = sorted(str(one["metadata"]["name"]) for one in context.client.list(TASK_QUEUE, namespace))
+    except ForbiddenError:  # who may submit need not be allowed to read queues; the daemon says it then
+        return
+    if queue in known:
+        return
+    words = f"queue is {queue!r}: there is no TaskQueue {namespace}/{queue}; expected {first([DEFAULT_QUEUE, *known])}"
+    if context.check_mode:  # an earlier task of the play may be going to make it
+        context.warn(f"{words}, or one that is made before")
+    else:
+        raise StateError(f"{words}. Create it first; nothing was submitted")
 
 
 def ended(live: Object) -> bool:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from ..berth_core.model.names import check_label
 from ..berth_core.model.resources import TASK_BATCH, TASK_BATCH_SHARD
 from ..berth_core.tasks.batch import FIELDS, check_new
-from ..berth_core.tasks.batch_told import rate, told
+from ..berth_core.tasks.batch_told import pace, told, words, worked
+from ..berth_core.tasks.items import plain
 from .base import Context, Operation
 from .submitted import OPTIONS, PLACE, Submitted, gang_field, why
+from .task_items import load_items, read_items_src
 
 Object = Mapping[str, Any]
 
@@ -23,14 +26,15 @@ def run(context: Context) -> dict[str, Any]:
     """One TaskBatch, by ``state``."""
     began: list[tuple[float, int]] = []
     params = context.params
-    context.params = {**params, "items": _plain(params["items"]), "gang": gang_field(params["gang"])}
+    context.params = {**params, "items": _items(params), "gang": gang_field(params["gang"])}
 
     def far(live: Object) -> str:
         status, now = live.get("status") or {}, time.monotonic()
-        counts, words = status.get("counts") or {}, why(live)
+        counts, waits = status.get("counts") or {}, why(live)
         if not began:
-            began.append((now, sum(int(count) for state, count in counts.items() if state != "left")))
-        return f"{status.get('state')}{words and f' ({words})'}: {rate(counts, began[0], now)}"
+            began.append((now, worked(counts)))
+        then, earlier = began[0]
+        return f"{status.get('state')}{waits and f' ({waits})'}: {words(pace(counts, earlier, now - then))}"
 
     return Submitted(
         resource=TASK_BATCH,
@@ -55,17 +59,17 @@ def run_info(context: Context) -> dict[str, Any]:
 
 
 def _told(context: Context, live: Object) -> dict[str, Any]:
-    meta = live["metadata"]
+    meta, now = live["metadata"], datetime.now(timezone.utc)
     if not meta.get("uid"):  # a dry run's
-        return told(live)
-    return told(live, context.client.list(TASK_BATCH_SHARD, meta["namespace"], fields=f"batch={meta['name']}"))
+        return told(live, now)
+    return told(live, now, context.client.list(TASK_BATCH_SHARD, meta["namespace"], fields=f"batch={meta['name']}"))
 
 
-def _plain(items: Any) -> Any:
-    """Items without what was not given."""
-    if items is None:
-        return None
-    return [{key: value for key, value in one.items() if value is not None} for one in items]
+def _items(params: Mapping[str, Any]) -> Any:
+    """Those of the option or of the file, where that is not read yet; without what was not given."""
+    if params["items_src"] is not None and params["state"] == "present":
+        return load_items(params["items_src"])
+    return None if params["items"] is None else plain(params["items"])
 
 
 def _ended_as(live: Object) -> str:
@@ -96,13 +100,16 @@ OPERATION = Operation(
                 "needs": {"type": "list", "elements": "str"},
             },
         },
+        "items_src": {"type": "path"},
         "gang": {"type": "dict", "options": {"min_count": {"type": "int", "required": True}}},
         "parallelism": {"type": "int"},
         "max_failures": {"type": "int"},
         "wait_timeout": {"type": "int", "default": 3600},
     },
     run=run,
-    required_if=(("state", "present", ("template",)), ("state", "present", ("count", "items"), True)),
-    mutually_exclusive=(("count", "items"),),
+    required_if=(("state", "present", ("template",)), ("state", "present", ("count", "items", "items_src"), True)),
+    mutually_exclusive=(("count", "items", "items_src"),),
+    controller_files=("items_src",),
+    prepare=read_items_src,
 )
 INFO = Operation(name="task_batch_info", options={"name": {"type": "str"}, **PLACE}, run=run_info)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import itertools
+import json
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from berth_core.errors import ApiError, ConflictError, ForbiddenError, StateError, TimeoutExpired, UnauthorizedError
 from berth_core.model.names import check_label
 from berth_core.model.resources import POD, TASK, TASK_BATCH, TASK_BATCH_SHARD, Resource
 from berth_core.tasks import batch, batch_told, states, task, told
+from berth_core.tasks.items import MOST_ITEMS
 from berth_core.tasks.task import BATCH_LABEL, INDEX_LABEL, TASK_LABEL, TRY_LABEL
 from berth_kube.client import KubeClient
+from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer
 
 Obj = dict[str, Any]
@@ -141,7 +145,7 @@ class _Submitted:
         if unknown:
             known = ", ".join(sorted(self.fields.keys() - {"template"}))
             raise TypeError(f"submit of a {self.resource.kind} has no option {unknown[0]}: it has {known}")
-        given = {**options, "template": dict(template)}
+        given: dict[str, Any] = {**options, "template": dict(template)}
         return {self.fields[option]: value for option, value in given.items() if value is not None}
 
     def _check(self, name: str, spec: Obj) -> None:
@@ -163,7 +167,8 @@ class _Submitted:
 
     async def _same(self, name: str, spec: Obj) -> Obj:
         live = await self.client.get(self.resource, name, self.namespace)
-        wrong = sorted(field for field, value in spec.items() if live["spec"].get(field) != value)
+        sent = json.loads(json.dumps(spec))  # a tuple was sent as a list
+        wrong = sorted(field for field, value in sent.items() if live["spec"].get(field) != value)
         if wrong:
             raise StateError(
                 f"{self._who(name)} is there, with another {wrong[0]}: remove it first, or give this one another name"
@@ -244,6 +249,23 @@ class TaskBatches(_Submitted):
     resource = TASK_BATCH
     fields = batch.FIELDS
 
+    async def submit(
+        self,
+        name: str,
+        template: Mapping[str, Any],
+        *,
+        labels: Mapping[str, str] | None = None,
+        owners: Iterable[Mapping[str, Any]] = (),
+        items: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]] | None = None,
+        **options: Any,
+    ) -> Row:
+        """As of a Task. ``items``: a list, a generator or an asynchronous one, read to its end before anything is sent.
+
+        Of one that does not end no more is read than a batch may have, and it is refused.
+        """
+        listed = None if items is None else await _listed(items)
+        return await super().submit(name, template, labels=labels, owners=owners, items=listed, **options)
+
     async def logs(self, name: str, index: int, tail: int | None = None) -> str:
         """The log of the newest pod of one of its tasks; where that is gone, what was kept if it has failed."""
         found = await self._log(f"{BATCH_LABEL}={name},{INDEX_LABEL}={int(index)}", tail)
@@ -256,16 +278,28 @@ class TaskBatches(_Submitted):
         batch.check_new(name, spec)
 
     def _row(self, live: Obj) -> Row:
-        return batch_told.told(live)
+        return batch_told.told(live, utc_now())
 
     def _mark(self, live: Obj) -> object:
-        row = batch_told.told(live)
+        row = self._row(live)
         return row["state"], row["reason"], row["counts"]
 
     async def _whole(self, live: Obj) -> Row:
         name = live["metadata"]["name"]
         shards = await self.client.list(TASK_BATCH_SHARD, self.namespace, fields=f"batch={name}")
-        return batch_told.told(live, shards.items)
+        return batch_told.told(live, utc_now(), shards.items)
+
+
+async def _listed(items: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]]) -> list[Any]:
+    """All of them, or one more than a batch may have."""
+    if not isinstance(items, AsyncIterable):
+        return list(itertools.islice(items, MOST_ITEMS + 1))
+    found = []
+    async for one in items:
+        found.append(one)
+        if len(found) > MOST_ITEMS:
+            break
+    return found
 
 
 def _far(row: Row) -> str:

@@ -122,7 +122,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("6", "6561dfa49717"),
         "statefulapps.berth.dev": ("6", "2ae87b3b9fa5"),
-        "taskbatches.berth.dev": ("2", "76c4e5e0cfaf"),
+        "taskbatches.berth.dev": ("3", "48602d18517f"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
         "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),
         "taskqueues.berth.dev": ("3", "e122dac66e06"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 from berth_core.app.berth_history import rows
@@ -16,6 +17,7 @@ from berth_core.lifecycle.history import ANNOTATION
 from berth_core.tasks.batch_told import told
 from tests.core.app.report_world import cluster
 
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e\x1b"
 
 
@@ -71,7 +73,7 @@ def test_each_replica_has_a_timeline_the_latest_first_of_which_nothing_runs() ->
 def test_task_batches_stand_there_with_what_keeps_them_and_how_tasks_failed() -> None:
     def batch(name: str, **status: object) -> dict[str, object]:
         live = {"metadata": {"name": name, "namespace": "lab"}, "spec": {"queue": "night"}, "status": status}
-        return told(live)
+        return told(live, NOON)
 
     failed = [{"reason": "Error", "exitCode": 3, "count": 7, "example": "12"}]
     rows = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from berth_core.errors import InputError
 from berth_core.tasks import indexes, states
 from berth_core.tasks.batch import IN_SHARD, Batch, check_new, read_batch
+from berth_core.tasks.batch_told import Pace, pace, pace_of, words
+from berth_core.tasks.batch_told import told as row_of
 from berth_core.tasks.pods import manifest, read_pod
 from berth_core.tasks.progress import WINDOW, Progress, Record, Told
 from tests.core.tasks.samples import TEMPLATE
@@ -201,7 +204,8 @@ def test_shards_tell_everything_again(seed: int) -> None:
     progress = Progress(whole)
     some = [Record(states.SUBMITTED, "Error", 2, 1, 4), DONE, BROKEN, Record(states.KILLED, "Killed")]
     for index in chance.sample(range(whole.size), 40):
-        progress.put(index, chance.choice(some))
+        if index != IN_SHARD + 1:  # what has ended tells nothing more
+            progress.put(index, chance.choice(some))
     told = Told(IN_SHARD + 1, "pod", "node", "message", "")
     progress.put(IN_SHARD + 1, BROKEN, told)
     again = Progress(whole)
@@ -227,3 +231,49 @@ def test_a_shard_that_nobody_of_us_wrote() -> None:
     bad = {"metadata": {"name": "s"}, "records": [{"state": "Succeeded", "indexes": "7"}]}
     with pytest.raises(InputError, match=r"TaskBatchShard s: records\.indexes has '7'"):
         Progress(batch(count=3)).read(bad)
+
+
+NOW = datetime(2026, 11, 20, 10, 1, 0, tzinfo=UTC)
+
+
+def live(started: str | None = None, finished: str | None = None, **counts: int) -> dict[str, Any]:
+    status = {"startedAt": started, "finishedAt": finished, "counts": counts}
+    return {"metadata": {"name": "b", "namespace": "ns"}, "spec": {}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "said"),
+    [
+        (live(), Pace(0, 0, None, 0, 0, None, None), "0 of 0 tasks have ended"),
+        (live(left=5), Pace(0, 5, None, 0, 0, None, None), "0 of 5 tasks have ended"),
+        (
+            live("2026-11-20T10:00:00Z", succeeded=90, failed=30, left=240, running=7),
+            Pace(120, 360, 7, 30, 0, 2.0, 120.0),
+            "120 of 360 tasks have ended (30 failed), 7 run, 2/s, 120 s left",
+        ),
+        # What was killed says nothing of the rate.
+        (live("2026-11-20T10:00:00Z", succeeded=60, killed=900, left=40), Pace(960, 1000, None, 0, 900, 1.0, 40.0), ""),
+        (live("2026-11-20T10:00:00Z", killed=9, left=1), Pace(9, 10, None, 0, 9, None, None), ""),
+        # The clock of this machine is behind that of the backend.
+        (live("2026-11-20T10:02:00Z", succeeded=1, left=1), Pace(1, 2, None, 0, 0, None, None), ""),
+        (
+            live("2026-11-20T09:00:00Z", "2026-11-20T09:00:10Z", succeeded=40, left=0, running=0),
+            Pace(40, 40, 0, 0, 0, 4.0, None),
+            "40 of 40 tasks have ended, 4/s",
+        ),
+        (live("2026-11-20T09:00:00Z", "2026-11-20T09:00:00Z", succeeded=3), Pace(3, 3, None, 0, 0, 3.0, None), ""),
+    ],
+)
+def test_how_far_and_how_fast_a_batch_is(status: dict[str, Any], expected: Pace, said: str) -> None:
+    found = pace_of(status, NOW)
+    assert found == expected
+    assert said in words(found)
+    row = row_of(status, NOW)["progress"]
+    assert (row["ended"], row["total"]) == (expected.ended, expected.total)
+
+
+def test_the_rate_of_who_waits_is_that_of_what_it_has_seen() -> None:
+    counts = {"succeeded": 50, "failed": 10, "killed": 0, "left": 100}
+    assert pace(counts, 40, 10.0) == Pace(60, 160, None, 10, 0, 2.0, 50.0)
+    assert pace(counts, 60, 10.0).per_second is None
+    assert pace(counts, 40, 0.0).per_second is None

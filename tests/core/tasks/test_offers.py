@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,12 @@ def test_what_never_fits_holds_up_nobody_and_says_why() -> None:
     verdict = admit([sized("huge", 5000, priority=9), sized("small", 100)], [])
     assert names(verdict) == ["small"]
     assert verdict.waiting[("ns", "huge")] == ("NeverFits", "asks for cpu 5000, and the largest node (n0) has 1000")
+
+
+def test_a_device_that_no_node_has_is_named() -> None:
+    gpu = replace(sized("gpu", 100), requests=(("cpu", 100), ("example.com/gqu", 2)))
+    why = ("NeverFits", "asks for example.com/gqu 2, and no node has any example.com/gqu")
+    assert admit([gpu], []).waiting[("ns", "gpu")] == why
 
 
 def test_ceiling_and_unknown_queue() -> None:

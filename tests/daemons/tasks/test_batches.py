@@ -46,11 +46,12 @@ def test_an_array_ends_with_far_fewer_writes_than_tasks(world: World, start: Sta
     before = requests(port)
     world.batch("many", count=MANY, retries=1, retryExitCodes=[75])
     until(lambda: len(world.elements("many", "Running")) == MANY, lambda: str(world.batch_status("many")))
+    until(lambda: world.batch_status("many")["counts"]["running"] == MANY, lambda: str(world.batch_status("many")))
     for index, pod in world.elements("many", "Running").items():
         assert (env(pod)["BERTH_TASK_INDEX"], env(pod)["BERTH_TASK_BATCH"]) == (str(index), "many")
         world.end(pod, 3 if index % 20 == 7 else 0)
     status = world.batch_ended("many", "Failed")
-    assert status["counts"] == {"succeeded": MANY - 3, "failed": 3, "killed": 0, "left": 0}
+    assert status["counts"] == {"succeeded": MANY - 3, "failed": 3, "killed": 0, "left": 0, "running": 0}
     assert status["reasons"] == [{"reason": "Error", "exitCode": 3, "count": 3, "example": "7"}]
     assert status["startedAt"] <= status["finishedAt"]
     assert told(world, "many") == {"Failed": {7, 27, 47}, "Succeeded": set(range(MANY)) - {7, 27, 47}}
@@ -116,7 +117,8 @@ def test_a_batch_that_is_killed_and_one_with_too_many_failures(world: World, sta
     until(lambda: 4 in world.elements("killed", "Running"), lambda: str(world.elements("killed").keys()))
     assert len(world.elements("killed", "Running")) <= 4
     world.api.patch(kinds.TASK_BATCH, "killed", world.name, {"spec": {"kill": True}})
-    assert world.batch_ended("killed", "Killed")["counts"] == {"succeeded": 1, "failed": 0, "killed": 19, "left": 0}
+    counts = world.batch_ended("killed", "Killed")["counts"]
+    assert counts == {"succeeded": 1, "failed": 0, "killed": 19, "left": 0, "running": 0}
 
     world.batch("bad", count=40, parallelism=5, maxFailures=2)
     with ending(world, "bad", lambda _index: 1) as ran:

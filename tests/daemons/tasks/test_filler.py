@@ -82,7 +82,7 @@ def test_they_run_in_what_is_reserved_and_not_used_and_go_when_it_is(world: Worl
     assert world.ended("mine", "Succeeded")["tries"] == 1
     with ending(world, "fill"):
         load.until(lambda: world.batch_status("fill").get("state") == "Succeeded", lambda: world.batch_status("fill"))
-    assert world.batch_status("fill")["counts"] == {"succeeded": 4, "failed": 0, "killed": 0, "left": 0}
+    assert world.batch_status("fill")["counts"] == {"succeeded": 4, "failed": 0, "killed": 0, "left": 0, "running": 0}
 
 
 def said(port: int, world: World, name: str, **chosen: str) -> float:

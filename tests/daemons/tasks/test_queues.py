@@ -40,7 +40,7 @@ def test_what_a_queue_lent_comes_back_by_eviction_and_costs_nobody_a_try(world: 
     until(lambda: len(world.elements("guests", "Running")) == 4, lambda: str(world.elements("guests").keys()))
     with ending(world, "guests"):
         status = world.batch_ended("guests", "Succeeded")
-    assert status["counts"] == {"succeeded": 5, "failed": 0, "killed": 0, "left": 0}
+    assert status["counts"] == {"succeeded": 5, "failed": 0, "killed": 0, "left": 0, "running": 0}
     said(port, world, "start_seconds_count", {"guest": 5.0, "owner": 1.0})
     states = sums(port, "berth_tasks_by_state", "state", namespace=world.name)
     assert states == {"Succeeded": 6.0}

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import InputError
-from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string, string_map, strings
+from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string
 from ..model.names import check_label
 from ..model.pod import Amounts
+from .items import Item, Place, check_items, read_items
 from .pods import element_name
 from .task import (
     DEFAULT_QUEUE,
@@ -45,15 +46,6 @@ FIELDS = {
 }
 #: Elements of one status object: its text stays far below what etcd takes.
 IN_SHARD = 5_000
-
-
-class Item(NamedTuple):
-    """One element of a list. `needs`: indexes of those that are to succeed before it starts."""
-
-    name: str
-    args: tuple[str, ...] | None
-    env: tuple[tuple[str, str], ...]
-    needs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -179,6 +171,8 @@ def check_new(name: str, spec: Mapping[str, Any]) -> None:
     if not 0 <= retries <= MOST_RETRIES:
         raise InputError(f"retries is {retries}: expected 0 to {MOST_RETRIES}")
     read_batch({"metadata": {"name": name}, "spec": spec})
+    where = f"TaskBatch {name}"
+    check_items(objects(spec, "items"), _placed(where), f"{where}: spec.items")
 
 
 def _size(spec: Object, items: Sequence[Item], where: str) -> int:
@@ -201,53 +195,8 @@ def _limit(spec: Object, field: str, where: str, least: int) -> int | None:
 
 
 def _items(spec: Object, where: str) -> tuple[Item, ...]:
-    listed = objects(spec, "items", f"{where}: spec.items")
-    index: dict[str, int] = {}
-    for at, one in enumerate(listed):
-        name = string(one, "name", f"{where}: spec.items[{at}].name", str(at))
-        if name in index:
-            raise InputError(f"{where}: spec.items[{at}].name is {name!r}, as that of spec.items[{index[name]}]")
-        index[name] = at
-    found = tuple(
-        _item(one, name, index, f"{where}: spec.items[{at}]") for (name, at), one in zip(index.items(), listed)
-    )
-    circle = _circle(found)
-    if circle:
-        names = " -> ".join(found[at].name for at in circle)
-        raise InputError(f"{where}: spec.items wait for each other and never start: {names}")
-    return found
+    return read_items(objects(spec, "items", f"{where}: spec.items"), _placed(where), f"{where}: spec.items")
 
 
-def _item(one: Object, name: str, index: Mapping[str, int], where: str) -> Item:
-    needs = strings(one, "needs", f"{where}.needs")
-    unknown = sorted(set(needs) - index.keys())
-    if unknown:
-        raise InputError(f"{where}.needs names {unknown[0]!r}: expected names of other items")
-    env = string_map(one, "env", f"{where}.env")
-    args = strings(one, "args", f"{where}.args") if one.get("args") is not None else None
-    return Item(name, args, tuple(sorted(env.items())), tuple(sorted({index[each] for each in needs})))
-
-
-def _circle(items: Sequence[Item]) -> list[int]:
-    """Indexes of items that need each other, the first one again at the end; empty where there are none."""
-    done: set[int] = set()
-    for start in range(len(items)):
-        path: list[int] = []
-        on_path: set[int] = set()
-        stack = [(start, iter((start,)))]
-        while stack:
-            _of, rest = stack[-1]
-            following = next(rest, None)
-            if following is None:
-                stack.pop()
-                if path:
-                    last = path.pop()
-                    on_path.discard(last)
-                    done.add(last)
-            elif following in on_path:
-                return [*path[path.index(following) :], following]
-            elif following not in done:
-                path.append(following)
-                on_path.add(following)
-                stack.append((following, iter(items[following].needs)))
-    return []
+def _placed(where: str) -> Place:
+    return lambda at, field: f"{where}: spec.items[{at}]{field and f'.{field}'}"

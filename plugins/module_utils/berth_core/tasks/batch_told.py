@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
+from ..model import times
 from ..model.fields import Object
 from . import indexes, states
 from .batch import MOST_TASKS
@@ -15,7 +17,7 @@ from .batch import MOST_TASKS
 _WORDS = ("pod", "node", "message", "log")
 
 
-def told(live: Object, shards: Iterable[Object] = ()) -> dict[str, Any]:
+def told(live: Object, now: datetime, shards: Iterable[Object] = ()) -> dict[str, Any]:
     """What a result says of a TaskBatch. `shards`: of this name; those of an earlier one do not count."""
     status, meta = live.get("status") or {}, live["metadata"]
     mine = [one for one in shards if _of(one, meta.get("uid"))]
@@ -27,6 +29,7 @@ def told(live: Object, shards: Iterable[Object] = ()) -> dict[str, Any]:
         "reason": status.get("reason"),
         "message": status.get("message"),
         "counts": dict(status.get("counts") or {}),
+        "progress": _progress(pace_of(live, now)),
         "reasons": [_reason(row) for row in status.get("reasons") or ()],
         "indexes": _indexes(mine),
         "failures": [_failure(row) for one in mine for row in one.get("told") or ()],
@@ -35,20 +38,68 @@ def told(live: Object, shards: Iterable[Object] = ()) -> dict[str, Any]:
     }
 
 
-def rate(counts: Object, earlier: tuple[float, int], now: float) -> str:
-    """How far it is, as ``3210 of 10000 tasks have ended (10 failed), 412/s, 17 s left``.
+class Pace(NamedTuple):
+    """How far a batch is, and how fast: `per_second` tasks that ended by themselves, and the seconds left at that rate.
 
-    `earlier`: when so many had ended; `now`: on the same clock.
+    Both None where nothing is known of it. `running` None: a daemon of an earlier release does not tell.
     """
-    ended = sum(int(counts.get(state.lower()) or 0) for state in states.FINAL)
-    left = int(counts.get("left") or 0)
-    failed = counts.get("failed")
-    words = f"{ended} of {ended + left} tasks have ended{f' ({failed} failed)' if failed else ''}"
-    seconds, more = now - earlier[0], ended - earlier[1]
-    if more <= 0 or seconds <= 0:
-        return words
-    per_second = more / seconds
-    return f"{words}, {per_second:.3g}/s, {left / per_second:.0f} s left"
+
+    ended: int
+    total: int
+    running: int | None
+    failed: int
+    killed: int
+    per_second: float | None
+    seconds_left: float | None
+
+
+def worked(counts: Object) -> int:
+    """How many have ended by themselves: those that were killed say nothing of the rate."""
+    return _count(counts, "succeeded") + _count(counts, "failed")
+
+
+def pace(counts: Object, earlier: int, seconds: float | None) -> Pace:
+    """`earlier`: so many had ended by themselves `seconds` ago; None: nobody knows when it began."""
+    left, more = _count(counts, "left"), worked(counts) - earlier
+    per_second = more / seconds if seconds and seconds > 0 and more > 0 else None
+    failed, killed = _count(counts, "failed"), _count(counts, "killed")
+    ended = worked(counts) + killed
+    running = None if counts.get("running") is None else _count(counts, "running")
+    to_come = left / per_second if per_second and left else None
+    return Pace(ended, ended + left, running, failed, killed, per_second, to_come)
+
+
+def pace_of(live: Object, now: datetime) -> Pace:
+    """From its first task until now, or until its end. By its status alone: anybody who reads it may say so."""
+    status = live.get("status") or {}
+    seconds = times.age(str(status.get("startedAt")), now)
+    since = times.age(str(status.get("finishedAt")), now)
+    if seconds is not None and since is not None:
+        seconds = max(seconds - since, 1.0)  # times are told in whole seconds
+    return pace(status.get("counts") or {}, 0, seconds)
+
+
+def words(how: Pace) -> str:
+    """As ``3210 of 10000 tasks have ended (10 failed), 100 run, 412/s, 17 s left``."""
+    parts = [f"{how.ended} of {how.total} tasks have ended{f' ({how.failed} failed)' if how.failed else ''}"]
+    parts += [f"{how.running} run"] if how.running else []
+    parts += [f"{how.per_second:.3g}/s"] if how.per_second is not None else []
+    parts += [f"{how.seconds_left:.0f} s left"] if how.seconds_left is not None else []
+    return ", ".join(parts)
+
+
+def _count(counts: Object, which: str) -> int:
+    return int(counts.get(which) or 0)
+
+
+def _progress(how: Pace) -> dict[str, Any]:
+    rate, left = how.per_second, how.seconds_left
+    return {
+        "ended": how.ended,
+        "total": how.total,
+        "per_second": None if rate is None else float(f"{rate:.3g}"),
+        "seconds_left": None if left is None else round(left),
+    }
 
 
 def _of(shard: Object, uid: Any) -> bool:

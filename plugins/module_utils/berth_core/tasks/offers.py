@@ -105,6 +105,8 @@ def never_fits(requests: Amounts, nodes: Mapping[str, Mapping[str, int]]) -> str
         return ""
     for name, value in requests:
         node, most = max(((node, whole.get(name, 0)) for node, whole in nodes.items()), key=lambda one: one[1])
+        if value > 0 and not most:  # a device that is spelled otherwise, most often
+            return f"asks for {name} {value}, and no node has any {name}"
         if value > most:
             return f"asks for {name} {value}, and the largest node ({node}) has {most}"
     return "no single node has all that it asks for"
