@@ -316,6 +316,21 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  disruption_budgets:
+    description:
+      - What an update does while a PodDisruptionBudget that covers a replica's pod allows no disruption.
+      - V(respect), the default, leaves that pod alone, and waits. Pods are ended through the Eviction API, which asks
+        the budget in the same step; in place, nothing is written before every such budget allows a disruption. A pod
+        that has been taken down is brought to its end.
+      - A pod that is not Ready is updated in place at once. Whether it may be evicted says
+        C(unhealthyPodEvictionPolicy) of its budget.
+      - A budget that never allows a disruption, as C(minAvailable) 1 of one replica, is refused before anything is
+        touched, and so are several budgets for a pod that is made anew.
+      - V(ignore) updates as if there were no budgets. Replicas that leave their place (O(leave_nodes), O(replace),
+        O(update_strategy=reschedule)) go by the same option.
+    type: str
+    choices: [respect, ignore]
+    version_added: 0.2.0
   suspended:
     description:
       - Stops all pods and keeps everything that the replicas have. Berths, disks and devices, and the cpu and memory of
@@ -828,6 +843,11 @@ updated:
         C(berth.dev/InService) (O(driver=controller)). Without it a Service sends to the pod until its kubelet has told
         that the container has ended.
       type: bool
+    forbidden_by:
+      description: The PodDisruptionBudgets that do not allow it now, as C(NAMESPACE/NAME); the run waits for them
+        (O(disruption_budgets)).
+      type: list
+      elements: str
     not_ready_seconds:
       description: For how long the replica was not Ready, as far as the run has seen it. Not in check mode.
       type: float
@@ -842,6 +862,7 @@ updated:
       pulled: ["berth.local/busybox:2"]
       held: false
       gated: false
+      forbidden_by: []
       not_ready_seconds: 1.2
       pull_seconds: 14.6
 outdated:
@@ -858,6 +879,7 @@ outdated:
       pulled: ["berth.local/busybox:2"]
       held: false
       gated: false
+      forbidden_by: [default/db]
 hooks:
   description:
     - The commands of O(update_hooks) in the order in which they were run, in check mode those that would be run.

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Callable
 
-from ..berth_core.app.disruption import Around, Budget, Refusal, budgets_of, gives_way, refusals
+from ..berth_core.app.budgets import Budget, budgets_of
+from ..berth_core.app.disruption import Around, Refusal, gives_way, refusals
 from ..berth_core.app.emptying import App, held_now
 from ..berth_core.app.host_maintenance import (
     Home,
@@ -30,12 +31,13 @@ from ..berth_core.app.host_maintenance import (
 from ..berth_core.app.maintenance_mark import HELD, HOME, begin, cordoned, end, let_home, mark_of, occasion
 from ..berth_core.app.not_ready import why_not_ready
 from ..berth_core.app.wanted import APP_LABEL
-from ..berth_core.errors import ConflictError, NotFoundError, StateError, TimeoutExpired, UnavailableError
+from ..berth_core.errors import ConflictError, StateError, TimeoutExpired
 from ..berth_core.lifecycle.history import tells
 from ..berth_core.lifecycle.view import going
 from ..berth_core.model.berth import CLAIM_APP
 from ..berth_core.model.resources import BERTH, LOCAL_DISK, NODE, POD, POD_DISRUPTION_BUDGET, STATEFUL_SET
 from .base import Context
+from .evicting import evict
 from .objects import poll
 from .telling import History
 
@@ -113,7 +115,7 @@ class Leaving:
 
     def refused_by_the_api_server(self, seen: Seen) -> list[str]:
         """The evictions that it would refuse now, one by one; nothing goes."""
-        tried = ((pod, self._evict(pod, dry_run=True)) for pod in seen.going if not going(pod))
+        tried = ((pod, evict(self._client, pod, dry_run=True)) for pod in seen.going if not going(pod))
         return [f"pod {key_of(pod)}: {why}" for pod, why in tried if why]
 
     def carry_out(self, seen: Seen) -> None:
@@ -144,31 +146,11 @@ class Leaving:
         fresh = [record for one in seen.pods.held if not going(one.pod) for record in one.berths]
         self._history.tell(fresh, HELD, occasion(seen.node))  # before: what is told afterwards may be lost with the run
         for pod in seen.going:
-            why = "" if going(pod) else self._evict(pod)
+            why = "" if going(pod) else evict(self._client, pod)
             if not going(pod) and not why:
                 self._marked = False  # from now on nothing is taken back
             waits.append(f"pod {key_of(pod)}: {why}" if why else f"pod {key_of(pod)} to stop")
         return waits
-
-    def _evict(self, pod: Mapping[str, Any], dry_run: bool = False) -> str:
-        """By the Eviction API, of this very pod; why a budget forbids it now, or empty."""
-        meta = pod["metadata"]
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
-            "deleteOptions": {"preconditions": {"uid": meta["uid"]}},
-        }
-        try:
-            self._client.create(POD, body, dry_run=dry_run, subresource="eviction")
-        except (NotFoundError, ConflictError):
-            return ""  # it went by itself, or another one has its name: the next look tells
-        except UnavailableError as exc:
-            if exc.status != 429:
-                raise
-            told = [str(one.get("message")) for one in exc.causes if one.get("message")]
-            return "; ".join(told) or exc.message
-        return ""
 
     def _take_back(self) -> None:
         """The cordon of this run, under which nothing has gone yet."""

@@ -26,7 +26,7 @@ from ..berth_core.app.pod_change import PodChange
 from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, DRIVERS, PLAYBOOK
-from ..berth_core.app.update_rules import COUNTED, ORDERS, STRATEGIES
+from ..berth_core.app.update_rules import BUDGETS, COUNTED, ORDERS, STRATEGIES
 from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
@@ -103,6 +103,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "update_hooks": {"type": "dict", "options": _HOOKS},
     "pre_pull": {"type": "bool"},
     "update_hold": {"type": "bool", "default": False},
+    "disruption_budgets": {"type": "str", "choices": list(BUDGETS)},
     "suspended": {"type": "bool", "default": False},
     "rollback_to": {"type": "str"},
     "restarted_at": {"type": "str"},

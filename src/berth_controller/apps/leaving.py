@@ -15,7 +15,7 @@ from berth_core.app.leaving import Due, LeaveRules, check_moves, find_moves, hin
 from berth_core.app.observed import Observed
 from berth_core.app.plan import Plan
 from berth_core.app.pod_revision import change_of
-from berth_core.app.stateful_app_object import in_fields, options_of
+from berth_core.app.stateful_app_object import in_fields, options_of, with_budgets_in_fields
 from berth_core.app.wanted import AppWanted
 from berth_core.errors import BerthError
 from berth_core.lifecycle.lost import Loss
@@ -71,7 +71,7 @@ async def look(api: Requests, body: Mapping[str, Any], app: AppWanted, seen: Obs
     first, *others = moves
     if not app.suspended:
         budgets = await api.list(POD_DISRUPTION_BUDGET, app.namespace)
-        waits = hindrances(app, seen, first, budgets, utc_now())
+        waits = tuple(map(with_budgets_in_fields, hindrances(app, seen, first, budgets, utc_now())))
         if waits:
             return Leaving(rules, waits=waits, anew=anew)
     later = tuple(move.ordinal for move in others if move.why is None)

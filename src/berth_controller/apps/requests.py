@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from berth_core.app.budgets import eviction, refusal
+from berth_core.errors import UnavailableError
 from berth_core.lifecycle.history import Actor
-from berth_core.model.resources import Resource
+from berth_core.model.resources import POD, Resource
 from berth_kube.client import KubeClient
 
 Obj = dict[str, Any]
@@ -66,6 +68,15 @@ class Requests:
         self._before()
         self.wrote += 1
         return await self._client.delete(resource, name, namespace, uid=uid)
+
+    async def evict(self, pod: Mapping[str, Any]) -> str:
+        """Evict this very pod. Returns why a budget forbids it now, or an empty text."""
+        self._before()
+        try:
+            self._after(await self._client.create(POD, eviction(pod), subresource="eviction"))
+        except UnavailableError as exc:
+            return refusal(exc)
+        return ""
 
     def _before(self, dry_run: bool = False) -> None:
         if not dry_run:

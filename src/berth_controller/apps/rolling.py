@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from berth_core.app import helper_pods, update, update_hold
+from berth_core.app.budgets import Budget
 from berth_core.app.helped import Helped
 from berth_core.app.pod_revision import Target
+from berth_core.app.stateful_app_object import with_budgets_in_fields
 from berth_core.app.update_rules import IN_PLACE_ONLY, UpdateRules
-from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
-from berth_core.model.resources import POD, PRIORITY_CLASS
+from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError
+from berth_core.model.resources import POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from berth_kube.clocks import utc_now
 
 from .building import Builder
@@ -60,23 +62,34 @@ class Roller:
         run = self._run
         target = await self._target()
         ordinals = [ordinal for ordinal in range(run.app.replicas) if ordinal not in run.plan.replacing]
-        roll = self._roll(ordinals, target)
+        roll = await self._roll(ordinals, target)
         refused = {act.ordinal for act in roll.acts if not await self._do(act)}
         while refused:  # whose turn it is is updated at once: the next look would ask for the helper pod again
-            roll = self._roll(ordinals, target)
+            roll = await self._roll(ordinals, target)
             refused = {act.ordinal for act in roll.acts if act.ordinal in refused and not await self._do(act)}
-        return roll.waits, roll.again
+        return tuple(with_budgets_in_fields(line) for line in roll.waits), roll.again
 
-    def _roll(self, ordinals: Sequence[int], target: Target) -> update.Roll:
-        run, helped = self._run, self._helped
-        roll = update.roll(
-            *(run.app.name, ordinals, run.seen.pods, target, self._rules, utc_now()),
-            pulls=helped.pulls(run.seen.helpers),
-            holds=helped.holds(run.seen.helpers, run.views),
-        )
+    async def _roll(self, ordinals: Sequence[int], target: Target) -> update.Roll:
+        try:
+            roll = self._rolled(ordinals, target, None)
+            if roll.asks:
+                listed = await self._run.api.list(POD_DISRUPTION_BUDGET, self._run.app.namespace)
+                roll = self._rolled(ordinals, target, [Budget.of(one) for one in listed])
+        except StateError as exc:
+            exc.message = with_budgets_in_fields(exc.message)
+            raise
         for note in roll.notes:
             self._warn(note)
         return roll
+
+    def _rolled(self, ordinals: Sequence[int], target: Target, budgets: Sequence[Budget] | None) -> update.Roll:
+        run, helped = self._run, self._helped
+        return update.roll(
+            *(run.app.name, ordinals, run.seen.pods, target, self._rules, utc_now()),
+            pulls=helped.pulls(run.seen.helpers),
+            holds=helped.holds(run.seen.helpers, run.views),
+            budgets=budgets,
+        )
 
     async def _do(self, act: update.Act) -> bool:
         """False: the replica is to go on without its helper pod."""
@@ -127,21 +140,30 @@ class Roller:
         if act.do == update.CREATE or pod is None:
             await self._builder.create_pod(act.ordinal)
             return
-        uid, namespace = pod["metadata"]["uid"], run.app.namespace
-        seen = {"uid": uid, "resourceVersion": pod["metadata"]["resourceVersion"]}
+        seen = {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
         try:
             if act.do == update.DELETE:
-                await run.api.delete(POD, name, namespace, uid=uid)
+                await self._end(pod)
                 return
             body = {**act.body, "metadata": {**act.body.get("metadata", {}), **seen}}
-            await run.api.patch(POD, name, namespace, body, update.SUBRESOURCES.get(act.do))
+            await run.api.patch(POD, name, run.app.namespace, body, update.SUBRESOURCES.get(act.do))
         except (ConflictError, NotFoundError) as exc:
             raise Later("Updating", exc.message, SOON) from exc
         except InvalidError as exc:
             if act.do != update.RESIZE or self._rules.strategy == IN_PLACE_ONLY:
                 raise
             self._warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
-            await run.api.delete(POD, name, namespace, uid=uid)
+            await self._end(pod)
+
+    async def _end(self, pod: Mapping[str, Any]) -> None:
+        """Raises Later where a budget forbids it, although it seemed to allow it."""
+        meta = pod["metadata"]
+        if not self._rules.budgets:
+            await self._run.api.delete(POD, meta["name"], meta["namespace"], uid=meta["uid"])
+            return
+        why = await self._run.api.evict(pod)
+        if why:
+            raise Later("Updating", f"the eviction of pod {meta['name']} to be allowed: {why}", SOON)
 
     async def _target(self) -> Target:
         found = await read_target(self._run.api, self._run.app, self._run.seen)

@@ -46,6 +46,8 @@ ASKED = [
     {"pre_pull": False},
     {"update_hold": True, "update_strategy": "same_node"},
     {"update_hold": False},
+    {"disruption_budgets": "ignore"},
+    {"disruption_budgets": "respect"},
     {"update_on": ["config_maps", "secrets"]},
     {"update_on": []},
     {

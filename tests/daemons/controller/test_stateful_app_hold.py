@@ -18,7 +18,7 @@ from tests.support.wire import dying_after_each
 pytestmark = pytest.mark.promise
 #: More than half of what a fake node has.
 ROOM = {"requests": {"cpu": "20"}}
-COUNTED = r"\w+ (Berth|StatefulSet|Pod|Pod/status) .*"
+COUNTED = r"\w+ (Berth|StatefulSet|Pod|Pod/eviction|Pod/status) .*"
 SQUATTERS = ("squatter-0", "squatter-1", "squatter-2")
 DEATHS = 30
 

@@ -17,7 +17,7 @@ from tests.support.wire import dying_after_each
 
 pytestmark = pytest.mark.promise
 #: Writes of an app that are not a status: each takes a second or two to begin anew.
-COUNTED = r"\w+ (StatefulApp|Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim|StatefulSet|Pod) .*"
+COUNTED = r"\w+ (StatefulApp|Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim|StatefulSet|Pod|Pod/eviction) .*"
 #: More than there are kinds of writes in a life.
 DEATHS = 60
 

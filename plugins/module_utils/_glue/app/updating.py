@@ -29,6 +29,7 @@ from ...berth_core.model.resources import POD, STATEFUL_SET
 from ..base import Context
 from ..objects import poll
 from . import overtaking, wait
+from .budgets import Budgets
 from .hand import Hand
 from .helping import Helper, priorities
 from .hooks import HookRunner
@@ -60,14 +61,16 @@ class Updater:
         self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
         self._values = priorities(hand)
         self._helper = Helper(hand, self._values)
+        self._budgets = Budgets(hand, rules.budgets)
         self._known: Target | None = None
         self._again: float | None = None
         self._since: dict[int, float] = {}
         self._down: dict[int, float] = {}
 
     def changes(self) -> dict[int, PodChange]:
-        """What the update is going to do with each pod of the plan. Raises StateError where the rules forbid it."""
-        found = self._changes(self._hand.plan.update)
+        """What the update is going to do with each pod of the plan. Raises StateError where the rules forbid it, and
+        where a budget does that no waiting changes."""
+        found = self._changes(self._hand.plan.update, refuse=True)
         for ordinal, change in found.items():
             if self._rules.strategy == IN_PLACE_ONLY and not change.in_place:
                 raise StateError(update.only_in_place(self._hand.app.berth_name(ordinal), change.forced))
@@ -84,7 +87,7 @@ class Updater:
             self.hooks.check()
         return planned
 
-    def _changes(self, ordinals: Iterable[int]) -> dict[int, PodChange]:
+    def _changes(self, ordinals: Iterable[int], refuse: bool = False) -> dict[int, PodChange]:
         hand, found = self._hand, {}
         for ordinal in ordinals:
             pod = hand.seen.pod(ordinal)
@@ -98,8 +101,18 @@ class Updater:
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
             pulled, held = self._pulled(pod, change), self._held(pod, change)
             gated = change.in_place and update.leaves_services(pod, self._target())
-            found[ordinal] = replace(change, pulled=pulled, held=held, gated=gated)
+            forbidden = self._forbidden(pod, change, refuse)
+            found[ordinal] = replace(change, pulled=pulled, held=held, gated=gated, forbidden=forbidden)
         return found
+
+    def _forbidden(self, pod: Mapping[str, Any], change: PodChange, refuse: bool) -> tuple[str, ...]:
+        """The budgets that do not allow it now. What is on its way has been allowed."""
+        if self._rules.strategy == RESCHEDULE or update.under_way(pod, self._target()):
+            return ()
+        found = self._budgets.verdict(pod, change, update.ends_in_place(pod, self._target()))
+        if refuse and found.never:
+            raise StateError(f"{found.never}. Nothing was changed", changed=False)
+        return found.names
 
     def _pulled(self, pod: Mapping[str, Any], change: PodChange) -> tuple[str, ...]:
         """The images that its node pulls before this pod is touched."""
@@ -130,6 +143,7 @@ class Updater:
             pods = self._next_due(target)
             overtaking.check(self._hand, target.template)
             rolled = self._roll(pods, target)
+            self._budgets.forget()
             self._helper.warn(rolled.notes)
             if not rolled.acts:
                 return {ordinal: self._told(ordinal) for ordinal in self._hand.plan.update}
@@ -170,6 +184,7 @@ class Updater:
     def _missing(self, seen: Mapping[str, Object], target: Target) -> tuple[str, ...]:
         """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""
         self._clock(seen)
+        self._budgets.forget()
         rolled = self._roll(seen, target)
         self._again = rolled.again
         if rolled.acts:
@@ -185,7 +200,11 @@ class Updater:
         ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
         known = self.hooks.state if self.hooks is not None else NO_HOOKS
         now, pulls, holds = datetime.now(timezone.utc), self._helper.pulls(pods), self._helper.holds(pods)
-        return update.roll(app.name, ordinals, pods, target, self._rules, now, known, pulls, holds)
+        return self._budgets.roll(
+            lambda budgets: update.roll(
+                app.name, ordinals, pods, target, self._rules, now, known, pulls, holds, budgets
+            )
+        )
 
     def _clock(self, seen: Mapping[str, Object]) -> None:
         now = time.monotonic()
@@ -206,7 +225,7 @@ class Updater:
         seen = {"uid": uid, "resourceVersion": version}
         try:
             if act.do == update.DELETE:
-                hand.client.delete(POD, name, hand.app.namespace, uid=uid)
+                self._budgets.end(pod)
                 return
             body = {**act.body, "metadata": {**act.body.get("metadata", {}), **seen}}
             hand.client.patch(POD, name, hand.app.namespace, body, update.SUBRESOURCES.get(act.do))
@@ -216,7 +235,7 @@ class Updater:
             if act.do != update.RESIZE or self._rules.strategy == IN_PLACE_ONLY:
                 raise
             hand.context.warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
-            hand.client.delete(POD, name, hand.app.namespace, uid=uid)
+            self._budgets.end(pod)
 
     # -- where the update goes
 

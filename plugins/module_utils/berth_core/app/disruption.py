@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import BerthError
-from ..model.fields import integer, mapping, objects
-from ..model.labels import LabelSelector
+from ..model.fields import mapping, objects
 from ..model.taint import NO_SCHEDULE, Taint, parse_tolerations, tolerated
-from .host_maintenance import Held, Key, comes_back, key_of
+from .budgets import Budget, budgets_of
+from .host_maintenance import Held, comes_back, key_of
 from .maintenance_mark import BEGUN, mark_of
 from .observed import ended, ready
 
@@ -32,34 +31,6 @@ class Refusal(NamedTuple):
     passing: bool
 
 
-class Budget(NamedTuple):
-    """A PodDisruptionBudget. ``allowed``: disruptions that it has now. ``most``: with all of its pods healthy."""
-
-    key: Key
-    selector: LabelSelector | None
-    allowed: int
-    most: int
-
-    @classmethod
-    def of(cls, budget: Object) -> Budget:
-        where = f"PodDisruptionBudget {key_of(budget)}"
-        status = mapping(budget, "status")
-        try:
-            selector = LabelSelector.parse(mapping(budget, "spec").get("selector"), f"{where}: spec.selector")
-        except BerthError:
-            selector = LabelSelector()  # what cannot be read covers all: the API server refuses then, too
-        expected, desired = (integer(status, name, where) for name in ("expectedPods", "desiredHealthy"))
-        stale = integer(status, "observedGeneration", where) < integer(mapping(budget, "metadata"), "generation", where)
-        allowed = 0 if stale else integer(status, "disruptionsAllowed", where)
-        return cls(key_of(budget), selector, allowed, max(expected - desired, 1 if stale else 0))
-
-    def covers(self, pod: Object) -> bool:
-        meta = mapping(pod, "metadata")
-        if self.selector is None or meta.get("namespace") != self.key.namespace:
-            return False
-        return self.selector.matches({key: str(value) for key, value in mapping(meta, "labels").items()})
-
-
 class Around(NamedTuple):
     """What is looked at beside the node. ``pods``: all of the namespaces of those that go. ``berths``: of their apps,
     on other nodes. ``nodes``: those that are maintained, this one among them."""
@@ -68,11 +39,6 @@ class Around(NamedTuple):
     pods: Sequence[Object]
     berths: Sequence[Object]
     nodes: Sequence[Object]
-
-
-def budgets_of(pod: Object, budgets: Iterable[Budget]) -> list[Budget]:
-    """Those that have a say about the pod."""
-    return [one for one in budgets if one.covers(pod)]
 
 
 def refusals(

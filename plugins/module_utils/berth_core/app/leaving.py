@@ -23,12 +23,13 @@ from ..lifecycle.lost import ANY_BERTH, NO_BERTH, Loss, keeps
 from ..lifecycle.view import disks_of, recorded
 from ..model.names import check_subdomain, shown
 from . import replace_request, rescheduling
+from .budgets import Budget, budgets_of
 from .choose import Choice, World, without_disks
-from .disruption import Budget, budgets_of
 from .node_loss import loss_of
 from .observed import Object, Observed, ready
 from .observing import view_of
 from .update import rest
+from .update_budgets import line
 from .update_rules import RESCHEDULE
 from .wanted import AppWanted
 
@@ -261,8 +262,9 @@ def hindrances(
     if len(busy) >= unavailable:
         words = f"Ready for {seconds} s" if seconds else "Ready"
         lines.append(f"pod {', '.join(busy)} to be {words} (max_unavailable is {unavailable})")
-    full = [one for one in budgets_of(pod, [Budget.of(each) for each in budgets]) if one.allowed < 1]
-    lines += [f"PodDisruptionBudget {one.key} to allow the disruption of pod {move.pod}" for one in full]
+    if app.update is None or app.update.budgets:
+        full = [one for one in budgets_of(pod, [Budget.of(each) for each in budgets]) if one.allowed < 1]
+        lines += [line(one, move.pod) for one in full]
     return tuple(lines)
 
 

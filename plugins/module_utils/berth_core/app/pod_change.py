@@ -32,7 +32,8 @@ class PodChange:
 
     Where somebody has asked for it, ``pulled``: the images that the pod's node pulls before that (app.pre_pull), and
     ``held``: whether its room is held while there is no pod (app.update_hold).
-    ``gated``: whether it leaves its Services before a container is ended (app.in_service).
+    ``gated``: whether it leaves its Services before a container is ended (app.in_service). ``forbidden``: the
+    PodDisruptionBudgets that do not allow it now (app.update_budgets).
     """
 
     fields: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class PodChange:
     pulled: tuple[str, ...] = ()
     held: bool = False
     gated: bool = False
+    forbidden: tuple[str, ...] = ()
 
     @property
     def in_place(self) -> bool:

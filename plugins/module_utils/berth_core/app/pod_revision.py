@@ -168,6 +168,14 @@ def ends_for(pod: Object, target: Target) -> bool:
     return bool(_running_before(pod, target))
 
 
+def may_end_for(pod: Object, target: Target) -> bool:
+    """Likewise, where the pod does not tell which container runs: one with another image then counts as ended."""
+    told = (pod.get("status") or {}).get("containerStatuses") or ()
+    known = {one["name"] for one in told if one.get("containerID")}
+    images = ((one, _image(target.template, "containers", one)) for one in pod["spec"]["containers"])
+    return ends_for(pod, target) or any(one["name"] not in known and one["image"] != image for one, image in images)
+
+
 def not_begun(pod: Object) -> list[str]:
     """The containers that still are those which the update is to end."""
     was = (updating(pod) or {}).get("was")

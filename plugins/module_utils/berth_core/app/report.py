@@ -215,7 +215,8 @@ def _told(change: PodChange) -> str:
     first = f"; pulled on the node first: {', '.join(change.pulled)}" if change.pulled else ""
     held = "; its room is held meanwhile" if change.held else ""
     gate = "; it leaves its Services first" if change.gated else ""
-    return f"{'updated in place' if change.in_place else 'made anew on its node'}: {fields}{first}{held}{gate}"
+    waits = f"; forbidden now by PodDisruptionBudget {', '.join(change.forbidden)}" if change.forbidden else ""
+    return f"{'updated in place' if change.in_place else 'made anew on its node'}: {fields}{first}{held}{gate}{waits}"
 
 
 def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, Any]]:
@@ -229,6 +230,7 @@ def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, 
             "pulled": list(change.pulled),
             "held": change.held,
             "gated": change.gated,
+            "forbidden_by": list(change.forbidden),
         }
         for ordinal, change in sorted(updates.items(), reverse=True)
     ]

@@ -15,7 +15,8 @@ from typing import Any, Union
 
 from ..errors import InputError
 from .fsid import DEFAULT_MOUNT_ROOT
-from .update_rules import COUNTED, ORDERS, STRATEGIES
+from .update_budgets import IGNORED
+from .update_rules import BUDGETS, COUNTED, IGNORE, ORDERS, STRATEGIES
 from .wanted import AppWanted, parse_app
 
 PLAYBOOK, CONTROLLER = "playbook", "controller"
@@ -74,6 +75,7 @@ _UPDATE: _Table = {
     "paused": "paused",
     "pre_pull": "prePull",
     "update_hold": "hold",
+    "disruption_budgets": "disruptionBudgets",
 }
 #: Options that are texts, and in the kind may be numbers.
 _TEXTS = ("size", "target_port", "max_unavailable")
@@ -91,8 +93,13 @@ def camel(value: str) -> str:
 
 STRATEGY_TYPES: Mapping[str, str] = {strategy: camel(strategy) for strategy in STRATEGIES}
 ORDER_TYPES: Mapping[str, str] = {order: camel(order) for order in ORDERS}
+BUDGET_TYPES: Mapping[str, str] = {each: camel(each) for each in BUDGETS}
 #: Options whose values are called otherwise in the kind.
-_VALUES: Mapping[str, Mapping[str, str]] = {"update_strategy": STRATEGY_TYPES, "update_order": ORDER_TYPES}
+_VALUES: Mapping[str, Mapping[str, str]] = {
+    "update_strategy": STRATEGY_TYPES,
+    "update_order": ORDER_TYPES,
+    "disruption_budgets": BUDGET_TYPES,
+}
 COUNTED_TYPES: Mapping[str, str] = {one: camel(one) for one in COUNTED}
 
 
@@ -209,6 +216,7 @@ def _names() -> dict[str, str]:
             if field != option:
                 found[option] = field
     found.update({option: f"updateStrategy.{field}" for option, field in _UPDATE.items()})
+    found[IGNORED] = f"updateStrategy.{_UPDATE['disruption_budgets']}: {BUDGET_TYPES[IGNORE]}"
     return found
 
 
@@ -219,3 +227,8 @@ _OPTION = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name 
 def in_fields(message: str) -> str:
     """A refusal of the module's options, with the names that the fields of the kind have."""
     return _OPTION.sub(lambda found: _NAMES[found[0]], message)
+
+
+def with_budgets_in_fields(message: str) -> str:
+    """A line about PodDisruptionBudgets, whose other words are no options, with the kind's way to go past them."""
+    return message.replace(IGNORED, _NAMES[IGNORED])

@@ -11,7 +11,8 @@ A pod with berth's readiness gate (app.in_service) leaves its Services before it
 back with the new ones (open). With hooks a command in the pod (before) stands in front of its first step, and one
 (after) behind its last. In front of all of that its node pulls the new images (app.pre_pull), while the pod is Ready as
 before. Where it is asked for, the replica's room is held from before the pod is deleted until the new one has been
-nominated for it (app.update_hold).
+nominated for it (app.update_hold). Nothing of this takes a pod down while a PodDisruptionBudget forbids it
+(app.update_budgets).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 from ..errors import StateError
 from ..model.times import age
 from . import in_service, pre_pull, update_hold
+from .budgets import Budget
 from .helper_pods import going, left_over, ordinal_of, replica_of
 from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
 from .observed import ended, ready, unscheduled
@@ -34,11 +36,13 @@ from .pod_revision import (
     change_of,
     ends_for,
     mark_body,
+    may_end_for,
     not_begun,
     patch_body,
     resize_body,
     updating,
 )
+from .update_budgets import Allowance
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 
 BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
@@ -67,12 +71,14 @@ class Roll(NamedTuple):
     """What can be done now, and what is waited for, a line each. Both empty: the update has ended.
 
     ``again``: seconds after which time alone makes it another answer. ``notes``: what a person is to be warned of.
+    ``asks``: not to be carried out as it is; budgets have a say, so they are to be read, and the roll made anew.
     """
 
     acts: tuple[Act, ...]
     waits: tuple[str, ...]
     again: float | None = None
     notes: tuple[str, ...] = ()
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class _Next:
     ``arrived``: its pod has the new template. ``rest``: for how many seconds more it has to be Ready before it counts.
     ``primary``: its turn is the last. ``keeps``: the names of its helper pods that are of use. ``helped``: one of them
     is waited for; after ``again`` seconds time alone may end that. ``failed``: why the update cannot go on. ``note``:
-    see Roll.
+    see Roll. ``takes``: the step by which the update takes the pod down, whatever is to be done before it.
     """
 
     ordinal: int
@@ -100,6 +106,7 @@ class _Next:
     again: float = 0.0
     failed: str = ""
     note: str = ""
+    takes: str = ""
 
     @property
     def busy(self) -> bool:
@@ -124,16 +131,20 @@ def roll(
     hooks: HookState = NO_HOOKS,
     pulls: pre_pull.Pulls = pre_pull.NO_PULLS,
     holds: update_hold.Holds = update_hold.NO_HOLDS,
+    budgets: Sequence[Budget] | None = (),
 ) -> Roll:
     """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready`` and helper pods; ``hooks``: as far as
-    they are known; ``pulls`` and ``holds``: as they are.
+    they are known; ``pulls`` and ``holds``: as they are; ``budgets``: those of the namespace, None where nobody has
+    read them yet.
 
-    Raises StateError where the rules forbid what would be next, and where a node cannot pull what it needs for that.
+    Raises StateError where the rules forbid what would be next, where a node cannot pull what it needs for that, and
+    where no waiting has a budget allow it.
     """
     steps = []
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
         step = _judged(_gated(_next(app, ordinal, pod, target, rules), pod, target, now), pod, rules, now)
+        step = replace(step, takes=_takes_down(step.act, pod, target))
         want = _pull_pod(app, step, pod, target, rules) if ordinal not in pulls.without else None
         if want is not None and not step.ready and not _cannot_be_pulled(want, pulls.pods, now):
             want = None
@@ -147,6 +158,20 @@ def roll(
     for step in steps:
         if step.failed:
             raise StateError(step.failed, changed=True)
+    allowance = _allowance(app, steps, pods, budgets)
+    acts, waits = _due(app, steps, pods, rules, allowance)
+    if allowance.asks:
+        return Roll((), (), asks=True)
+    rests = [each for step in steps for each in (step.rest, step.again) if each > 0]
+    rests += [allowance.again(now)] if allowance.waits else []
+    notes = tuple(step.note for step in steps if step.note)
+    return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None, notes)
+
+
+def _due(
+    app: str, steps: Sequence[_Next], pods: Mapping[str, Object], rules: UpdateRules, allowance: Allowance
+) -> tuple[list[Act], list[str]]:
+    """What is done now, and what is waited for. Raises StateError where a budget is all that is waited for, in vain."""
     busy = {step.ordinal for step in steps if step.busy}
     acts, held = [], False
     waits = [step.wait for step in steps if step.wait]
@@ -154,16 +179,41 @@ def roll(
         if step.act is None or (rules.paused and not step.begun):
             continue
         if step.going or not step.ready or (_in_turn(step, steps) and len(busy - {step.ordinal}) < rules.unavailable):
-            acts.append(step.act)
             busy.add(step.ordinal)
+            if not (rules.budgets and _asks_budgets(step, step.act)) or allowance.may(
+                pods[f"{app}-{step.ordinal}"], step.takes == DELETE
+            ):
+                acts.append(step.act)
         else:
             held = True
+    if allowance.never and not acts and not waits:
+        raise StateError(allowance.never, changed=True)
+    waits += allowance.waits
     if held and not acts and not waits:
         others = ", ".join(f"{app}-{ordinal}" for ordinal in sorted(busy))
         waits.append(f"pod {others} to be {_ready_words(rules)} (max_unavailable is {rules.unavailable})")
-    rests = [each for step in steps for each in (step.rest, step.again) if each > 0]
-    notes = tuple(step.note for step in steps if step.note)
-    return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None, notes)
+    return acts, waits
+
+
+def _allowance(
+    app: str, steps: Sequence[_Next], pods: Mapping[str, Object], budgets: Sequence[Budget] | None
+) -> Allowance:
+    mine = [pods[name] for name in (f"{app}-{step.ordinal}" for step in steps) if name in pods]
+    away = (f"{app}-{step.ordinal}" for step in steps if step.going)
+    return Allowance(budgets, mine, away, len(mine) == len(steps))
+
+
+def _asks_budgets(step: _Next, act: Act) -> bool:
+    """Whether budgets have a say: the pod is going to be taken down. What is begun is brought to its end."""
+    return bool(step.takes) and not step.going and act.do not in (PULL, DROP, NOMINATE)
+
+
+def _takes_down(act: Act | None, pod: Object | None, target: Target) -> str:
+    """The act, where the update ends the pod or a container of it by this one, or by what follows from it."""
+    if act is None or pod is None:
+        return ""
+    ends = act.do in (DELETE, SHUT) or (act.do in (BEGIN, RESIZE, PATCH) and ends_in_place(pod, target))
+    return act.do if ends else ""
 
 
 def _gated(step: _Next, pod: Object | None, target: Target, now: datetime) -> _Next:
@@ -186,10 +236,17 @@ def _gated(step: _Next, pod: Object | None, target: Target, now: datetime) -> _N
 
 def leaves_services(pod: Object, target: Target) -> bool:
     """Whether the pod is taken out of its Services before it is updated in place."""
-    if not in_service.gated(pod):
-        return False
+    return in_service.gated(pod) and (ends_for(pod, target) or _ends_by_resize(pod, target))
+
+
+def ends_in_place(pod: Object, target: Target) -> bool:
+    """Whether the kubelet may end containers of the pod when that is updated in place."""
+    return may_end_for(pod, target) or _ends_by_resize(pod, target)
+
+
+def _ends_by_resize(pod: Object, target: Target) -> bool:
     body = resize_body(pod, target.template)
-    return ends_for(pod, target) or (body is not None and in_service.ends_by_resize(pod, body))
+    return body is not None and in_service.ends_by_resize(pod, body)
 
 
 def _ends_containers(act: Act, pod: Object, target: Target) -> bool:
@@ -290,6 +347,12 @@ def _with_room(
     if room.nominate is not None:
         return replace(step, act=Act(NOMINATE, ordinal, nomination=room.nominate))
     return step
+
+
+def under_way(pod: Object, target: Target) -> bool:
+    """Whether an update in place to this very template has taken something from the pod."""
+    to = updating(pod) or {}
+    return to.get("to") == target.revision and RESIZING not in to
 
 
 def first_touch(act: Act, pod: Object, target: Target) -> bool:

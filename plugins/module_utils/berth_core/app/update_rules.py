@@ -25,6 +25,9 @@ ON_DELETE = "OnDelete"
 STRATEGIES = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE, RESCHEDULE)
 REVERSE, PRIMARY_LAST = "reverse", "primary_last"
 ORDERS = (REVERSE, PRIMARY_LAST)
+#: What a PodDisruptionBudget that forbids it is to an update (disruption_budgets).
+RESPECT, IGNORE = "respect", "ignore"
+BUDGETS = (RESPECT, IGNORE)
 #: What of a template's surroundings may count as a revision (update_on; app.contents).
 CONFIG_MAPS, SECRETS = "config_maps", "secrets"
 COUNTED = (CONFIG_MAPS, SECRETS)
@@ -34,7 +37,7 @@ _MOST_READY = 86_400
 _OURS = (
     "update_strategy",
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
-    *("update_hooks", "pre_pull", "update_hold"),
+    *("update_hooks", "pre_pull", "update_hold", "disruption_budgets"),
 )
 
 
@@ -46,6 +49,7 @@ class UpdateRules:
     when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
     ``asked``: an option says so, and not the default. ``hooks``: commands in the pods; None: none. ``pre_pull``: a node
     pulls new images before a replica that is Ready is touched. ``hold``: a replica's room is held while it has no pod.
+    ``budgets``: PodDisruptionBudgets are respected.
     """
 
     strategy: str
@@ -58,6 +62,7 @@ class UpdateRules:
     hooks: Hooks | None = None
     pre_pull: bool = False
     hold: bool = False
+    budgets: bool = True
 
 
 def update_rules(
@@ -97,6 +102,7 @@ def update_rules(
         hook_rules(options.get("update_hooks"), template),
         options.get("pre_pull") is not False,
         bool(options.get("update_hold")),
+        options.get("disruption_budgets") != IGNORE,
     )
 
 
