@@ -177,3 +177,44 @@ def over(world: World, name: str) -> bool:
         if (pod.get("status") or {}).get("phase") == "Running":
             world.end(pod)
     return world.status(name).get("state") == "Succeeded"
+
+
+def test_room_that_a_berth_keeps_or_that_is_made_for_a_pod_is_given_to_no_task(world: World, start: Start) -> None:
+    node = world.node(cpu="2")
+    port = free_port()
+    start("--port", str(port))
+
+    def offered() -> float:
+        return sums(port, "berth_tasks_offered", "resource")["cpu"]
+
+    empty = offered()
+    kind = {"apiVersion": kinds.BERTH.api_version, "kind": kinds.BERTH.kind}
+    spec = {"app": "db", "ordinal": 0, "nodeName": node, "requests": {"cpu": "1500m"}}
+    world.api.create(kinds.BERTH, {**kind, "metadata": {"name": "db-0", "namespace": world.name}, "spec": spec})
+    until(lambda: offered() == empty - 1.5, offered)
+    world.submit("beside", "500m")
+    world.end(world.running("beside"))
+    world.submit("first", "600m")
+    until(lambda: waiting(port, world).get("NoRoom") == 1.0, lambda: waiting(port, world))
+    assert world.pods_of("first") == []
+    world.api.delete(kinds.BERTH, "db-0", world.name)
+    world.end(world.running("first"))
+    world.no_pods("first")
+    until(lambda: offered() == empty, offered)
+
+    template = world.template("1500m")["spec"]
+    pod = {"metadata": {"name": "waits", "namespace": world.name}, "spec": {**template, "schedulerName": "nobody"}}
+    world.api.create(kinds.POD, pod)
+    status = {"metadata": {}, "status": {"nominatedNodeName": node}}
+    world.api.patch(kinds.POD, "waits", world.name, status, subresource="status")
+    until(lambda: offered() == empty - 1.5, offered)
+    world.submit("second", "600m")
+    until(lambda: waiting(port, world).get("NoRoom") == 1.0, lambda: waiting(port, world))
+    assert world.pods_of("second") == []
+    world.api.delete(kinds.POD, "waits", world.name)
+    world.running("second")
+
+
+def waiting(port: int, world: World) -> dict[str, float]:
+    """Tasks that wait, by what keeps them."""
+    return sums(port, "berth_tasks_waiting", "reason", namespace=world.name)

@@ -197,4 +197,4 @@ def _affinity_terms(pod: Object) -> Iterator[Object]:
         given = (pod.get("affinity") or {}).get(kind) or {}
         yield from given.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         for each in given.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
-            yield each["podAffinityTerm"]
+            yield each.get("podAffinityTerm") or {}
