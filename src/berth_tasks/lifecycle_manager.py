@@ -42,8 +42,9 @@ _log = logging.getLogger(__name__)
 Obj = dict[str, Any]
 #: What is written into a task that waits: reasons that a person has to act on.
 TOLD = frozenset({*NEVER, GANG_INCOMPLETE, NO_METRICS, "NotAdmitted", "NotMade", "TemplateRejected"})
-#: What passes as others end is written where it has kept a task so many seconds: shorter waits cost no write.
-TOLD_LATER, PATIENCE = frozenset({EXCEEDED_QUOTA, BACKEND_CEILING}), 1.0
+#: What passes as others end is written where it has kept a task so many seconds (longer than GRACE of quotas.py, so
+#: that the words are of what a quota counts): shorter waits cost no write.
+TOLD_LATER, PATIENCE = frozenset({EXCEEDED_QUOTA, BACKEND_CEILING}), 2.0
 LONGEST_MESSAGE = 1024
 #: Seconds between two tasks that are told as Running.
 PACE = 0.1
