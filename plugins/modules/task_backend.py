@@ -16,7 +16,8 @@ description:
     account and rights, and waits until one of its pods leads.
   - It runs tasks in the namespaces that O(namespaces) names, and in those in which somebody else has bound the
     ClusterRole C(berth-task-runner) to its account.
-  - There is one task backend in a cluster; objects and Lease are called C(berth-tasks).
+  - There is one task backend in a cluster; objects and Lease are called C(berth-tasks). One with a Lease in another
+    namespace does not work while that one does.
   - What is there under these names and is not the backend's is never written over or removed. What was applied from
     C(deploy/tasks) by hand is the backend's.
   - Nothing is written before the API server has taken a dry run of every object that would be, in check mode too.
@@ -34,9 +35,10 @@ options:
     default: present
   flags:
     description:
-      - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(store), C(poll-interval),
-        C(running-after), C(log-lines), C(log-format), C(filler-margin), C(filler-interval), C(filler-rest).
-        C(berth-tasks --help) says what they are.
+      - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(ceiling), C(store),
+        C(poll-interval), C(running-after), C(log-lines), C(log-format), C(filler-margin), C(filler-interval),
+        C(filler-rest). C(berth-tasks --help) says what they are.
+      - C(ceiling) is what all tasks together may reserve at one time, as in C(cpu=64,memory=256Gi,pods=500).
       - C(store) is the URI of a PostgreSQL, without a password; files are lost with their pod.
       - They are checked before anything is written. Others replace the pods one after the other.
     type: dict
@@ -93,12 +95,13 @@ EXAMPLES = r"""
     image: registry.example.com/berth:0.2.0
     namespaces: [default, nightly]
 
-- name: Queues by priority, and a longer end of each log
+- name: Queues by priority, a longer end of each log, and a part of the cluster for all tasks together
   berth.stateful.task_backend:
     image: registry.example.com/berth:0.2.0
     flags:
       policy: priority
       log-lines: 100
+      ceiling: cpu=64,memory=256Gi,pods=500
 
 - name: What it knows of its pods lies in PostgreSQL, wherever the pod that leads next runs
   berth.stateful.task_backend:

@@ -22,6 +22,7 @@ from berth_kube.serve import caches_server
 from berth_kube.stopping import together, until_stopped
 
 from .daemon import Daemon
+from .only_one import refuse_second
 from .pod_cleanup import AT_ONCE
 from .settings import parse
 
@@ -64,6 +65,8 @@ async def _serve(settings: Settings) -> None:
         daemon = Daemon(client, requests, settings)
 
         async def work() -> None:
+            if election is not None:
+                await refuse_second(electing, NAME, settings.namespace)
             await daemon.run(lambda: _log.info("%s works as %s", NAME, me))
 
         if election is not None:

@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from berth_core.errors import AdmissionError, ApiError, BerthError, ConflictError, InvalidError
+from berth_core.errors import AdmissionError, ApiError, BerthError, ConflictError, InvalidError, StateError
 from berth_core.model import times
 from berth_core.model.pod import PodInfo
+from berth_core.model.requests import PODS
 from berth_core.tasks import offers, states
 from berth_core.tasks.account import Account, Charge
 from berth_core.tasks.admission import Ledger, Verdict, admit
 from berth_core.tasks.batch import Batch
+from berth_core.tasks.bounds import EXCEEDED_QUOTA, Bounds, demand_of
 from berth_core.tasks.filler import NOT_FILLER, unfit
 from berth_core.tasks.filler_room import Filler, Node
 from berth_core.tasks.held import TaskOffer
@@ -30,11 +32,12 @@ from berth_core.tasks.queues import Queue
 from berth_core.tasks.reclaim import Held, victims
 from berth_core.tasks.snapshot import Difference
 from berth_core.tasks.task import Task
-from berth_kube.clocks import utc_now
+from berth_kube.clocks import boot_clock, utc_now
 
 from .gangs import Gangs
 from .kubernetes_client import KubernetesClient
 from .nodes import ARRIVES, Nodes
+from .quotas import GRACE, Quotas
 from .usage import Usage
 
 _log = logging.getLogger(__name__)
@@ -74,17 +77,23 @@ class OfferEvents(NamedTuple):
 
 
 class KubernetesTaskSchedulerBackend:
-    """Made inside a running loop. ``queues()``: the TaskQueues by namespace and name."""
+    """Made inside a running loop. ``queues()``: the TaskQueues by namespace and name.
+
+    ``ceiling``: what all tasks together may have, by resource.
+    """
 
     def __init__(
         self,
         client: KubernetesClient,
         nodes: Nodes,
         queues: Callable[[], Mapping[TaskKey, Queue]],
+        quotas: Quotas,
         policies: Policies,
         usage: Usage,
+        ceiling: Mapping[str, int],
     ) -> None:
         self._client, self._nodes, self._queues, self._policies = client, nodes, queues, policies
+        self._quotas, self._ceiling = quotas, ceiling
         self.usage = usage
         self.account = Account()
         self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
@@ -109,12 +118,20 @@ class KubernetesTaskSchedulerBackend:
         self._placed: dict[Charge, str] = {}
         #: The pods of what was given, where they are known.
         self._pods: dict[Charge, PodState] = {}
+        #: When what their pods use is measured, on a clock that nobody can set.
+        self._measured: dict[Charge, float] = {}
         #: uids of pods that were asked to go.
         self._evicted: set[str] = set()
         #: Queues of which a pod could not be evicted: that is told once, until one can.
         self._kept_from: set[str] = set()
         self._queue_of: dict[str, str] = {}
         self._gangs = Gangs()
+        #: Tasks by namespace and name, and back; those that `kill_task` was told to end.
+        self._uids: dict[TaskKey, str] = {}
+        self._keys: dict[str, TaskKey] = {}
+        self._killed: set[str] = set()
+        #: Called when a task is to be looked at.
+        self.wake: Callable[[TaskKey], None] = lambda _key: None
         self._told: dict[str, tuple[str, int]] = {}
         self._subscribers: list[Callable[[Update], None]] = []
 
@@ -144,11 +161,16 @@ class KubernetesTaskSchedulerBackend:
         self._queue_of.pop(uid, None)
         self._awaited.pop(uid, None)
         self._avoided.pop(uid, None)
+        self._killed.discard(uid)
+        key = self._keys.pop(uid, None)
+        if key is not None and self._uids.get(key) == uid:
+            del self._uids[key]
         self._gangs.forget(uid)
 
     def know(self, task: Task) -> None:
         """The queue and gang of a task, for the account of pods that were made by an earlier process."""
         if task.element is None:
+            self._uids[task.key], self._keys[task.uid] = task.uid, task.key
             self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
             self._gangs.know(task)
 
@@ -164,6 +186,27 @@ class KubernetesTaskSchedulerBackend:
     def running_of(self, batch: Batch) -> int:
         """How many tries of a batch's elements have resources now."""
         return sum(uid.rpartition(".")[0] == batch.uid for uid, _number in self.account.entries())
+
+    # -- the end of a task, by name --------------------------------------------------------------------------------
+
+    def kill_task(self, namespace: str, name: str) -> bool:
+        """End a Task as its ``spec.kill`` does: its pods go, and it comes to Killed. False: it has ended before.
+
+        Until that is recorded this process alone knows of it; who is another process sets ``spec.kill``. Raises
+        StateError where there is no such Task: a task of a TaskBatch ends with its TaskBatch.
+        """
+        uid = self._uids.get((namespace, name))
+        if uid is None:
+            raise StateError(f"Task {namespace}/{name} is not there: name one that was submitted and is not deleted")
+        if self._told.get(uid, ("", 0))[0] in states.FINAL:
+            return False
+        self._killed.add(uid)
+        self.wake((namespace, name))
+        return True
+
+    def kills(self, uid: str) -> bool:
+        """Whether `kill_task` was told to end it."""
+        return uid in self._killed
 
     # -- figures of what is there now (metrics.Now) ----------------------------------------------------------------
 
@@ -201,12 +244,16 @@ class KubernetesTaskSchedulerBackend:
                 self.ran(new)
             if new is not None and not new.over:
                 self._pods[new.charge] = new
+                if new.started and new.charge not in self._measured:
+                    age = max(0.0, times.age(new.started, utc_now()) or 0.0)
+                    self._measured[new.charge] = boot_clock() + max(0.0, ARRIVES - age)
                 self.has_pod(new)
                 if not new.filler:
                     self.arrived()
             elif old is not None or new is not None:
                 gone = self._pods.pop((new or old).charge, None)  # type: ignore[union-attr]
                 self._placed.pop((new or old).charge, None)  # type: ignore[union-attr]
+                self._measured.pop((new or old).charge, None)  # type: ignore[union-attr]
                 if gone is not None:
                     self._left(gone, new)
                     self._evicted.discard(gone.uid)
@@ -230,12 +277,11 @@ class KubernetesTaskSchedulerBackend:
             if entry.filler:
                 continue
             pod, node, going = self._where(key)
-            one = Held(
-                key, entry.queue, entry.requests, node, pod.started if pod is not None else "", going, bool(node)
-            )
-            if node in free:
-                offers.take(free[node], entry.requests)
-            elif not node:
+            at, started = (node or pod.nominated, pod.started) if pod is not None else (node, "")
+            one = Held(key, entry.queue, entry.requests, at, started, going, bool(node))
+            if at in free:
+                offers.take(free[at], entry.requests)
+            elif not at:
                 unplaced.append(one)
                 continue
             held.append(one)
@@ -281,12 +327,14 @@ class KubernetesTaskSchedulerBackend:
         self._held[offer.key] = (offer, node)
         self.account.charge(offer.charge, f"{offer.namespace}/{offer.queue}", offer.requests)
         self._placed[offer.charge] = node
+        self._quotas.ask(offer.charge, offer.namespace, demand_of(offer))
 
     def drop(self, offer: TaskOffer) -> None:
         """Nobody holds it any more: what it took is free."""
         self._asking.pop(offer.key, None)
         self._held.pop(offer.key, None)
         self._placed.pop(offer.charge, None)
+        self._quotas.drop(offer.charge)
         self.account.give_back(offer.charge)
 
     def _end(self, offer: TaskOffer) -> None:
@@ -358,6 +406,8 @@ class KubernetesTaskSchedulerBackend:
         kept = not all(await evicted)
         if verdict.full:
             return 0.0
+        if EXCEEDED_QUOTA in self._why.values() and self._quotas.unsettled:
+            return GRACE
         return AGAIN if kept else None
 
     def _admit(self) -> tuple[Verdict, list[Charge], Mapping[TaskKey, str]]:
@@ -369,23 +419,35 @@ class KubernetesTaskSchedulerBackend:
         wanted: list[offers.Wants] = [*tasks, *self._asking.values()]
         filling = [one for one in wanted if (one.namespace, one.queue) in lowest]
         wanted = [one for one in wanted if (one.namespace, one.queue) not in lowest]
-        ledger = self._ledger({key: queue for key, queue in queues.items() if not queue.filler}, wanted)
+        bounds = Bounds(*self._quotas.now(), self._ceiling, self._reserved(), lowest)
+        ledger = self._ledger({key: queue for key, queue in queues.items() if not queue.filler}, wanted, bounds)
         members = self._gangs.members(tasks, held)
         verdict = admit(wanted, ledger, self._nodes.whole(), found, self._policies, members, most=MOST)
         chosen = victims(verdict.owed, ledger, found, held)
         if not filling:
             return verdict, chosen, {}
-        last = self._fill(filling, self._ledger(lowest, filling), self.filled(held, verdict))
+        last = self._fill(filling, self._ledger(lowest, filling, bounds), self.filled(held, verdict))
         return verdict.beside(last), chosen, last.nodes
 
-    def _ledger(self, queues: Mapping[TaskKey, Queue], wanted: Iterable[offers.Wants]) -> Ledger:
+    def _ledger(self, queues: Mapping[TaskKey, Queue], wanted: Iterable[offers.Wants], bounds: Bounds) -> Ledger:
         lines = {*queues, *((one.namespace, one.queue) for one in wanted)}
-        return Ledger(queues, {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in lines})
+        return Ledger(queues, {f"{ns}/{name}": self.account.used(f"{ns}/{name}") for ns, name in lines}, bounds)
+
+    def _reserved(self) -> dict[str, int]:
+        """What the pods of all tasks reserve, and how many they are."""
+        entries = self.account.entries().values() if self._ceiling else ()
+        sums = {PODS: len(entries)}
+        for entry in entries:
+            for name, value in () if entry.filler else entry.requests:
+                sums[name] = sums.get(name, 0) + value
+        return sums
 
     def _charge(self, begun: Sequence[tuple[Task, Start]], fills: Mapping[TaskKey, str] | None = None) -> None:
         for task, start in begun:
             charge, node = (task.uid, start.number), (fills or {}).get(task.key, "")
             self.account.charge(charge, f"{task.namespace}/{task.queue}", task.requests, bool(node))
+            if self._quotas.bound(task.namespace):
+                self._quotas.ask(charge, task.namespace, demand_of(task, bool(node)))
             if node:
                 self._placed[charge] = node
 
@@ -403,9 +465,9 @@ class KubernetesTaskSchedulerBackend:
 
     def filled(self, held: Iterable[Held] | None = None, verdict: Verdict | None = None) -> dict[str, Node]:
         """What filler tasks have to know of nodes. Other tasks, those that start now among them, are others there."""
-        found, now = self._nodes.filled(), utc_now()
+        found, now = self._nodes.filled(), boot_clock()
         others = [
-            (one.node, one.requests, (times.age(one.started, now) or 0.0) < ARRIVES)
+            (one.node, one.requests, now < self._measured.get(one.charge, now + ARRIVES))
             for one in (self.revive_offers()[1] if held is None else held)
         ]
         if verdict is not None:
@@ -495,10 +557,11 @@ class KubernetesTaskSchedulerBackend:
             self._awaited.setdefault(task.uid, True)
         try:
             bound = together.get(task.key, 0)
-            started(await self._client.submit(task, start.number, bound, fills.get(task.key, "")))
-        except AdmissionError as exc:  # a quota: when others are done there is room
-            final = "violates PodSecurity" in exc.message  # which no wait changes
-            refusal = Refusal("TemplateRejected" if final else "NotAdmitted", exc.message, final)
+            pod = await self._client.submit(task, start.number, bound, fills.get(task.key, ""))
+            self._quotas.made((task.uid, start.number), pod.version)
+            started(pod)
+        except AdmissionError as exc:
+            refusal = _not_admitted(exc.message)
         except InvalidError as exc:
             refusal = Refusal("TemplateRejected", exc.message, final=True)
         except BerthError as exc:
@@ -506,8 +569,16 @@ class KubernetesTaskSchedulerBackend:
             refusal = Refusal("TemplateRejected" if final else "NotMade", exc.message, final)
         if refusal is not None:
             self.account.give_back((task.uid, start.number))
+            self._quotas.drop((task.uid, start.number))
             self._placed.pop((task.uid, start.number), None)
             refused(task.key, start, refusal)
+
+
+def _not_admitted(words: str) -> Refusal:
+    """A quota that somebody else was faster to use leaves room again; what Pod Security forbids no wait changes."""
+    if "violates PodSecurity" in words:
+        return Refusal("TemplateRejected", words, final=True)
+    return Refusal(EXCEEDED_QUOTA if "exceeded quota: " in words else "NotAdmitted", words)
 
 
 def _split(queue: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 from berth_core.app.task_backend_settings import Settings, is_database
 from berth_core.errors import InputError, StateError
 from berth_core.model.resources import NAMESPACE, TASK
+from berth_core.tasks.bounds import read_ceiling
 from berth_core.tasks.policies import Policies
 from berth_core.tasks.snapshot import PodsSnapshot
 from berth_core.tasks.task import read_task
@@ -30,6 +31,7 @@ from .metrics import Figures, Metrics
 from .nodes import Nodes
 from .polling_source import PodsPollingSnapshotSource
 from .queues import Queues, known_policies
+from .quotas import Quotas
 from .sqlite_store import SqliteStore
 from .store import PodSnapshotStore
 from .usage import Usage
@@ -39,12 +41,13 @@ _log = logging.getLogger(__name__)
 
 
 class Daemon:
-    """``synced``: everything was listed once."""
+    """``synced``: everything was listed once; ``backend``: from when it leads."""
 
     def __init__(self, client: KubeClient, requests: RequestMetrics, settings: Settings) -> None:
         self._client, self._requests, self._settings = client, requests, settings
         self._metrics = Metrics()
         self.synced = False
+        self.backend: KubernetesTaskSchedulerBackend | None = None
 
     async def run(self, works: Callable[[], None]) -> None:
         """Until cancelled. ``works`` is called once everything was listed."""
@@ -53,9 +56,12 @@ class Daemon:
         room = asyncio.Event()
         policies = Policies(known_policies(), settings.policy)
         tasks, queues = Informer(client, TASK, transform=Kept()), Queues(client, policies, room.set)
-        nodes = Nodes(client, room.set)
+        nodes, quotas = Nodes(client, room.set), Quotas(client, room.set)
         pods = KubernetesClient(client, settings.log_lines)
-        backend = KubernetesTaskSchedulerBackend(pods, nodes, queues.all, policies, Usage.of(client, settings))
+        self.backend = backend = KubernetesTaskSchedulerBackend(
+            *(pods, nodes, queues.all, quotas, policies, Usage.of(client, settings)),
+            read_ceiling("--ceiling", settings.ceiling),
+        )
         batches = Batches(client, backend)
         held, filler = HeldOffers(client, backend, room.set), FillerWork(backend, nodes, queues, room.set)
         store = PodSnapshotStore(backend.follow)
@@ -70,9 +76,10 @@ class Daemon:
         self._metrics.watch(Now(backend, batches, filler))
         try:
             async with asyncio.TaskGroup() as group:
-                for work in (tasks.run(), queues.run(), batches.run(), nodes.run(), held.run()):
-                    group.create_task(work)
-                await asyncio.gather(*(each.wait_synced() for each in (tasks, queues, batches, nodes, held)))
+                known = (tasks, queues, batches, nodes, quotas, held)
+                for each in known:
+                    group.create_task(each.run())
+                await asyncio.gather(*(each.wait_synced() for each in known))
                 for obj in tasks.all():
                     _know(backend, obj)
                 batches.load()
@@ -87,10 +94,9 @@ class Daemon:
                     store.subscribe("checkpoint", kept.save)
                 self.synced = True
                 works()
-                polling = PodsPollingSnapshotSource(client, store, settings.poll_interval)
                 for work in (
                     *(queues.tell(), store.run(), manager.rounds(), manager.tell(), visits.run(), pods.run()),
-                    *(polling.run(), filler.run()),
+                    *(PodsPollingSnapshotSource(client, store, settings.poll_interval).run(), filler.run()),
                 ):
                     group.create_task(work)
         finally:

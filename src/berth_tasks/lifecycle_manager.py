@@ -17,6 +17,7 @@ from berth_core.model import times
 from berth_core.model.resources import TASK
 from berth_core.tasks import next_step as steps
 from berth_core.tasks import states
+from berth_core.tasks.bounds import BACKEND_CEILING, EXCEEDED_QUOTA
 from berth_core.tasks.filler import NO_METRICS
 from berth_core.tasks.gangs import GANG_INCOMPLETE
 from berth_core.tasks.pods import PodState
@@ -41,6 +42,9 @@ _log = logging.getLogger(__name__)
 Obj = dict[str, Any]
 #: What is written into a task that waits: reasons that a person has to act on.
 TOLD = frozenset({*NEVER, GANG_INCOMPLETE, NO_METRICS, "NotAdmitted", "NotMade", "TemplateRejected"})
+#: What passes as others end is written where it has kept a task so many seconds (longer than GRACE of quotas.py, so
+#: that the words are of what a quota counts): shorter waits cost no write.
+TOLD_LATER, PATIENCE = frozenset({EXCEEDED_QUOTA, BACKEND_CEILING}), 2.0
 LONGEST_MESSAGE = 1024
 #: Seconds between two tasks that are told as Running.
 PACE = 0.1
@@ -70,6 +74,8 @@ class TaskPodsLifecycleManager:
         self._written: dict[TaskKey, Task] = {}
         self._refusals: dict[TaskKey, tuple[steps.Start, Refusal]] = {}
         self._not_before: dict[TaskKey, float] = {}
+        #: Since when a task is kept by what its last refusal says.
+        self._kept_since: dict[TaskKey, float] = {}
         self._since: dict[str, float] = {}
         #: Pods that run for a while, and those of them whose turn it is to be told so.
         self._turns: Turns[tuple[TaskKey, str]] = Turns(self._tell, PACE)
@@ -90,6 +96,7 @@ class TaskPodsLifecycleManager:
             wake(obj)
 
         self._backend.ran = self._ran
+        self._backend.wake = self._queue.add
         self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
         self._backend.gave_way = self._gave_way
         self._tasks.on(wake, lambda _old, new: wake(new), gone)
@@ -133,13 +140,13 @@ class TaskPodsLifecycleManager:
             return None
         if task is None:
             self._backend.unwant(key)
-            self._refusals.pop(key, None)
+            self._unkept(key)
             self._not_before.pop(key, None)
             await self._delete(pod for pod in pods if not pod.going)
             return None
         await self._delete(pod for pod in pods if pod.task_uid != task.uid and not pod.going)
         self._backend.know(task)
-        return await self._do(task, pods)
+        return await self._do(replace(task, kill=True) if self._backend.kills(task.uid) else task, pods)
 
     async def _do(self, task: Task, pods: list[PodState]) -> float | None:
         step = steps.next_step(task, pods)
@@ -148,7 +155,7 @@ class TaskPodsLifecycleManager:
         if isinstance(step, steps.Start):
             return await self._start(task, step)
         self._backend.unwant(task.key)
-        self._refusals.pop(task.key, None)
+        self._unkept(task.key)
         if isinstance(step, steps.Record):
             await self._record(task, step)
         elif isinstance(step, steps.Delete):
@@ -167,9 +174,10 @@ class TaskPodsLifecycleManager:
                 self._batches.refuse(task, refusal.message)
                 await self._write(task, steps.refused(task, step.number, refusal.message), {})
                 return None
-            if task.element is not None and refusal.reason in TOLD:
+            told = refusal.reason in TOLD or self._waits_long(task.key, refusal)
+            if task.element is not None and told:
                 self._batches.waits(task, refusal.reason, refusal.message)
-            elif task.element is None and refusal.reason in TOLD and task.status.reason != refusal.reason:
+            elif task.element is None and told and task.status.reason != refusal.reason:
                 status = replace(task.status, reason=refusal.reason, message=refusal.message)
                 await self._write(task, status, {})
                 return None
@@ -180,6 +188,15 @@ class TaskPodsLifecycleManager:
         if self._backend.want(task, step):
             self._room.set()
         return None
+
+    def _unkept(self, key: TaskKey) -> None:
+        """Nothing keeps it any more."""
+        self._refusals.pop(key, None)
+        self._kept_since.pop(key, None)
+
+    def _waits_long(self, key: TaskKey, refusal: Refusal) -> bool:
+        since = self._kept_since.get(key, self._loop.time())
+        return refusal.reason in TOLD_LATER and self._loop.time() >= since + PATIENCE
 
     async def _record(self, task: Task, step: steps.Record) -> None:
         told: Obj = {}
@@ -328,10 +345,16 @@ class TaskPodsLifecycleManager:
 
     def _refused(self, key: TaskKey, start: steps.Start, refusal: Refusal) -> None:
         """Only what is news has the task looked at: it is refused again in each round."""
-        if self._refusals.get(key) == (start, refusal):
+        before = self._refusals.get(key)
+        if before == (start, refusal):
             return
         self._refusals[key] = (start, refusal)
+        other = before is None or (before[0], before[1].reason) != (start, refusal.reason)
+        if other:
+            self._kept_since[key] = self._loop.time()
         if not refusal.waits:
             self._not_before[key] = self._loop.time() + AGAIN
+        if refusal.reason in TOLD_LATER and (other or not refusal.waits):  # who does not wait wants to be asked again
+            self._loop.call_later(PATIENCE, self._queue.add, key)
         if refusal.reason in TOLD:
             self._queue.add(key)

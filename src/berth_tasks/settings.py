@@ -10,6 +10,7 @@ from typing import Any
 
 from berth_core.app.task_backend_settings import BOUNDS, Settings, check_policy, check_store_uri, is_database
 from berth_core.errors import InputError
+from berth_core.tasks.bounds import read_ceiling
 from berth_kube import option_values, options
 
 from .queues import known_policies
@@ -24,6 +25,8 @@ _HELP = {
     "leader_elect": "work only while holding the Lease berth-tasks",
     "workers": "tasks that are worked on at one time",
     "policy": "the policy of queues that name none: fair, priority, or one of a package that is installed",
+    "ceiling": "what all tasks together may reserve at one time, as in cpu=64,memory=256Gi,pods=500"
+    " (default: no limit)",
     "store": "SQLite file of the checkpoint, made where it is missing, or postgresql://USER@HOST/DATABASE with the"
     " password in PGPASSFILE or PGPASSWORD (default: none, a restart lists the pods)",
     "poll_interval": "seconds between two whole lists of tasks' pods, whatever the watch told",
@@ -56,6 +59,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Sett
     options.check_served(settings)
     options.check_bounds(settings, BOUNDS)
     check_policy("--policy", settings.policy, known_policies())
+    read_ceiling("--ceiling", settings.ceiling)
     if is_database(settings.store):
         _check_database(settings.store)
     elif settings.store:

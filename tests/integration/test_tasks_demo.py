@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_tasks.program import TaskExecutor
 from tests.daemons.scheduler.world import kubeconfig
-from tests.daemons.tasks.world import DEPLOY, Process
+from tests.daemons.tasks.world import DEPLOY, Process, until
 from tests.support.kube import client_for, install_crds
 from tests.support.playbook import Run, _read, ansible_playbook, environment
 
@@ -129,3 +129,24 @@ def test_a_function_runs_in_a_pod_of_a_real_kubelet(cluster: Any) -> None:
         assert list(executor.map(math.factorial, range(6), chunksize=3)) == [math.factorial(n) for n in range(6)]
         assert isinstance(executor.submit(math.factorial, -1).exception(), ValueError)
     assert client_for(cluster.kubeconfig).list(kinds.TASK, FREE) == []
+
+
+def test_the_end_of_a_log_is_kept_when_its_pod_is_gone(cluster: Any) -> None:
+    """As the kubelet had it: as many lines as the backend keeps, of the try that failed."""
+    api = client_for(cluster.kubeconfig)
+    command = ["sh", "-c", "for n in $(seq 1 30); do echo line $n; done; echo in the end >&2; exit 3"]
+    container = {"name": "main", "image": IMAGE, "command": command, "resources": {"requests": {"cpu": "10m"}}}
+    kind = {"apiVersion": kinds.TASK.api_version, "kind": kinds.TASK.kind}
+    meta, template = {"name": "speaks", "namespace": FREE}, {"spec": {"containers": [container]}}
+    api.create(kinds.TASK, {**kind, "metadata": meta, "spec": {"template": template}})
+
+    def status() -> dict[str, Any]:
+        return dict(api.get(kinds.TASK, "speaks", FREE).get("status") or {})
+
+    def pods() -> list[Any]:
+        return list(api.list(kinds.POD, FREE, labels="berth.dev/task=speaks"))
+
+    until(lambda: status().get("state") == "Failed" and not pods(), lambda: f"{status()} {pods()}")
+    lines = [*(f"line {number}" for number in range(12, 31)), "in the end"]
+    assert (status()["exitCode"], status()["log"].splitlines()) == (3, lines)
+    api.delete(kinds.TASK, "speaks", FREE)

@@ -28,6 +28,8 @@ Obj = dict[str, Any]
 Row = dict[str, Any]
 #: An object as the watch told it, and whether it is deleted.
 Told = tuple[Obj, bool]
+#: How often a change is tried again because of another one.
+TRIES = 10
 #: Of a log at most so many bytes are read.
 MOST_LOG = 1024 * 1024
 LOG_SECONDS = 10.0
@@ -74,10 +76,12 @@ class _Submitted:
         owners: Iterable[Mapping[str, Any]] = (),
         **options: Any,
     ) -> Row:
-        """Submit it; the same once more changes nothing and tells what has become of it.
+        """Submit it; the same once more changes nothing and tells what has become of it, other content changes it.
 
+        With another template a new pod takes over where one runs (Updated); what is not given stays as it is.
         ``options`` are those of the module: queue, retries, retry_exit_codes, ... Raises InputError for what it cannot
-        be, before the API server is asked, and StateError where another one has its name.
+        be, before the API server is asked; InvalidError for what cannot change; StateError where one of other content
+        has ended, or is being killed.
         """
         spec = self._spec(template, options)
         self._check(name, spec)
@@ -87,7 +91,7 @@ class _Submitted:
         try:
             live = await self.client.create(self.resource, body)
         except ConflictError:  # it is there; or the first try's answer was lost
-            live = await self._same(name, spec)
+            live = await self._changed(name, spec)
         self._uids[name] = str(live["metadata"]["uid"])
         return self._row(live)
 
@@ -165,15 +169,31 @@ class _Submitted:
     def _who(self, name: str) -> str:
         return f"{self.resource.kind} {self.namespace}/{name}"
 
-    async def _same(self, name: str, spec: Obj) -> Obj:
-        live = await self.client.get(self.resource, name, self.namespace)
-        sent = json.loads(json.dumps(spec))  # a tuple was sent as a list
-        wrong = sorted(field for field, value in sent.items() if live["spec"].get(field) != value)
-        if wrong:
+    async def _changed(self, name: str, spec: Obj) -> Obj:
+        """The one that is there, once it is what was submitted."""
+        sent = json.loads(json.dumps(spec))  # a tuple is sent as a list
+        for _try in range(TRIES):
+            live = await self.client.get(self.resource, name, self.namespace)
+            patch = merge_patch({field: live["spec"].get(field) for field in sent}, sent)
+            if not patch:
+                return live
+            self._refuse_another(name, live, min(patch))
+            seen = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
+            try:
+                return await self.client.patch(self.resource, name, self.namespace, {"metadata": seen, "spec": patch})
+            except ConflictError:
+                continue  # its status was written meanwhile: it may have ended
+        raise StateError(f"{self._who(name)} changed {TRIES} times while it was submitted: submit it again")
+
+    def _refuse_another(self, name: str, live: Obj, field: str) -> None:
+        """What has ended stays what it was, and so does what is to end."""
+        state = (live.get("status") or {}).get("state")
+        if state in states.FINAL or live["spec"].get("kill"):
+            how = state if state in states.FINAL else "being killed"
             raise StateError(
-                f"{self._who(name)} is there, with another {wrong[0]}: remove it first, or give this one another name"
+                f"{self._who(name)} is {how}, and was of another {field}: remove it first, or give this one another"
+                " name"
             )
-        return live
 
     async def _begin(self, name: str) -> Obj:
         live, uid = self._informer.get(name, self.namespace), self._uids.get(name)
@@ -299,6 +319,19 @@ async def _listed(items: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str
         found.append(one)
         if len(found) > MOST_ITEMS:
             break
+    return found
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Obj:
+    """What a JSON merge patch has to say for ``old`` to become ``new``; empty where they are the same."""
+    found: Obj = dict.fromkeys(old.keys() - new.keys())
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            inner = merge_patch(before, value)
+            found.update({name: inner} if inner else {})
+        elif before != value:
+            found[name] = value
     return found
 
 

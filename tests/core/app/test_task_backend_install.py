@@ -39,6 +39,10 @@ def test_the_daemon_takes_what_it_is_given():
     taken = parse([], {one["name"]: one["value"] for one in container["env"] if "value" in one})
     assert (taken.workers, taken.policy, taken.poll_interval, taken.log_lines) == (3, "priority", 30.5, 100)
     assert (taken.log_format, taken.log_level) == ("json", "debug")
+    (container,) = made(flags={"ceiling": "cpu=8,pods=9"})["Deployment"][0]["spec"]["template"]["spec"]["containers"]
+    assert (
+        parse([], {one["name"]: one["value"] for one in container["env"] if "value" in one}).ceiling == "cpu=8,pods=9"
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,8 @@ def test_the_daemon_takes_what_it_is_given():
         ({"store": "postgresql://a:b@c/d"}, ("flags.store has a password", "PGPASSWORD")),
         ({"workers": 65}, ("flags.workers", "'65'", "1 to 64")),
         ({"policy": "lottery"}, ("flags.policy", "'lottery'", "fair, priority")),
+        ({"ceiling": "8"}, ("flags.ceiling is '8'", "cpu=64,memory=256Gi,pods=500")),
+        ({"ceiling": {"cpu": 8}}, ("flags.ceiling", "expected text")),
         ({"log-format": "xml"}, ("flags.log-format", "'xml'")),
     ],
 )

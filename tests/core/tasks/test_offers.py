@@ -16,7 +16,7 @@ from berth_core.tasks.offers import Offer
 from berth_core.tasks.policies import Policies
 from berth_core.tasks.queues import Queue, read_queue
 from berth_core.tasks.task import Task
-from tests.core.tasks.samples import sized
+from tests.core.tasks.samples import sized, task
 
 NODE = {"cpu": 1000, "memory": 1000, "pods": 10}
 
@@ -130,3 +130,13 @@ def test_never_more_than_there_is(wanted: list[tuple[int, str]], nodes: int, pol
 def test_a_queue_that_is_wrong(spec: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         read_queue({"metadata": {"name": "q", "namespace": "ns"}, "spec": spec})
+
+
+@pytest.mark.parametrize("name", ["example.com/gpu", "deviceclass.resource.kubernetes.io/fast", "hugepages-2Mi"])
+def test_a_device_that_no_node_has_is_named_and_holds_up_nobody(name: str) -> None:
+    resources = {"requests": {"cpu": "100m"}, "limits": {name: "1"}}
+    template = {"spec": {"containers": [{"name": "m", "image": "x", "resources": resources}]}}
+    wants = task("wants", template=template, priority=1)
+    verdict = admit([wants, sized("plain", 100)], [])
+    words = f"asks for {name} 1, and the largest node (n0) has 0"
+    assert (verdict.waiting, names(verdict)) == ({("ns", "wants"): (admission.NEVER_FITS, words)}, ["plain"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
@@ -81,3 +82,19 @@ def test_what_cannot_run_says_why_and_what_is_killed_goes(world: World, start: S
     world.running("gone")
     world.api.delete(kinds.TASK, "gone", world.name)
     world.no_pods("gone")
+
+
+def test_a_program_that_has_the_backend_ends_a_task_by_its_name(world: World, start: Start, tmp_path: Path) -> None:
+    """With the rights of the daemon, which may not write what a Task asks for."""
+    world.node()
+    when = tmp_path / "kill"
+    environment = {"BERTH_KILL": f"{world.name}/job", "BERTH_KILL_WHEN": str(when)}
+    start(module="tests.daemons.tasks.kills", environment=environment)
+    world.submit("job", retries=5)
+    world.running("job")
+    when.write_text("now")
+    done = world.ended("job", "Killed")
+    assert (done["reason"], done["message"]) == ("Killed", "its end was asked for")
+    world.no_pods("job")
+    words = f"Task {world.name}/unknown is not there: name one that was submitted and is not deleted True"
+    until(lambda: when.read_text() == words, when.read_text)

@@ -8,22 +8,23 @@ from typing import Any
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.tasks.metrics import charged
+from tests.daemons.tasks.metrics import charged, sums
 from tests.daemons.tasks.world import World, until
 from tests.support.tcp import free_port
 
 Start = Callable[..., Any]
 
 
-def quota(world: World, pods: int) -> None:
-    """At most so many pods that have not ended."""
-    body = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "most", "namespace": world.name},
-        "spec": {"hard": {"pods": str(pods)}},
-    }
+def quota(world: World, **hard: str) -> None:
+    """At most so much of pods that have not ended."""
+    meta = {"name": "most", "namespace": world.name}
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}}
     world.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
+
+
+def refused(port: int) -> float:
+    """Requests that the API server has refused the backend."""
+    return sums(port, "berth_api_requests_total", "code").get("403", 0.0)
 
 
 def test_a_node_is_lost_and_its_task_runs_elsewhere_and_nothing_is_counted(world: World, start: Start) -> None:
@@ -53,15 +54,16 @@ def elsewhere(world: World, lost: str) -> dict[str, Any] | None:
 
 def test_a_quota_that_shrinks_stops_nothing_and_what_waits_says_so(world: World, start: Start) -> None:
     world.node()
-    quota(world, 2)
-    start()
+    quota(world, pods="2")
+    port = free_port()
+    start("--port", str(port))
     for name in ("one", "two"):
         world.submit(name)
     pods = {name: world.running(name) for name in ("one", "two")}
-    quota(world, 1)
+    quota(world, pods="1")
     world.submit("three")
-    until(lambda: world.status("three").get("reason") == "NotAdmitted", lambda: world.status("three"))
-    assert "exceeded quota: most" in world.status("three")["message"]
+    until(lambda: world.status("three").get("reason") == "ExceededQuota", lambda: world.status("three"))
+    assert world.status("three")["message"].startswith("ResourceQuota most: pods: hard ")
     for name, pod in pods.items():
         assert world.running(name)["metadata"]["uid"] == pod["metadata"]["uid"]
         world.end(pod)
@@ -69,6 +71,66 @@ def test_a_quota_that_shrinks_stops_nothing_and_what_waits_says_so(world: World,
     world.end(world.running("three"))
     done = world.ended("three", "Succeeded")
     assert (done["tries"], done["failures"], done["reason"]) == (1, 0, "Completed")
+    assert refused(port) == 0
+
+
+def test_a_quota_is_filled_and_no_pod_is_refused_by_it(world: World, start: Start) -> None:
+    """Many are given at one time, beside a pod of somebody else; what is raised, or given back, is used at once."""
+    world.node(cpu="8")
+    quota(world, **{"pods": "9", "requests.cpu": "400m"})
+    world.api.create(kinds.POD, {"metadata": {"name": "other", "namespace": world.name}, **world.template()})
+    port = free_port()
+    start("--port", str(port))
+    world.batch("many", count=8)
+
+    def run(count: int) -> dict[int, dict[str, Any]]:
+        until(lambda: len(world.elements("many", "Running")) == count, lambda: world.batch_status("many"))
+        return world.elements("many", "Running")
+
+    pods = run(3)
+    until(lambda: world.batch_status("many").get("reason") == "ExceededQuota", lambda: world.batch_status("many"))
+    words = "ResourceQuota most: requests.cpu: hard 400m, used 400m, requested 100m"
+    until(lambda: world.batch_status("many").get("message") == words, lambda: world.batch_status("many"))
+    quota(world, **{"pods": "9", "requests.cpu": "600m"})
+    assert run(5).keys() > pods.keys()
+    world.end(pods[0])
+    until(lambda: 5 in run(5), lambda: world.elements("many").keys())
+    world.submit("large", cpu="601m")
+    until(lambda: world.status("large").get("reason") == "NeverFits", lambda: world.status("large"))
+    assert world.status("large")["message"] == "ResourceQuota most: requests.cpu: hard 600m, requested 601m"
+    assert refused(port) == 0
+
+
+def test_who_is_refused_by_a_quota_all_the_same_waits_and_has_not_failed(world: World, start: Start) -> None:
+    """A LimitRange sets requests that no template has: what a pod counts for is known when it is made."""
+    world.node()
+    limit = {"type": "Container", "defaultRequest": {"memory": "64Mi"}}
+    meta = {"name": "least", "namespace": world.name}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [limit]}}
+    world.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
+    quota(world, **{"requests.memory": "100Mi"})
+    start()
+    world.submit("one", priority=1)
+    one = world.running("one")
+    world.submit("two")
+    until(lambda: world.status("two").get("reason") == "ExceededQuota", lambda: world.status("two"))
+    assert "exceeded quota: most, requested: requests.memory=64Mi" in world.status("two")["message"]
+    world.end(one)
+    world.end(world.running("two"))
+    assert world.ended("two", "Succeeded")["failures"] == 0
+
+
+def test_the_ceiling_of_the_backend_is_named_by_what_it_keeps(world: World, start: Start) -> None:
+    world.node()
+    start("--ceiling", "pods=2")
+    for number in range(3):
+        world.submit(f"t{number}", priority=-number)
+    first = [world.running(f"t{number}") for number in range(2)]
+    until(lambda: world.status("t2").get("reason") == "BackendCeiling", lambda: world.status("t2"))
+    told = "all tasks of this backend may have pods 2 (--ceiling): they have 2, asked for 1"
+    assert (world.status("t2")["message"], world.pods_of("t2")) == (told, [])
+    world.end(first[0])
+    world.running("t2")
 
 
 def test_what_pod_security_forbids_fails_and_does_not_wait(world: World, start: Start) -> None:
@@ -115,3 +177,44 @@ def over(world: World, name: str) -> bool:
         if (pod.get("status") or {}).get("phase") == "Running":
             world.end(pod)
     return world.status(name).get("state") == "Succeeded"
+
+
+def test_room_that_a_berth_keeps_or_that_is_made_for_a_pod_is_given_to_no_task(world: World, start: Start) -> None:
+    node = world.node(cpu="2")
+    port = free_port()
+    start("--port", str(port))
+
+    def offered() -> float:
+        return sums(port, "berth_tasks_offered", "resource")["cpu"]
+
+    empty = offered()
+    kind = {"apiVersion": kinds.BERTH.api_version, "kind": kinds.BERTH.kind}
+    spec = {"app": "db", "ordinal": 0, "nodeName": node, "requests": {"cpu": "1500m"}}
+    world.api.create(kinds.BERTH, {**kind, "metadata": {"name": "db-0", "namespace": world.name}, "spec": spec})
+    until(lambda: offered() == empty - 1.5, offered)
+    world.submit("beside", "500m")
+    world.end(world.running("beside"))
+    world.submit("first", "600m")
+    until(lambda: waiting(port, world).get("NoRoom") == 1.0, lambda: waiting(port, world))
+    assert world.pods_of("first") == []
+    world.api.delete(kinds.BERTH, "db-0", world.name)
+    world.end(world.running("first"))
+    world.no_pods("first")
+    until(lambda: offered() == empty, offered)
+
+    template = world.template("1500m")["spec"]
+    pod = {"metadata": {"name": "waits", "namespace": world.name}, "spec": {**template, "schedulerName": "nobody"}}
+    world.api.create(kinds.POD, pod)
+    status = {"metadata": {}, "status": {"nominatedNodeName": node}}
+    world.api.patch(kinds.POD, "waits", world.name, status, subresource="status")
+    until(lambda: offered() == empty - 1.5, offered)
+    world.submit("second", "600m")
+    until(lambda: waiting(port, world).get("NoRoom") == 1.0, lambda: waiting(port, world))
+    assert world.pods_of("second") == []
+    world.api.delete(kinds.POD, "waits", world.name)
+    world.running("second")
+
+
+def waiting(port: int, world: World) -> dict[str, float]:
+    """Tasks that wait, by what keeps them."""
+    return sums(port, "berth_tasks_waiting", "reason", namespace=world.name)

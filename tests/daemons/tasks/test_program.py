@@ -59,8 +59,8 @@ def test_each_state_is_told_once_and_a_name_that_is_used_again_is_another_task(
             first = await tasks.submit("job", world.template(), retries=1)
             assert (first["state"], first["namespace"]) == ("Submitted", world.name)
             assert (await tasks.submit("job", world.template(), retries=1))["state"] in ("Submitted", "Running")
-            with pytest.raises(StateError, match="is there, with another retries"):
-                await tasks.submit("job", world.template(), retries=2)
+            assert (await tasks.submit("job", world.template()))["tries"] in (None, 0), "what is not given stays"
+            assert world.api.get(kinds.TASK, "job", world.name)["spec"]["retries"] == 1
             with pytest.raises(TimeoutExpired, match=r"waited 0\.1 s for Task .*/job to end: it is "):
                 await tasks.wait("job", 0.1)
             followers = [asyncio.create_task(told(tasks)) for _number in range(2)]
@@ -88,6 +88,35 @@ def test_each_state_is_told_once_and_a_name_that_is_used_again_is_another_task(
 
     async def told(tasks: Tasks) -> list[tuple[str, int]]:
         return [(row["state"], row["tries"] or 0) async for row in tasks.follow("job")]
+
+    program.run(rights, main)
+
+
+def test_other_content_of_the_same_name_is_an_update_until_it_has_ended(
+    world: World, start: Start, rights: Path
+) -> None:
+    world.node()
+    start("--running-after", "0")
+    first = world.template()
+    first["spec"]["priorityClassName"], first["metadata"] = "", {"labels": {"a": "1"}}
+
+    async def main(client: KubeClient) -> None:
+        async with Tasks(client) as tasks:
+            await tasks.submit("job", first, retries=1)
+            old = await asyncio.to_thread(world.running, "job")
+            version = world.api.get(kinds.TASK, "job", world.name)["metadata"]["generation"]
+            await tasks.submit("job", first, retries=1)
+            assert world.api.get(kinds.TASK, "job", world.name)["metadata"]["generation"] == version
+            await tasks.submit("job", world.template("200m"), retries=2)
+            spec = world.api.get(kinds.TASK, "job", world.name)["spec"]
+            assert (spec["template"], spec["retries"]) == (world.template("200m"), 2), "what it had before is gone"
+            new = await asyncio.to_thread(world.running, "job", 2)
+            assert new["metadata"]["uid"] != old["metadata"]["uid"]
+            await asyncio.to_thread(world.end, new)
+            assert (await tasks.wait("job", 60))["state"] == "Succeeded"
+            with pytest.raises(StateError, match=r"Task .*/job is Succeeded, and was of another template: remove it"):
+                await tasks.submit("job", first)
+            assert (await tasks.submit("job", world.template("200m")))["state"] == "Succeeded"
 
     program.run(rights, main)
 

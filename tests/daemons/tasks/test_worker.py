@@ -138,7 +138,7 @@ def test_a_pod_that_says_nothing_and_one_that_lies(image: Image) -> None:
     with pytest.raises(TaskError, match="has succeeded and left no result"):
         calls.result_of(row("Succeeded", "hello"), {})
     with pytest.raises(TaskError, match="is Killed"):
-        calls.result_of({**row("Killed", ""), "message": "asked for by spec.kill"}, {})
+        calls.result_of({**row("Killed", ""), "message": "its end was asked for"}, {})
     dumb = {**row("Failed", ""), "message": "exit code 1", "log": "begun\nexec python3: no such file or directory\n"}
     with pytest.raises(TaskError, match=r": exit code 1; its log ends with: exec python3: no such file or directory$"):
         calls.result_of(dumb, {})

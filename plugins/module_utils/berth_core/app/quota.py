@@ -4,7 +4,8 @@
 """Whether the ResourceQuotas of a namespace leave room for everything that is going to be created.
 
 The API server holds one object at a time against a quota, so a dry run of one replica tells nothing of the next. The
-arithmetic is that of its quota admission (k8s.io/kubernetes/pkg/quota/v1, v1.36). Called by stateful_app.
+arithmetic is that of its quota admission (k8s.io/kubernetes/pkg/quota/v1, v1.36). Called by stateful_app, and by
+tasks/bounds.py for the pods of tasks.
 """
 
 from __future__ import annotations
@@ -34,24 +35,64 @@ class Demand:
 def refusals(quotas: Sequence[Object], demands: Iterable[Demand]) -> list[str]:
     """A line for each resource of a ResourceQuota that would be exceeded: hard, used and requested."""
     demands = list(demands)
-    return [line for quota in quotas for line in _exceeded(quota, demands)]
+    return [line for quota in quotas for line in QuotaRoom(quota).exceeded(demands)]
 
 
-def _exceeded(quota: Object, demands: Sequence[Demand]) -> Iterator[str]:
-    status = quota.get("status") or {}
-    hard, used = status.get("hard") or quota["spec"].get("hard") or {}, status.get("used") or {}
-    requested: Usage = {}
-    for demand in demands:
-        if demand.count > 0 and _matches(quota["spec"], demand.pod):
-            for name, value in demand.usage.items():
-                requested[name] = requested.get(name, 0) + value * demand.count
-    for name in sorted(set(requested) & set(hard)):
-        have = used.get(name, "0")
-        if requested[name] > 0 and parse_quantity(have) + requested[name] > parse_quantity(hard[name]):
-            yield (
-                f"ResourceQuota {quota['metadata']['name']}: {name}: hard {hard[name]}, used {have}, "
-                f"requested {_text(name, requested[name])}"
-            )
+class QuotaRoom:
+    """What one ResourceQuota leaves. `take` counts what is going to be created and is not in its status yet."""
+
+    def __init__(self, quota: Object) -> None:
+        status = quota.get("status") or {}
+        self.name, self._spec = str(quota["metadata"]["name"]), quota["spec"]
+        self._hard: Object = status.get("hard") or quota["spec"].get("hard") or {}
+        self._used: Object = status.get("used") or {}
+        self._taken: Usage = {}
+
+    def exceeded(self, demands: Sequence[Demand]) -> Iterator[str]:
+        """A line for each resource of which it does not leave so much."""
+        requested = self._requested(demands)
+        for name in sorted(requested):
+            have, taken = self._used.get(name, "0"), self._taken.get(name, 0)
+            if parse_quantity(have) + taken + requested[name] > parse_quantity(self._hard[name]):
+                given = f", given meanwhile {_text(name, taken)}" if taken else ""
+                yield f"{self._of(name)}, used {have}{given}, requested {_text(name, requested[name])}"
+
+    def never(self, demands: Sequence[Demand]) -> Iterator[str]:
+        """A line for each resource of which it would not leave so much even if nothing of it was used."""
+        for name, value in sorted(self._requested(demands).items()):
+            if value > parse_quantity(self._hard[name]):
+                yield f"{self._of(name)}, requested {_text(name, value)}"
+
+    def take(self, demands: Sequence[Demand]) -> None:
+        """They are going to be created."""
+        for name, value in self._requested(demands).items():
+            self._taken[name] = self._taken.get(name, 0) + value
+
+    def _requested(self, demands: Sequence[Demand]) -> Usage:
+        """What they use of it, without what it does not limit. As admission does, what is 0 is not looked at."""
+        found: Usage = {}
+        for demand in demands:
+            if demand.count > 0 and _matches(self._spec, demand.pod):
+                for name, value in demand.usage.items():
+                    if name in self._hard and value > 0:
+                        found[name] = found.get(name, 0) + value * demand.count
+        return found
+
+    def _of(self, name: str) -> str:
+        return f"ResourceQuota {self.name}: {name}: hard {self._hard[name]}"
+
+
+def leaves_more(old: Object, new: Object) -> bool:
+    """Whether a ResourceQuota that has changed may leave more than before: a limit rose or went, or less is used."""
+    if old["spec"] != new["spec"]:
+        return True
+    before, after = (QuotaRoom(one) for one in (old, new))
+    for name, hard in before._hard.items():
+        if name not in after._hard or parse_quantity(after._hard[name]) > parse_quantity(hard):
+            return True
+        if parse_quantity(after._used.get(name, "0")) < parse_quantity(before._used.get(name, "0")):
+            return True
+    return False
 
 
 def _text(name: str, value: Number) -> str:
@@ -156,4 +197,4 @@ def _affinity_terms(pod: Object) -> Iterator[Object]:
         given = (pod.get("affinity") or {}).get(kind) or {}
         yield from given.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         for each in given.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
-            yield each["podAffinityTerm"]
+            yield each.get("podAffinityTerm") or {}

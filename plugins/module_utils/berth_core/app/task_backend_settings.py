@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import InputError
 from ..model.addresses import uri_password
 from ..model.names import shown
+from ..tasks.bounds import read_ceiling
 from ..tasks.policies import BUILT_IN
 from . import daemon_flags
 
@@ -29,6 +30,7 @@ class Settings:
     leader_elect: bool = True
     workers: int = 16
     policy: str = "fair"
+    ceiling: str = ""
     store: str = ""
     poll_interval: float = 300.0
     running_after: float = 5.0
@@ -57,7 +59,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 
 #: What an installation may set besides its own options, as flags without the dashes.
 FLAGS = (
-    *("workers", "policy", "store", "poll-interval", "running-after", "log-lines", "log-format"),
+    *("workers", "policy", "ceiling", "store", "poll-interval", "running-after", "log-lines", "log-format"),
     *("filler-margin", "filler-interval", "filler-rest"),
 )
 
@@ -95,6 +97,7 @@ def checked_flags(flags: Mapping[str, Any]) -> dict[str, str]:
     settings = replace(Settings(), **fields)
     daemon_flags.check_log_format(settings.log_format)
     check_policy("flags.policy", settings.policy)
+    read_ceiling("flags.ceiling", settings.ceiling)
     if settings.store:  # a pod has no disk that stays
         check_store_uri("flags.store", settings.store)
     return daemon_flags.as_texts(fields)

@@ -12,6 +12,7 @@ from typing import Callable, NamedTuple
 from ..errors import InputError
 from ..model.pod import Amounts
 from . import offers as room
+from .bounds import EXCEEDED_QUOTA, Bounds
 from .gangs import Members, Unit, units
 from .offers import Offer, Wants
 from .policies import DEFAULT, Line, Policies
@@ -56,10 +57,14 @@ class Verdict(NamedTuple):
 
 
 class Ledger:
-    """What every queue has now, by namespace: `cohorts`. Changed as tasks are admitted."""
+    """What every queue has now, by namespace: `cohorts`. Changed as tasks are admitted.
 
-    def __init__(self, queues: Queues, used: Mapping[str, Mapping[str, int]]) -> None:
+    `bounds`: quotas and the backend's ceiling, which ledgers of one round share.
+    """
+
+    def __init__(self, queues: Queues, used: Mapping[str, Mapping[str, int]], bounds: Bounds | None = None) -> None:
         self.queues = queues
+        self.bounds = bounds if bounds is not None else Bounds()
         self._used: dict[str, dict[str, Mapping[str, int]]] = {}
         for key, amounts in used.items():
             namespace, _slash, name = key.partition("/")
@@ -166,12 +171,12 @@ def _given(
         never = room.never_fits(part, nodes)
         if never:
             return NEVER_FITS, gang + never
-    never = cohort.never(task.queue, requests)
+    never = cohort.never(task.queue, requests) or ledger.bounds.never(unit)
     if never:
         return NEVER_FITS, gang + never
-    reason, words = cohort.obstacle(task.queue, requests)
-    if reason:
-        return reason, gang + words
+    for reason, words in (cohort.obstacle(task.queue, requests), ledger.bounds.obstacle(unit)):
+        if reason:
+            return reason, gang + words
     node = "" if gang else room.subtract(offers, requests)
     placed = room.place(offers, parts) if gang else int(bool(node))
     if placed < len(parts):
@@ -179,6 +184,7 @@ def _given(
     if node:
         at[task.key] = node
     cohort.take(task.queue, requests)
+    ledger.bounds.take(unit)
     return "", ""
 
 
@@ -196,9 +202,10 @@ def _owe(line: Sequence[Unit], reason: str, ledger: Ledger, verdict: Verdict) ->
     """What a queue waits for of its own is lent to nobody meanwhile, and is taken back where the queue says so."""
     task, requests = line[0].first, line[0].requests
     cohort = ledger.cohort(task.namespace)
-    if reason in (LENT, NO_ROOM) and not cohort.borrows(task.queue, requests):
+    if reason in (LENT, NO_ROOM, EXCEEDED_QUOTA) and not cohort.borrows(task.queue, requests):
         cohort.owe(task.queue, requests)
-        if ledger.queue((task.namespace, task.queue)).reclaim:
+        # Nobody is ended for what a quota keeps back: who uses that is not looked at.
+        if reason != EXCEEDED_QUOTA and ledger.queue((task.namespace, task.queue)).reclaim:
             verdict.owed.extend(line)
 
 

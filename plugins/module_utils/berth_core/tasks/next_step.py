@@ -58,7 +58,7 @@ def next_step(task: Task, pods: Iterable[PodState]) -> Step:
     if status.final or task.going:
         return _delete(pod for pod in mine if not (_kept(task, pod) and not task.going))
     if task.kill:
-        return Record(Status(states.KILLED, _last(mine, status), status.failures, "Killed", "asked for by spec.kill"))
+        return Record(Status(states.KILLED, _last(mine, status), status.failures, "Killed", "its end was asked for"))
     told = [pod for pod in mine if pod.number <= status.tries]
     if any(not pod.going for pod in told):
         return _delete(told)

@@ -29,7 +29,8 @@ MOST_TERMINATION_MESSAGE = 4096
 class PodState:
     """One pod of a task. `number`: which try. `exit_code` None: no container tells of one.
 
-    `filler`: it reserves nothing of its node; `requests` is what its task asks for.
+    `filler`: it reserves nothing of its node; `requests` is what its task asks for. `nominated`: the node on which a
+    scheduler makes room for it.
     """
 
     namespace: str
@@ -51,6 +52,7 @@ class PodState:
     started: str = ""
     termination_message: str = ""
     filler: bool = False
+    nominated: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -101,6 +103,7 @@ def read_pod(pod: Object) -> PodState | None:
         started=str(status.get("startTime") or ""),
         termination_message=left[:MOST_TERMINATION_MESSAGE],
         filler=filler,
+        nominated=info.preemption.nominated,
     )
 
 
