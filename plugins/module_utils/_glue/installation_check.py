@@ -9,11 +9,12 @@ berth_core/app/install_check.py and beside it; all of it is told at once. One LI
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 from ..berth_core.app import (
+    class_removal,
     extender_install,
     install_check,
     install_needs,
@@ -61,7 +62,7 @@ def run(context: Context) -> dict[str, Any]:
     if classes:
         found.problems += _other_classes(asked, classes, reader.list(kinds.STORAGE_CLASS))
     if asked.state == "absent":
-        holdings = _holdings(reader, asked)
+        holdings = _holdings(reader, asked, classes)
         found.problems += install_needs.needs(asked.parts, holdings)
         found.warnings += [text for text in [install_needs.kept(holdings.disks)] if text]
     lacks = _missing_rights(context, reader, asked, shipped)
@@ -190,7 +191,7 @@ def _definitions(reader: _Reader) -> dict[str, Object]:
     return {name: found[name] for name in SCHEMAS if name in found}
 
 
-def _holdings(reader: _Reader, asked: Asked) -> Holdings:
+def _holdings(reader: _Reader, asked: Asked, going: Collection[str]) -> Holdings:
     """What may need the parts: a kind is read where one of them is what it needs."""
     holding = asked.with_any("crds", "controller", "storage_classes", *AGENTS)
     of = (kinds.BERTH, kinds.LOCAL_DISK, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV)
@@ -199,8 +200,8 @@ def _holdings(reader: _Reader, asked: Asked) -> Holdings:
     of_tasks = (kinds.TASK, kinds.TASK_BATCH) if asked.with_any("crds", "task_backend") else ()
     tasks = [body for kind in of_tasks for body in reader.list(kind)]
     queues = reader.list(kinds.TASK_QUEUE) if asked.with_any("crds") else []
-    pods, waiting = _pods(reader, asked), _waiting(reader, asked)
-    return Holdings(berths, disks, claims, classes, volumes, applications, tasks, queues, pods, waiting)
+    pods, waiting, unbound = _pods(reader, asked), _waiting(reader, asked), class_removal.waiting(claims, going)
+    return Holdings(berths, disks, claims, classes, volumes, applications, tasks, queues, pods, waiting, unbound)
 
 
 def _pods(reader: _Reader, asked: Asked) -> list[str]:
@@ -223,7 +224,7 @@ def _pods(reader: _Reader, asked: Asked) -> list[str]:
 def _waiting(reader: _Reader, asked: Asked) -> list[str]:
     if not asked.with_any("extender"):
         return []
-    return extender_install.waiting_pods(reader.list(kinds.POD, fields="spec.nodeName="))
+    return extender_install.waiting_pods(reader.list(kinds.POD, fields="spec.nodeName=,status.phase=Pending"))
 
 
 def _other_classes(asked: Asked, wanted: Mapping[str, Object], found: Iterable[Object]) -> list[str]:
@@ -312,13 +313,16 @@ def _told(context: Context, reader: _Reader, found: Findings, seen: Seen, lacks:
     return {"changed": False, **result}
 
 
+#: A removal of all parts is not forced.
+_CLASS_OPTIONS = {key: spec for key, spec in storage_class.OPERATION.options.items() if key != "force"}
+
 OPERATION = Operation(
     name="installation_check",
     options={
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "namespace": {"type": "str", "default": SHIPPED_NAMESPACE},
         "parts": {"type": "list", "elements": "str", "choices": list(PARTS), "required": True},
-        "storage_classes": {"type": "list", "elements": "dict", "options": storage_class.OPERATION.options},
+        "storage_classes": {"type": "list", "elements": "dict", "options": _CLASS_OPTIONS},
         "node_names": {"type": "list", "elements": "str"},
         "nodes_without_host": {"type": "str", "choices": list(HANDLING), "default": "warn"},
         "image": {"type": "str"},
