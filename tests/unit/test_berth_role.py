@@ -181,7 +181,9 @@ def test_an_installation_may_leave_hosts_out(collections: Path, tmp_path: Path) 
 
 def test_pods_are_given_a_scheduler_that_leads_and_by_one_variable(collections: Path, tmp_path: Path) -> None:
     given = {"berth_assign_pods": True, "berth_assign_storage_classes": ["fast"]}
-    assert "assigns True fast n1 n2 n3" in calls(play(collections, tmp_path, **given).ok())
+    run = play(collections, tmp_path, **given).ok()
+    assert "assigns True fast n1 n2 n3" in calls(run)
+    assert first_asked(run)["assign_pods"] is True
     for wrong, words in (
         ({**given, "berth_scheduling": "extender"}, "got berth_scheduling: extender and berth_wait: True"),
         ({**given, "berth_wait": False}, "got berth_scheduling: scheduler and berth_wait: False"),

@@ -35,7 +35,7 @@ from ..berth_core.errors import ForbiddenError, InputError, NotFoundError, State
 from ..berth_core.model import resources as kinds
 from ..berth_core.model.names import check_image, check_label, check_names, check_subdomain
 from ..berth_core.model.resources import Resource
-from . import storage_class
+from . import assigning, storage_class
 from .base import Context, Operation
 from .crds import read_definitions
 from .rights import may
@@ -61,6 +61,8 @@ def run(context: Context) -> dict[str, Any]:
     found = install_check.check(asked, seen, shipped.get("crds", ()))
     if classes:
         found.problems += _other_classes(asked, classes, reader.list(kinds.STORAGE_CLASS))
+    if context.params["assign_pods"] and asked.state == "present" and not reader.serves(assigning.POLICY):
+        found.problems.append(assigning.too_old(asked.schedulers[0]))
     if asked.state == "absent":
         holdings = _holdings(reader, asked, classes)
         found.problems += install_needs.needs(asked.parts, holdings)
@@ -152,6 +154,16 @@ class _Reader:
             else:
                 self.unread.append(str(right))
             return []
+
+    def serves(self, kind: Resource) -> bool:
+        """Whether the API server knows a kind; one that may not be listed is known."""
+        try:
+            self.client.list(kind)
+        except NotFoundError:
+            return False
+        except ForbiddenError:
+            self.lacks[kind] = Right("list", kind.group, kind.plural)
+        return True
 
     def find(self, kind: Resource, name: str, namespace: str | None = None) -> Object | None:
         """One object; None where there is none."""
@@ -327,6 +339,7 @@ OPERATION = Operation(
         "nodes_without_host": {"type": "str", "choices": list(HANDLING), "default": "warn"},
         "image": {"type": "str"},
         "scheduler_name": {"type": "str"},
+        "assign_pods": {"type": "bool", "default": False},
         "manifests": {"type": "dict"},
     },
     run=run,
