@@ -100,17 +100,34 @@ def kill_playbook(
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
         )
     try:
         while running.poll() is None and time.monotonic() < until and not when():
             time.sleep(0.02)
         in_time = running.poll() is None and time.monotonic() < until
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
+        _kill_with_workers(running)
     assert in_time, output.read_text()
+
+
+def _kill_with_workers(running: subprocess.Popen[bytes]) -> None:
+    """Workers are in sessions of their own and would finish their tasks; stopped, it starts no more of them."""
+    running.send_signal(signal.SIGSTOP)
+    workers = _children(running.pid)
+    running.kill()
+    for pid in workers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    running.wait()
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that one has started, and theirs."""
+    try:
+        own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # it has ended
+        return []
+    return [each for child in map(int, own) for each in (child, *_children(child))]
 
 
 def _written(
