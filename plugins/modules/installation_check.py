@@ -107,6 +107,12 @@ options:
       - The name of the scheduler of this installation. Schedulers of other names may be in other namespaces.
       - By default C(berth-scheduler).
     type: str
+  assign_pods:
+    description:
+      - Whether the scheduler is given pods, by O(berth.stateful.scheduler#module:assign_pods).
+      - With O(state=present) an API server that has no MutatingAdmissionPolicy (before Kubernetes 1.36) is refused.
+    type: bool
+    default: false
   manifests:
     description: The objects of each folder of C(deploy), by its name. By default those of the collection.
     type: dict

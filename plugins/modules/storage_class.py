@@ -20,7 +20,10 @@ options:
     type: str
     required: true
   state:
-    description: Whether the StorageClass is there. Removing it leaves existing volumes as they are.
+    description:
+      - Whether the StorageClass is there. V(absent) leaves existing volumes and the claims that are bound to them as
+        they are, with a warning that names some of the claims. They cannot grow while the class is gone.
+      - V(absent) is refused while claims that are not bound name the class, for nobody would bind them.
     type: str
     choices: [present, absent]
     default: present
@@ -69,6 +72,13 @@ options:
   annotations:
     description: Annotations to have. Other annotations are left alone.
     type: dict
+  force:
+    description:
+      - Remove it although claims that are not bound name it. They wait until there is a class of its name again, as
+        after a removal that makes way for a class with other parameters.
+    type: bool
+    default: false
+    version_added: 0.2.0
 attributes:
   check_mode:
     description: Can run in check mode and say what would change, without a single write.
@@ -101,6 +111,11 @@ EXAMPLES = r"""
   berth.stateful.storage_class:
     name: berth-local
     provisioner: kubernetes.io/no-provisioner
+
+- name: Gone again, unless claims wait for it
+  berth.stateful.storage_class:
+    name: fast
+    state: absent
 """
 
 RETURN = r"""
@@ -108,6 +123,12 @@ storage_class:
   description: The StorageClass as it is (in check mode, what is asked of it); nothing when it is absent.
   returned: success
   type: dict
+claims:
+  description: Claims that name the class and are not bound, C(namespace/name).
+  returned: with O(state=absent)
+  type: list
+  elements: str
+  sample: [default/data-db-0]
 requests:
   description: How many requests were sent to the API server, by verb.
   returned: always

@@ -326,6 +326,11 @@ def test_what_needs_it_is_named_and_kept_data_is_a_warning(
         assert f"{namespace}/data" in refused["msg"]
         assert any(f"{name}-a (of {namespace}/gone)" in text for text in warned), warned
         assert f"{namespace}/db" not in absent(parts=["scheduler"]).get("msg", "")
+        api.delete(kinds.STORAGE_CLASS, name)
+        theirs = {"name": name, "provisioner": "example.com/disks"}
+        api.create(kinds.STORAGE_CLASS, {"metadata": {"name": name}, "provisioner": theirs["provisioner"]})
+        classes = absent(parts=["storage_classes"], storage_classes=[unsaid(**theirs)])
+        assert f"claims have local disks or wait for one: {namespace}/data" in classes["msg"], "of any provisioner"
     finally:
         for kind, one in ((kinds.BERTH, "db-0"), (kinds.PVC, "data")):
             api.delete(kind, one, namespace)
@@ -356,8 +361,10 @@ def test_pods_that_name_the_scheduler_keep_it(
         spec = {**pod, "serviceAccountName": "own"}
         api.create(kinds.POD, {"metadata": {"namespace": namespace, "name": "waits"}, "spec": spec})
         assert f"pods name the scheduler and have not finished: {namespace}/waits;" in check(**given)["msg"]
+        assert f"while pods wait for it: {namespace}/waits" in ours(True, state="absent", **where)["msg"]
         api.patch(kinds.POD, "waits", namespace, {"status": {"phase": "Succeeded"}}, subresource="status")
         assert "msg" not in check(**given)
+        assert "msg" not in ours(True, state="absent", **where), "one that has ended waits for nobody"
     finally:
         assert "msg" not in ours(state="absent", force=True, **where)
 

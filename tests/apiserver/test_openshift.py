@@ -14,8 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue import node_agent, scheduler
+from ansible_collections.berth.stateful.plugins.module_utils._glue import node_agent, scheduler, task_backend
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app import task_backend_install
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.daemon_install import Wanted
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.apiserver.daemonset_options import unsaid
@@ -25,7 +27,7 @@ from tests.support import openshift
 from tests.support.kube import client_for
 
 SCC = kinds.SECURITY_CONTEXT_CONSTRAINTS
-CONTROLLER = Path(__file__).parents[2] / "deploy" / "controller"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 IMAGE = "registry.example.com/berth:1"
 
 
@@ -76,12 +78,25 @@ def test_schedulers_run_under_what_every_user_has(
         run(**scheduler.prepare({**asked, "state": "absent", "force": True}))
 
 
-def test_so_does_the_controller(api: ApiClient, restricted: dict[str, Any], namespace: str) -> None:
-    shipped = yaml.safe_load((CONTROLLER / "deployment.yaml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("part", ["controller", "tasks"])
+def test_so_do_the_others(api: ApiClient, restricted: dict[str, Any], namespace: str, part: str) -> None:
+    shipped = yaml.safe_load((DEPLOY / part / "deployment.yaml").read_text(encoding="utf-8"))
     shipped["metadata"]["namespace"] = namespace
     spec = pods(api.create(kinds.DEPLOYMENT, shipped))
     assert openshift.refusals(restricted, spec) == []
     assert spec["securityContext"]["runAsNonRoot"]
+
+
+def test_the_task_backend_reads_the_secret_of_its_store_whoever_it_is(
+    api: ApiClient, restricted: dict[str, Any], namespace: str
+) -> None:
+    flags = {"store": "postgresql://berth@db.example.com/berth"}
+    wanted = Wanted(name="berth-tasks", namespace=namespace, image=IMAGE, flags=flags)
+    bodies = task_backend_install.objects(task_backend.prepare({})["manifests"], wanted, store_secret="store")
+    (deployment,) = (body for body in bodies if body["kind"] == "Deployment")
+    spec = pods(api.create(kinds.DEPLOYMENT, deployment))
+    assert openshift.refusals(restricted, spec) == []
+    assert [volume["secret"]["defaultMode"] for volume in spec["volumes"]] == [0o644]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +110,7 @@ def test_so_does_the_controller(api: ApiClient, restricted: dict[str, Any], name
     ],
 )
 def test_what_a_manifest_must_not_say(restricted: dict[str, Any], change: dict[str, Any], words: str) -> None:
-    shipped = yaml.safe_load((CONTROLLER / "deployment.yaml").read_text(encoding="utf-8"))
+    shipped = yaml.safe_load((DEPLOY / "controller" / "deployment.yaml").read_text(encoding="utf-8"))
     assert words in str(openshift.refusals(restricted, {**pods(shipped), **change}))
 
 

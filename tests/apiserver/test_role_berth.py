@@ -1,6 +1,7 @@
 """Role berth where the cluster runs all parts: agents as pods, the stock scheduler with the extender.
 
-Installed in one run and removed in one, on a control plane of its own: what another test has left would be needed.
+Installed in one run and removed in one, on a control plane of its own: what another test has left would be needed. Runs
+that are killed half-way are continued by the next one.
 
 No part leads here, as nodes are pretended. The molecule scenario install has parts that do, with agents on hosts.
 """
@@ -8,16 +9,19 @@ No part leads here, as nodes are pretended. The molecule scenario install has pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import Resource
 from berth_dev.pytest_plugin import temporary_cluster
-from tests.support.kube import client_for, world
-from tests.support.playbook import LOCALHOST, Run, changed, run_playbook
+from tests.support.kube import OTHERS, client_for, world
+from tests.support.playbook import LOCALHOST, Run, changed, kill_playbook, run_playbook
 
 PEM = dict.fromkeys(("certificate", "key", "client_ca"), "-----BEGIN CERTIFICATE-----\n")
 VARIABLES = {
@@ -46,7 +50,35 @@ CLAIM = {
         "resources": {"requests": {"storage": "1Gi"}},
     },
 }
-Play = Callable[..., Run]
+TASKS = [{"ansible.builtin.include_role": {"name": "berth.stateful.berth"}}]
+
+
+class Plays:
+    """The role on the nodes of a cluster, by playbooks with the variables of this file and others."""
+
+    def __init__(self, kubeconfig: Path, folder: Path) -> None:
+        self.api, self.folder = client_for(kubeconfig), folder
+        nodes = [node["metadata"]["name"] for node in self.api.list(kinds.NODE)]
+        self.hosts = "".join(LOCALHOST.replace("localhost", name, 1) for name in nodes)
+        self.given = {**VARIABLES, "berth_kubeconfig": str(kubeconfig)}
+
+    def run(self, *arguments: str, **variables: Any) -> Run:
+        return run_playbook(TASKS, self.folder, *arguments, inventory=self.hosts, vars={**self.given, **variables})
+
+    def cut_off(self, when: Callable[[], bool], **variables: Any) -> None:
+        """It is killed half-way."""
+        kill_playbook(TASKS, self.folder, when, self.hosts, vars={**self.given, **variables})
+
+    def has(self, kind: Resource, name: str, namespace: str | None = None) -> bool:
+        return self.api.find(kind, name, namespace) is not None
+
+    def there(self) -> list[str]:
+        """The workloads of WORKLOADS that there are."""
+        return [name for kind, name in WORKLOADS if self.has(kind, name, "berth-system")]
+
+    def inside(self) -> set[tuple[str, str]]:
+        """What the namespace has, of the kinds of INSIDE."""
+        return {(kind.kind, one["metadata"]["name"]) for kind in INSIDE for one in self.api.list(kind, "berth-system")}
 
 
 @pytest.fixture
@@ -55,45 +87,57 @@ def plane() -> Iterator[Any]:
         yield cluster
 
 
-@pytest.fixture
-def play(plane: Any, tmp_path: Path) -> Play:
-    """The role on the cluster's nodes; ``variables`` beside those of this file."""
-    nodes = [node["metadata"]["name"] for node in client_for(plane.kubeconfig).list(kinds.NODE)]
-    hosts = "".join(LOCALHOST.replace("localhost", name, 1) for name in nodes)
-
-    def run(*arguments: str, **variables: Any) -> Run:
-        tasks = [{"ansible.builtin.include_role": {"name": "berth.stateful.berth"}}]
-        given = {**VARIABLES, "berth_kubeconfig": str(plane.kubeconfig), **variables}
-        return run_playbook(tasks, tmp_path / "play", *arguments, inventory=hosts, vars=given)
-
-    return run
-
-
-def there(api: ApiClient) -> list[str]:
-    """The workloads of WORKLOADS that there are."""
-    return [name for kind, name in WORKLOADS if api.find(kind, name, "berth-system") is not None]
-
-
-def test_parts_that_the_cluster_runs_come_and_go_in_one_run_each(plane: Any, play: Play) -> None:
-    api, before = client_for(plane.kubeconfig), world(plane.kubeconfig)
-    play("--check", "--diff").ok()
+def test_parts_that_the_cluster_runs_come_and_go_in_one_run_each(plane: Any, tmp_path: Path) -> None:
+    plays, before = Plays(plane.kubeconfig, tmp_path / "play"), world(plane.kubeconfig)
+    plays.run("--check", "--diff").ok()
     assert world(plane.kubeconfig) == before
-    play().ok()
-    assert there(api) == [name for _kind, name in WORKLOADS]
-    agents = api.get(kinds.DAEMON_SET, "berth-agent", "berth-system")
+    plays.run().ok()
+    installed = plays.there()
+    assert installed == [name for _kind, name in WORKLOADS]
+    agents = plays.api.get(kinds.DAEMON_SET, "berth-agent", "berth-system")
     assert agents["spec"]["template"]["spec"]["containers"][0]["image"] == VARIABLES["berth_image"]
-    assert changed(play().ok()) == []
+    assert changed(plays.run().ok()) == []
+    complete = without_marks(plays.api), plays.inside()
 
-    installed = there(api)
-    api.create(kinds.PVC, CLAIM)
-    refused = play(berth_state="absent").failed()
+    plays.api.create(kinds.PVC, CLAIM)
+    refused = plays.run(berth_state="absent").failed()
     assert "default/data" in refused["msg"], refused
-    api.delete(kinds.PVC, "data", "default")
-    play("--check", "--diff", berth_state="absent").ok()
-    assert there(api) == installed
-    play(berth_state="absent").ok()
-    assert there(api) == []
+    plays.api.delete(kinds.PVC, "data", "default")
+    plays.run("--check", "--diff", berth_state="absent").ok()
+    assert plays.there() == installed
+    plays.cut_off(lambda: not plays.has(kinds.DEPLOYMENT, "berth-controller", "berth-system"), berth_state="absent")
+    assert plays.has(kinds.CRD, kinds.BERTH.definition), "what goes last"
+    plays.run(berth_state="absent").ok()
+    assert plays.there() == []
     assert world(plane.kubeconfig).keys() == before.keys()
-    left = {(kind.kind, one["metadata"]["name"]) for kind in INSIDE for one in api.list(kind, "berth-system")}
-    assert left == {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
-    assert changed(play(berth_state="absent").ok()) == []
+    assert plays.inside() == {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+    assert changed(plays.run(berth_state="absent").ok()) == []
+
+    for kind, name in ((kinds.CRD, kinds.BERTH.definition), (kinds.CLUSTER_ROLE, "berth-controller")):
+        plays.cut_off(partial(plays.has, kind, name))
+    assert plays.there() != installed
+    plays.run().ok()
+    assert (without_marks(plays.api), plays.inside()) == complete, "as a run that nobody cuts off leaves it"
+
+
+def listed(api: ApiClient, kind: Resource) -> list[dict[str, Any]]:
+    try:
+        return api.list(kind)
+    except NotFoundError:  # of another kind of cluster
+        return []
+
+
+def without_marks(api: ApiClient) -> dict[str, Any]:
+    """All objects that somebody asked for, by kind and name, without what differs from one creation to the next."""
+    found: dict[str, Any] = {}
+    for kind in (value for value in vars(kinds).values() if isinstance(value, Resource) and value not in OTHERS):
+        for body in listed(api, kind):
+            meta = body["metadata"]
+            if not meta.get("ownerReferences") and not meta.get("deletionTimestamp"):
+                kept = {key: meta.get(key) for key in ("labels", "annotations", "finalizers")}
+                rest = {key: value for key, value in body.items() if key not in ("metadata", "status")}
+                found[f"{kind.plural}/{meta.get('namespace', '')}/{meta['name']}"] = {**rest, "metadata": kept}
+    for body in found.values():
+        for field in ("clusterIP", "clusterIPs"):
+            body.get("spec", {}).pop(field, None)
+    return found

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils._glue.storage_class import DEFAULT_ANNOTATION, OPERATION
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import STORAGE_CLASS
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import PVC, STORAGE_CLASS
 
 Module = Callable[..., dict[str, Any]]
 World = Callable[[], dict[str, str]]
@@ -53,8 +53,38 @@ def test_life(module: Module, api: ApiClient, name: str, world: World) -> None:
     gone = module(check=True, state="absent")
     assert gone["changed"]
     assert api.find(STORAGE_CLASS, name)
-    assert module(state="absent")["changed"]
+    assert module(state="absent")["requests"] == {"list": 2, "delete": 1}
     assert not module(state="absent")["changed"]
+
+
+def test_claims_that_wait_keep_it(
+    module: Module, api: ApiClient, name: str, namespace: str, world: World, warnings: list[str]
+) -> None:
+    module()
+    spec = {"storageClassName": name, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for claim, more in (("data", {}), ("bound", {"volumeName": f"{name}-pv"})):
+        api.create(PVC, {"metadata": {"name": claim, "namespace": namespace}, "spec": {**spec, **more}})
+    before = world()
+    for check in (True, False):
+        refused = module(check=check, state="absent")
+        assert (refused["failed"], refused["changed"], refused["claims"]) == (True, False, [f"{namespace}/data"])
+        assert f"StorageClass {name} is not removed while claims that are not bound name it" in refused["msg"]
+        assert "set force: true" in refused["msg"]
+    assert (world(), warnings) == (before, [])
+    assert module(check=True, state="absent", force=True)["changed"]
+    assert world() == before
+    gone = module(state="absent", force=True)
+    assert (gone["changed"], gone["claims"]) == (True, [f"{namespace}/data"])
+    assert f"claims keep their volumes without it ({namespace}/bound)" in warnings[-1]
+    assert api.find(STORAGE_CLASS, name) is None
+
+
+def test_no_claim_keeps_a_class_that_none_names(module: Module, api: ApiClient, name: str, namespace: str) -> None:
+    module()
+    spec = {"storageClassName": "other", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
+    api.create(PVC, {"metadata": {"name": "data", "namespace": namespace}, "spec": spec})
+    gone = module(state="absent")
+    assert (gone["changed"], gone["claims"]) == (True, [])
 
 
 def test_what_can_change_changes(module: Module, api: ApiClient, name: str) -> None:

@@ -37,14 +37,19 @@ class GuideRun:
         self.cluster, self.folder = cluster, folder
         self.sections = _sections()
         self.done: set[str] = set()
+        reach = cluster.hosts.inventory()["berth_hosts"]["hosts"]
         disks = {host: cluster.hosts.disks(host)[0] for host in HOSTS}
         self.names = {
             "S5H9NS0N986701": disks["h1"]["serial"],
             "S5H9NS0N986704": disks["h2"]["serial"],
             "storage: 10Gi": "storage: 200Mi",
             "postgres:15": "berth.local/postgresql:15",
-            "n1.yml": "h1.yml",
-            "n2.yml": "h2.yml",
+            "/n1.yml": "/h1.yml",
+            "/n2.yml": "/h2.yml",
+            "n1: {": "h1: {",
+            "n2: {": "h2: {",
+            "192.0.2.11": reach["h1"]["ansible_host"],
+            "192.0.2.12": reach["h2"]["ansible_host"],
             "- hosts: n2": "- hosts: h2",
         }
 
@@ -58,7 +63,7 @@ class GuideRun:
                 said.append(self.shell(text))
             else:
                 name = text.splitlines()[0].removeprefix("# ")
-                (self.folder / name).parent.mkdir(exist_ok=True)
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (self.folder / name).write_text(text)
         return "\n".join(said)
 
@@ -123,7 +128,8 @@ def guide(tmp_path: Path) -> Iterator[GuideRun]:
 
 
 def _prepare(cluster: Any, folder: Path) -> None:
-    """One empty disk in each host, and the inventory, with what is special about hosts without systemd and sudo."""
+    """One empty disk in each host; and how these hosts are reached, which have no systemd and no sudo, in a file of the
+    inventory that comes after the page's own."""
     for host in HOSTS:
         for disk in cluster.hosts.disks(host)[1:]:
             cluster.hosts.disk_remove(host, disk["name"])
@@ -141,7 +147,8 @@ def _prepare(cluster: Any, folder: Path) -> None:
         local_disks_become=False,
         disk_replace_become=False,
     )
-    (folder / "hosts.yml").write_text(yaml.safe_dump({"berth_hosts": nodes}))
+    (folder / "inventory").mkdir()
+    (folder / "inventory" / "reach.yml").write_text(yaml.safe_dump({"berth_hosts": nodes}))
 
 
 def test_the_page_from_its_text(guide: GuideRun) -> None:
@@ -170,7 +177,7 @@ def run(guide: GuideRun) -> None:
         ("h1", "Running"),
         ("h2", "Running"),
     ]
-    again = guide.shell("ansible-playbook -i hosts.yml app.yml")
+    again = guide.shell("ansible-playbook -i inventory app.yml")
     assert re.findall(r"changed=(\d+)", again) == ["0"], again
 
 

@@ -120,7 +120,7 @@ _MAPPINGS = {
     "module_defaults": lambda value, _: value.keys() == {"module_defaults"},
     "prometheus": lambda value, _: "scrape_configs" in value,
     "execution_environment": lambda value, _: {"version", "images", "dependencies"} <= value.keys(),
-    "host_vars": lambda _, text: text.startswith(("# host_vars/", "# group_vars/")),
+    "host_vars": lambda _, text: re.match("# (inventory/)?(host|group)_vars/", text) is not None,
     "agent": lambda _, text: text.startswith("# /etc/berth/agent.yaml"),
     "devices": lambda _, text: text.startswith("# /etc/berth/devices.d/"),
 }

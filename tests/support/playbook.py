@@ -5,10 +5,14 @@ Used by the tests that prove modules as users run them, and by the benches. Noth
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,18 +72,77 @@ def run_playbook(
 
     ``env`` is added to an environment without any K8S_AUTH_*, KUBE* and ANSIBLE_* variable.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     record = folder / "record.jsonl"
-    record.unlink(missing_ok=True)
+    arguments = _written(tasks, folder, args, LOCALHOST.format(python=python) if inventory is None else inventory, play)
+    status, output = ansible_playbook(arguments, environment(record, env), folder, timeout, python)
+    return Run(status, output, _read(record))
+
+
+def kill_playbook(
+    tasks: list[dict[str, Any]],
+    folder: Path,
+    when: Callable[[], bool],
+    inventory: str,
+    timeout: float = 120,
+    **play: Any,
+) -> None:
+    """Run it as ``run_playbook`` does, and kill it with its workers (SIGKILL) as soon as ``when`` says so.
+
+    AssertionError where it had ended before.
+    """
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), *_written(tasks, folder, (), inventory, play)]
+    output, until = folder / "killed.log", time.monotonic() + timeout
+    with output.open("w") as stream:
+        running = subprocess.Popen(
+            argv,
+            env=environment(folder / "record.jsonl"),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        while running.poll() is None and time.monotonic() < until and not when():
+            time.sleep(0.02)
+        in_time = running.poll() is None and time.monotonic() < until
+    finally:
+        _kill_with_workers(running)
+    assert in_time, output.read_text()
+
+
+def _kill_with_workers(running: subprocess.Popen[bytes]) -> None:
+    """Workers are in sessions of their own and would finish their tasks; stopped, it starts no more of them."""
+    running.send_signal(signal.SIGSTOP)
+    workers = _children(running.pid)
+    running.kill()
+    for pid in workers:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    running.wait()
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that one has started, and theirs."""
+    try:
+        own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # it has ended
+        return []
+    return [each for child in map(int, own) for each in (child, *_children(child))]
+
+
+def _written(
+    tasks: list[dict[str, Any]], folder: Path, args: Sequence[str], inventory: str, play: Mapping[str, Any]
+) -> list[str]:
+    """The playbook and its inventory, in ``folder``; the arguments of ansible-playbook."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "record.jsonl").unlink(missing_ok=True)
     playbook = folder / "play.yml"
     playbook.write_text(
         yaml.dump([{"hosts": "all", "gather_facts": False, **play, "tasks": tasks}], Dumper=_Dumper, sort_keys=False)
     )
     hosts = folder / "hosts.ini"
-    hosts.write_text(inventory if inventory is not None else LOCALHOST.format(python=python))
-    arguments = ["-i", str(hosts), str(playbook), *args]
-    status, output = ansible_playbook(arguments, environment(record, env), folder, timeout, python)
-    return Run(status, output, _read(record))
+    hosts.write_text(inventory)
+    return ["-i", str(hosts), str(playbook), *args]
 
 
 def ansible_playbook(

@@ -32,6 +32,14 @@ print(json.dumps({"changed": False, "asked": asked, "lost": lost, "result": [{"n
 """
 CALLED = {"ansible.builtin.assert": {"that": "inventory_hostname not in (bad | default([]))", "quiet": True}}
 
+ASSIGNS = [
+    {
+        "name": "role assigns {{ scheduler_assign_pods }} {{ scheduler_assign_storage_classes | join }}",
+        "when": "scheduler_assign_pods | default(false)",
+        **CALLED,
+    }
+]
+
 
 @pytest.fixture(scope="module")
 def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -41,7 +49,8 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for role in ROLES:
         (ours / "roles" / role / "tasks").mkdir(parents=True)
         task = {"name": f"role {role} {{{{ {role}_state }}}} {{{{ {role}_mode | default('') }}}}", **CALLED}
-        (ours / "roles" / role / "tasks" / "main.yml").write_text(yaml.safe_dump([task]))
+        tasks = [task, *(ASSIGNS if role == "scheduler" else [])]
+        (ours / "roles" / role / "tasks" / "main.yml").write_text(yaml.safe_dump(tasks))
     (ours / "plugins" / "modules").mkdir(parents=True)
     for module in MODULES:
         (ours / "plugins" / "modules" / f"{module}.py").write_text(MODULE)
@@ -168,6 +177,22 @@ def test_an_installation_may_leave_hosts_out(collections: Path, tmp_path: Path) 
     run = play(collections, tmp_path, "--limit", "n3").ok()
     assert "node_agent present n3" in calls(run)
     assert sorted(first_asked(run)["node_names"]) == ["n1", "n3", "two"], "their nodes have hosts all the same"
+
+
+def test_pods_are_given_a_scheduler_that_leads_and_by_one_variable(collections: Path, tmp_path: Path) -> None:
+    given = {"berth_assign_pods": True, "berth_assign_storage_classes": ["fast"]}
+    run = play(collections, tmp_path, **given).ok()
+    assert "assigns True fast n1 n2 n3" in calls(run)
+    assert first_asked(run)["assign_pods"] is True
+    for wrong, words in (
+        ({**given, "berth_scheduling": "extender"}, "got berth_scheduling: extender and berth_wait: True"),
+        ({**given, "berth_wait": False}, "got berth_scheduling: scheduler and berth_wait: False"),
+        ({"berth_assign_storage_classes": ["fast"]}, "needs berth_assign_pods: true"),
+        ({"scheduler_assign_pods": True}, "berth_assign_pods (False)"),
+    ):
+        run = play(collections, tmp_path, **wrong)
+        assert words in run.failed()["msg"]
+        assert calls(run) == []
 
 
 def test_two_ways_of_running_agents(collections: Path, tmp_path: Path) -> None:

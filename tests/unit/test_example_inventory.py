@@ -18,6 +18,11 @@ import yaml
 from ansible_collections.berth.stateful.plugins.module_utils._glue import storage_class
 from ansible_collections.berth.stateful.plugins.module_utils._glue.query import library
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.agent_config import Libraries, check_text
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
+    MUTATING_ADMISSION_POLICY,
+    Resource,
+)
 from tests.badinput.asking import answer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,6 +109,7 @@ def test_what_is_installed_passes_the_check_of_an_installation(hosts: dict[str, 
         "image": given["berth_image"],
         "storage_classes": given["berth_storage_classes"],
         "scheduler_name": given["berth_scheduler_name"],
+        "assign_pods": given["berth_assign_pods"],
         "nodes_without_host": given["berth_nodes_without_host"],
         "node_names": sorted(hosts),
     }
@@ -111,6 +117,15 @@ def test_what_is_installed_passes_the_check_of_an_installation(hosts: dict[str, 
     assert [text for text in result["problems"] if "no Node of the cluster" not in text] == []
     assert result["hosts_without_node"] == sorted(hosts)
     assert set(given["berth_storage_classes"][0]) <= set(storage_class.OPERATION.options)
+
+
+def test_pods_are_not_assigned_by_an_api_server_that_knows_no_policies() -> None:
+    asked = {"parts": ["crds", "scheduler"], "image": "berth:0.2.0", "assign_pods": True}
+    (problem,) = answer("installation_check", asked, Older())["problems"]
+    assert "has no MutatingAdmissionPolicy" in problem
+    assert "write schedulerName: berth-scheduler into the pods instead" in problem
+    assert answer("installation_check", asked, Empty())["problems"] == []
+    assert answer("installation_check", {**asked, "state": "absent"}, Older())["problems"] == []
 
 
 class Empty:
@@ -127,6 +142,15 @@ class Empty:
 
     def create(self, *_args: Any, **_more: Any) -> dict[str, Any]:
         return {"status": {"allowed": True}}
+
+
+class Older(Empty):
+    """Of Kubernetes before 1.36."""
+
+    def list(self, kind: Resource, *_args: Any, **_more: Any) -> list[Any]:
+        if kind == MUTATING_ADMISSION_POLICY:
+            raise NotFoundError("the server could not find the requested resource")
+        return []
 
 
 def test_it_is_in_the_tarball() -> None:

@@ -23,6 +23,7 @@ from .objects import poll
 from .policies import Planned
 from .tried import Change, try_all
 
+POLICY = kinds.MUTATING_ADMISSION_POLICY
 #: An API server looks for changed policies every second (policyRefreshInterval of k8s.io/apiserver).
 _TAKEN_UP = 3.0
 
@@ -52,14 +53,18 @@ def plan(context: Context) -> list[Planned]:
     try:
         found = policies.plan_present(context, wanted, None)
     except NotFoundError as exc:
-        raise StateError(
-            "assign_pods: this API server has no MutatingAdmissionPolicy (admissionregistration.k8s.io/v1, Kubernetes "
-            f"1.36 and later): write schedulerName: {params['name']} into the pods instead, and leave assign_pods out; "
-            "nothing was written"
-        ) from exc
+        raise StateError(f"{too_old(params['name'])}; nothing was written") from exc
     changed = [one for one in found if one.action != "none"]
     try_all(context, [Change(one.resource, dict(one.body), _live(one)) for one in changed])
     return found + policies.plan_absent(context, assign_pods.absent(params["name"], wanted))
+
+
+def too_old(scheduler: str) -> str:
+    """Of an API server that does not serve POLICY."""
+    return (
+        "assign_pods: this API server has no MutatingAdmissionPolicy (admissionregistration.k8s.io/v1, Kubernetes "
+        f"1.36 and later): write schedulerName: {scheduler} into the pods instead, and leave assign_pods out"
+    )
 
 
 def _live(one: Planned) -> dict[str, Any] | None:

@@ -45,7 +45,9 @@ def absent(context: Context, owner: Owner, manifests: list[Object]) -> dict[str,
     secret = {"kind": kinds.SECRET.kind, "metadata": {"name": install.SHIPPED, "namespace": shipped.SHIPPED_NAMESPACE}}
     bodies = installing.in_order("scheduler", [*manifests, secret])
     found = installing.found_of(context, owner, bodies)
-    waiting = install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName=") if found else ())
+    waiting = install.waiting_pods(
+        context.client.list(kinds.POD, fields="spec.nodeName=,status.phase=Pending") if found else ()
+    )
     installing.refuse_while(context, owner, waiting)
     diff = installing.remove(context, owner, found)
     return {"changed": bool(diff), "diff": diff, "waiting": waiting}

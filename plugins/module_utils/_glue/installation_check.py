@@ -9,11 +9,12 @@ berth_core/app/install_check.py and beside it; all of it is told at once. One LI
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 from ..berth_core.app import (
+    class_removal,
     extender_install,
     install_check,
     install_needs,
@@ -34,7 +35,7 @@ from ..berth_core.errors import ForbiddenError, InputError, NotFoundError, State
 from ..berth_core.model import resources as kinds
 from ..berth_core.model.names import check_image, check_label, check_names, check_subdomain
 from ..berth_core.model.resources import Resource
-from . import storage_class
+from . import assigning, storage_class
 from .base import Context, Operation
 from .crds import read_definitions
 from .rights import may
@@ -60,8 +61,10 @@ def run(context: Context) -> dict[str, Any]:
     found = install_check.check(asked, seen, shipped.get("crds", ()))
     if classes:
         found.problems += _other_classes(asked, classes, reader.list(kinds.STORAGE_CLASS))
+    if context.params["assign_pods"] and asked.state == "present" and not reader.serves(assigning.POLICY):
+        found.problems.append(assigning.too_old(asked.schedulers[0]))
     if asked.state == "absent":
-        holdings = _holdings(reader, asked)
+        holdings = _holdings(reader, asked, classes)
         found.problems += install_needs.needs(asked.parts, holdings)
         found.warnings += [text for text in [install_needs.kept(holdings.disks)] if text]
     lacks = _missing_rights(context, reader, asked, shipped)
@@ -152,6 +155,16 @@ class _Reader:
                 self.unread.append(str(right))
             return []
 
+    def serves(self, kind: Resource) -> bool:
+        """Whether the API server knows a kind; one that may not be listed is known."""
+        try:
+            self.client.list(kind)
+        except NotFoundError:
+            return False
+        except ForbiddenError:
+            self.lacks[kind] = Right("list", kind.group, kind.plural)
+        return True
+
     def find(self, kind: Resource, name: str, namespace: str | None = None) -> Object | None:
         """One object; None where there is none."""
         try:
@@ -190,7 +203,7 @@ def _definitions(reader: _Reader) -> dict[str, Object]:
     return {name: found[name] for name in SCHEMAS if name in found}
 
 
-def _holdings(reader: _Reader, asked: Asked) -> Holdings:
+def _holdings(reader: _Reader, asked: Asked, going: Collection[str]) -> Holdings:
     """What may need the parts: a kind is read where one of them is what it needs."""
     holding = asked.with_any("crds", "controller", "storage_classes", *AGENTS)
     of = (kinds.BERTH, kinds.LOCAL_DISK, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV)
@@ -199,8 +212,8 @@ def _holdings(reader: _Reader, asked: Asked) -> Holdings:
     of_tasks = (kinds.TASK, kinds.TASK_BATCH) if asked.with_any("crds", "task_backend") else ()
     tasks = [body for kind in of_tasks for body in reader.list(kind)]
     queues = reader.list(kinds.TASK_QUEUE) if asked.with_any("crds") else []
-    pods, waiting = _pods(reader, asked), _waiting(reader, asked)
-    return Holdings(berths, disks, claims, classes, volumes, applications, tasks, queues, pods, waiting)
+    pods, waiting, unbound = _pods(reader, asked), _waiting(reader, asked), class_removal.waiting(claims, going)
+    return Holdings(berths, disks, claims, classes, volumes, applications, tasks, queues, pods, waiting, unbound)
 
 
 def _pods(reader: _Reader, asked: Asked) -> list[str]:
@@ -223,7 +236,7 @@ def _pods(reader: _Reader, asked: Asked) -> list[str]:
 def _waiting(reader: _Reader, asked: Asked) -> list[str]:
     if not asked.with_any("extender"):
         return []
-    return extender_install.waiting_pods(reader.list(kinds.POD, fields="spec.nodeName="))
+    return extender_install.waiting_pods(reader.list(kinds.POD, fields="spec.nodeName=,status.phase=Pending"))
 
 
 def _other_classes(asked: Asked, wanted: Mapping[str, Object], found: Iterable[Object]) -> list[str]:
@@ -312,17 +325,21 @@ def _told(context: Context, reader: _Reader, found: Findings, seen: Seen, lacks:
     return {"changed": False, **result}
 
 
+#: A removal of all parts is not forced.
+_CLASS_OPTIONS = {key: spec for key, spec in storage_class.OPERATION.options.items() if key != "force"}
+
 OPERATION = Operation(
     name="installation_check",
     options={
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "namespace": {"type": "str", "default": SHIPPED_NAMESPACE},
         "parts": {"type": "list", "elements": "str", "choices": list(PARTS), "required": True},
-        "storage_classes": {"type": "list", "elements": "dict", "options": storage_class.OPERATION.options},
+        "storage_classes": {"type": "list", "elements": "dict", "options": _CLASS_OPTIONS},
         "node_names": {"type": "list", "elements": "str"},
         "nodes_without_host": {"type": "str", "choices": list(HANDLING), "default": "warn"},
         "image": {"type": "str"},
         "scheduler_name": {"type": "str"},
+        "assign_pods": {"type": "bool", "default": False},
         "manifests": {"type": "dict"},
     },
     run=run,

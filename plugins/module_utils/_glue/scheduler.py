@@ -157,7 +157,7 @@ def _found(context: Context, owner: Owner, shipped: list[Object]) -> tuple[list[
 
 
 def _waiting(context: Context, names: list[str]) -> list[str]:
-    return install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName="), names)
+    return install.waiting_pods(context.client.list(kinds.POD, fields="spec.nodeName=,status.phase=Pending"), names)
 
 
 OPERATION = Operation(

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The operation behind the module storage_class: one StorageClass, by default one for local disks.
 
-Reads all classes with one LIST (it must know whether another one is the default, too), writes at most one.
+Reads all classes with one LIST (it must know whether another one is the default, too), writes at most one. What a
+removal leaves behind is told by berth_core/app/class_removal.py, from one LIST of all claims.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..berth_core.app import class_removal
 from ..berth_core.app.compare import differences, prune
 from ..berth_core.errors import InputError, StateError
 from ..berth_core.model.labels import is_label_key
-from ..berth_core.model.names import check_subdomain, shown
-from ..berth_core.model.resources import STORAGE_CLASS
+from ..berth_core.model.names import check_subdomain, first, shown
+from ..berth_core.model.resources import PVC, STORAGE_CLASS
 from ..berth_core.model.volume import LOCAL_PROVISIONER
 from .base import Context, Operation
 from .objects import diff_entry, label_map, text_map
@@ -109,12 +111,32 @@ def _present(context: Context, desired: dict[str, Any], live: Mapping[str, Any] 
 
 def _absent(context: Context, live: Mapping[str, Any] | None) -> dict[str, Any]:
     if live is None:
-        return {"changed": False, "storage_class": None, "diff": []}
+        return {"changed": False, "storage_class": None, "claims": [], "diff": []}
     name = live["metadata"]["name"]
+    claims = _left_behind(context, name)
     if not context.check_mode:
         context.client.delete(STORAGE_CLASS, name, uid=live["metadata"]["uid"])
     diff = diff_entry(STORAGE_CLASS, name, _clean(live), None, absent=True)
-    return {"changed": True, "storage_class": None, "diff": [diff]}
+    return {"changed": True, "storage_class": None, "claims": claims, "diff": [diff]}
+
+
+def _left_behind(context: Context, name: str) -> list[str]:
+    """The claims that wait for the class, which keep it there unless forced (StateError). Others are warned of."""
+    found, what = context.client.list(PVC), STORAGE_CLASS.describe(name)
+    claims = class_removal.waiting(found, [name])
+    if claims and not context.params["force"]:
+        raise StateError(
+            f"{what} is not removed while claims that are not bound name it: {first(claims)}. Nobody would bind them; "
+            "delete them first, or set force: true, with which they wait until there is a class of this name again",
+            claims=claims,
+        )
+    bound = class_removal.bound(found, [name])
+    if bound:
+        context.warn(
+            f"{what}: claims keep their volumes without it ({first(bound)}); they cannot grow, and new claims of the "
+            "class, as of a StatefulSet that is scaled, wait until there is a class of this name again"
+        )
+    return claims
 
 
 def _warn_of_other_defaults(context: Context, live: Mapping[str, Mapping[str, Any]]) -> None:
@@ -161,6 +183,7 @@ OPERATION = Operation(
         "mount_options": {"type": "list", "elements": "str"},
         "labels": {"type": "dict"},
         "annotations": {"type": "dict"},
+        "force": {"type": "bool", "default": False},
     },
     run=run,
 )

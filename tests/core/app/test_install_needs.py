@@ -70,6 +70,12 @@ def test_tasks_need_their_backend_and_all_that_is_there_its_definition():
     assert needs(("task_backend",), Holdings(tasks=tasks[:1], queues=[queue])) == []
 
 
+def test_claims_of_a_class_that_goes_need_it_whoever_provisions_it():
+    (said,) = needs(("storage_classes",), Holdings(unbound=["db/data"]))
+    assert said == "claims have local disks or wait for one: db/data; delete them first"
+    assert needs(("scheduler",), Holdings(unbound=["db/data"])) == []
+
+
 def test_claims_of_the_provisioner_waiting_and_bound():
     bound = {
         "metadata": {"name": "pv", "annotations": {"pv.kubernetes.io/provisioned-by": "local.berth.dev"}},

@@ -25,7 +25,8 @@ class Holdings(NamedTuple):
     """What was read. ``tasks``: TaskBatches, too.
 
     ``pods``: ``namespace/name`` of those that name a scheduler of berth's and have not finished,
-    ``waiting``: of those that wait for kube-scheduler with its extender."""
+    ``waiting``: of those that wait for kube-scheduler with its extender; ``unbound``: of claims without a volume whose
+    StorageClass is removed, whoever provisions it."""
 
     berths: Sequence[Object] = ()
     disks: Sequence[Object] = ()
@@ -37,12 +38,14 @@ class Holdings(NamedTuple):
     queues: Sequence[Object] = ()
     pods: Sequence[str] = ()
     waiting: Sequence[str] = ()
+    unbound: Sequence[str] = ()
 
 
 def needs(parts: Sequence[str], found: Holdings) -> list[str]:
     """Why the parts are not removed yet, a line for each kind of reason."""
     apps, held = _apps(found.berths), _stale(found)
-    wanting = sorted({*controller_install.needed_by(found.claims, found.classes, found.volumes), *_begun(found.berths)})
+    of_claims = controller_install.needed_by(found.claims, found.classes, found.volumes)
+    wanting = sorted({*of_claims, *_begun(found.berths), *found.unbound})
     disks = bool({"crds", *AGENTS} & {*parts})
     objects, of_tasks = _objects(parts, found.applications), _named([*found.tasks, *found.queues])
     running = task_backend_install.needed_by(found.tasks)

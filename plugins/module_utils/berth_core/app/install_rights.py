@@ -130,7 +130,7 @@ _BESIDE: Mapping[str, Mapping[str, tuple[_Beside, ...]]] = {
     "absent": {
         # Free LocalDisks go before their definition.
         "crds": _each("delete", _ALL, kinds.LOCAL_DISK),
-        "storage_classes": _each("list delete", _ALL, kinds.STORAGE_CLASS),
+        "storage_classes": (*_each("list delete", _ALL, kinds.STORAGE_CLASS), *_each("list", _ALL, kinds.PVC)),
         "controller": (
             *_GONE,
             *_each("list", _ALL, kinds.PVC, kinds.STORAGE_CLASS, kinds.PV, kinds.STATEFUL_APP),
