@@ -19,6 +19,7 @@ from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
 from berth_core.model.labels import LabelSelector
 from berth_core.model.times import age
+from tests.core.app import update_moves as moves
 from tests.core.app.samples import GOOD, changed
 
 OWN = Mark("annotations", "berth.dev/revision")
@@ -365,44 +366,44 @@ def test_an_annotation_that_is_no_json_is_an_update_to_nowhere():
     assert UPDATING not in cluster.pods["db-0"]["metadata"]["annotations"]
 
 
-TEMPLATES = st.sampled_from(
-    [template("db:2"), template(cpu="1"), template("db:3", cpu="2", labels={"a": "b"}), template(command=["x"])]
-)
+def changed_template(image=1, **change):
+    return template(f"db:{image}", **change)
 
 
 @settings(deadline=None)
 @given(st.data())
 def test_any_order_of_events_keeps_the_promise(data):
-    """A run that dies anywhere is continued; a second template comes in the middle; berth never takes too many down."""
-    replicas = data.draw(st.integers(1, 4))
-    asked = rules(
-        unavailable=data.draw(st.integers(1, 2)),
-        partition=data.draw(st.integers(0, 1)),
-        min_ready=data.draw(st.sampled_from([0, 3])),
-        primary=data.draw(st.sampled_from([None, ROLE])),
-    )
-    cluster = Cluster(replicas, one=template(), two=data.draw(TEMPLATES))
-    for _number in range(data.draw(st.integers(0, 30))):
-        move = data.draw(st.sampled_from(["act", "act", "kubelet", "kubelet", "change", "lost", "later"]))
-        if move == "act":
-            acts = cluster.roll(asked).acts
+    """A run that dies anywhere is continued; a second template comes in the middle; berth never takes too many down.
+
+    tests/apiserver/app/test_update_moves.py has a sample of the same on a real API server.
+    """
+
+    def pick(options):
+        return data.draw(st.sampled_from(options))
+
+    drawn = moves.scenario(pick, range(1, 5), (0, 3), range(31))
+    replicas, primary = drawn.replicas, ROLE if drawn.primary else None
+    asked = rules(unavailable=drawn.unavailable, partition=drawn.partition, min_ready=drawn.min_ready, primary=primary)
+    cluster = Cluster(replicas, one=template(), two=changed_template(**drawn.second))
+    for what, value in drawn.moves:
+        if what == moves.ACT:
             down = sum(not cluster.ready(ordinal) for ordinal in range(replicas))
-            for act in acts[: data.draw(st.integers(0, len(acts)))]:  # it dies after any of them
+            for act in cluster.roll(asked).acts[:value]:  # it dies after any of them
                 was_ready = cluster.ready(act.ordinal)
                 cluster.act(act)
                 if was_ready and not cluster.ready(act.ordinal):
                     down += 1
                     assert down <= asked.unavailable
-        elif move == "later":
+        elif what == moves.LATER:
             cluster.wait(2)
-        elif move == "kubelet":
-            cluster.kubelet(data.draw(st.integers(0, replicas - 1)))
-        elif move == "change":
-            name = data.draw(st.sampled_from(["one", "two", "three"]))
-            cluster.templates.setdefault(name, data.draw(TEMPLATES))
+        elif what == moves.KUBELET:
+            cluster.kubelet(value)
+        elif what == moves.CHANGE:
+            name, change = value
+            cluster.templates.setdefault(name, changed_template(**change))
             cluster.revision = name
         else:
-            cluster.pods.pop(cluster.name(data.draw(st.integers(0, replicas - 1))), None)
+            cluster.pods.pop(cluster.name(value), None)
     cluster.finish(asked)
     for ordinal in range(asked.partition, replicas):
         pod = cluster.pods[cluster.name(ordinal)]
