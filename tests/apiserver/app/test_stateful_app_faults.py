@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from berth_core.lifecycle import states
@@ -80,7 +82,7 @@ def test_killed_at_every_write_of_the_way_forward(two_disks, kubeconfig):
     assert set(trace) == written(states.FORWARD), "the run writes what the state table says, and nothing else"
     undisturbed = shape(two_disks, "db")
     two_disks.lay_out()
-    assert sum(1 for _death in deaths(options)) >= total, "each write was the last one of a run"
+    assert sum(1 for _death in deaths(partial(run, options))) >= total, "each write was the last one of a run"
     two_disks.check()
     assert shape(two_disks, "db") == undisturbed
     for write, before in some(total):
@@ -103,7 +105,7 @@ def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
     two_disks.lay_out()
     run(options)
     left = trace.count("patch LocalDisk status")  # to the disk's agent, where the unlock was the last write of a run
-    assert sum(1 for _death in deaths(gone)) >= total - left, "each other write was the last one of a run"
+    assert sum(1 for _death in deaths(partial(run, gone))) >= total - left, "each other write was the last one of a run"
     given_up(two_disks)
     for write, before in some(total):
         two_disks.lay_out()
