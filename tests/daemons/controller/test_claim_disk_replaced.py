@@ -1,7 +1,4 @@
-"""The disk under a StatefulSet's claim is exchanged: disk_replace dies at any write, and is run again.
-
-Without a controller, so that each write is its own; beside one, which is faster with some of them; and given up.
-"""
+"""The disk under a StatefulSet's claim is exchanged: disk_replace dies at any write, and is run again or given up."""
 
 from __future__ import annotations
 
@@ -12,92 +9,74 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.disk_replace import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.observed import ready
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.replacing import PARTS
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.apiserver.app.runner import calm, deaths, run
 from tests.daemons.controller.world import GI, until
+from tests.support.kube import forget, patch_disk
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 CLAIM, POD = "data-web-0", "web-0"
-#: Each write of an exchange that nobody helps with, as the runner names them.
-WRITES = [
-    "replace LocalDisk",  # cordon
-    "patch Berth status",  # Replacing
-    "delete PersistentVolumeClaim",
-    "delete Pod",
-    "delete PersistentVolume",
-    "replace LocalDisk",  # its lock is given up, its data kept
-    "create LocalDisk",
-    "create Berth",  # of the claim that the StatefulSet makes anew
-    "replace LocalDisk",  # its lock
-    "patch LocalDisk status",
-    "patch Berth status",  # Reserved
-    "patch Berth status",  # the old one is Releasing
-    "delete Berth",
-    "replace Berth",  # its finalizer
-    "create PersistentVolume",
-    "patch Berth status",  # Bound
-]
+#: The writes of an exchange after which its claim goes, and before which the claim that is made anew has no Berth.
+STOPS, ADOPTS = 4, 8
 
 
 class Ground:
-    """A replica of a StatefulSet runs on disk ``old`` of ``node``; disk ``other`` there is anybody's. No controller."""
+    """The one replica of a StatefulSet runs on the disk `old` of a node; another disk there may be given to anybody."""
 
     def __init__(self, world: Any, start: Any, plane: Any, node: str, waits: bool, policy: str) -> None:
-        self.world, self.start = world, start
+        self.world, self.node, self.policy = world, node, policy
+        self.kubeconfig = str(plane.kubeconfig)
         world.storage_class(waits, policy)
-        self.old = world.disk(node, "old", reclaimPolicy=policy)
-        controller = start("--no-leader-elect")
+        self.old = world.disk(node, "d0", reclaimPolicy=policy)
+        self.controller = start("--no-leader-elect")
         world.stateful_set("web", "data")
         until(self.runs, lambda: world.story(CLAIM))
-        controller.stop()
         world.disk(node, "other", reclaimPolicy=policy)
-        ((_name, self.lock),) = world.locks().items()
-        self.new = f"{world.name}-{node}-new"
-        identity = {"serial": f"S-{self.new}", "size": 2 * GI}
-        self.exchange = {
-            "name": self.old,
-            "new": {"name": self.new, "identity": identity},
-            "kubeconfig": str(plane.kubeconfig),
-            "wait_timeout": 60,
-        }
 
     def runs(self) -> bool:
-        return ready(self.world.api.find(kinds.POD, POD, self.world.name))
+        """Whether the pod is Ready on a claim that is bound."""
+        api, name = self.world.api, self.world.name
+        claim = api.find(kinds.PVC, CLAIM, name)
+        return ready(api.find(kinds.POD, POD, name)) and (claim or {}).get("status", {}).get("phase") == "Bound"
+
+    def begin(self, new: str) -> dict[str, Any]:
+        """An exchange of the replica's disk for a new one: the options of disk_replace."""
+        ((self.old, lock),) = self.world.locks().items()
+        self.data, self.new = lock["dataUID"], f"{self.world.name}-{self.node}-{new}"
+        identity = {"serial": f"S-{self.new}", "size": 2 * GI}
+        new_disk = {"name": self.new, "identity": identity}
+        return {"name": self.old, "new": new_disk, "kubeconfig": self.kubeconfig, "wait_timeout": 60}
 
     def agent(self) -> None:
-        """What the node's agent says of a disk that is declared while nobody waits for it."""
+        """What the node's agent says of the new disk, once it is declared."""
         new = self.world.disks().get(self.new)
         if new is not None and "status" not in new:
             self.world.observe(self.new, "Available")
 
     def nothing_is_lost(self) -> None:
-        """What holds wherever an exchange is cut: the old disk is locked for the replica or keeps its data, no other
-        disk but the new one is locked, for the claim as it is now, and nothing is to be wiped."""
+        """What holds wherever an exchange is cut: the old disk is locked for the replica or keeps its data, which is
+        not to be wiped; and of the old and the new disk one at most is locked, and no other one is."""
         self.world.check()
-        disks = {name: one["spec"] for name, one in self.world.disks().items()}
-        locks, old = self.world.locks(), disks[self.old]
-        assert ("claimRef" in old) != ("retainedFor" in old)
-        kept = old.get("claimRef") or old["retainedFor"]
-        assert (kept["claim"], kept["dataUID"]) == (CLAIM, self.lock["dataUID"])
-        assert old["unschedulable"], "nobody else is given it"
-        assert len(locks) < 2, "the claim holds two disks"
+        spec, locks = self.world.disks()[self.old]["spec"], self.world.locks()
+        assert ("claimRef" in spec) != ("retainedFor" in spec)
+        kept = spec.get("claimRef") or spec["retainedFor"]
+        assert (kept["claim"], kept["dataUID"], spec.get("wipe")) == (CLAIM, self.data, None)
+        assert spec["unschedulable"], "nobody is given it"
+        assert len(locks) < 2, "the claim has two disks"
         assert set(locks) <= {self.old, self.new}
-        assert not [name for name, spec in disks.items() if "wipe" in spec]
 
     def exchanged(self) -> None:
         """The replica runs on the new disk; the old one keeps its data in the replica's name."""
         world = self.world
         self.nothing_is_lost()
         assert self.runs()
-        claim = world.bound(CLAIM)
-        assert claim is not None
+        claim = world.get_claim(CLAIM)
         ((name, lock),) = world.locks().items()
         assert (name, lock["name"]) == (self.new, f"pvc-{claim['metadata']['uid']}")
         assert list(world.berths()) == [lock["name"]]
         (volume,) = world.volumes().values()
         assert volume["metadata"]["name"] == claim["spec"]["volumeName"]
-        assert f"/{self.new}/" in volume["spec"]["local"]["path"].replace(".namespaces/", "") + "/"
+        assert volume["metadata"]["annotations"]["berth.dev/local-disk"] == self.new
         assert "retainedFor" in world.disks()[self.old]["spec"]
 
 
@@ -107,13 +86,44 @@ def ground(world: Any, start: Any, plane: Any, nodes: list[str]) -> Any:
 
 
 @pytest.mark.parametrize(("waits", "policy"), [(False, "Delete"), (True, "Retain")])
-def test_an_exchange_that_dies_at_every_write_is_ended_by_its_rerun(ground, waits, policy):
+def test_an_exchange_that_dies_at_every_write_ends_as_one_that_nobody_kills(ground, waits, policy):
+    """There is no controller, so that every write of it is the module's own. The disk is exchanged twice: once in one
+    run, whose writes are counted, then by runs that die."""
     web = ground(waits, policy)
-    died = 0
-    for _death in deaths(partial(run, web.exchange, OPERATION)):
-        died += 1
-        web.agent()
-        web.nothing_is_lost()
-    assert died >= len(WRITES)
+    web.controller.stop()
+    options = web.begin("d1")
+    web.world.disk(web.node, "d1", reclaimPolicy=policy)  # so that nobody has to play the agent beside the run
+    trace = calm(run(options, OPERATION))["trace"]
     web.exchanged()
-    assert run(web.exchange, OPERATION)["writes"] == 0
+    assert (trace[STOPS - 1], trace[ADOPTS - 1]) == ("delete Pod", "create Berth"), trace
+    options, died = web.begin("d2"), 0
+    for _death in deaths(partial(run, options, OPERATION)):
+        died += 1
+        web.nothing_is_lost()
+        web.agent()
+    assert died == len(trace) + 1, "one more: it declares the new disk"
+    web.exchanged()
+    assert run(options, OPERATION)["writes"] == 0
+
+
+def test_an_exchange_that_dies_beside_a_controller_is_ended_or_given_up_with_the_data_kept(ground):
+    """Both policies say Delete: an exchange asks for no wipe all the same."""
+    web = ground(False, "Delete")
+    world, options = web.world, web.begin("d1")
+    for write in range(STOPS, ADOPTS + 1):
+        assert run(options, OPERATION, kill_at=write) is None
+        web.nothing_is_lost()
+        (record,) = world.berths()
+        world.delete(kinds.BERTH, record)
+        until(lambda record=record: record not in world.berths(), lambda: str(world.berths()))
+        web.nothing_is_lost()
+        assert world.locks() == {}, "the claim that was made anew waits: its data is on a disk that is cordoned"
+        forget(world.api, kinds.LOCAL_DISK, web.new)
+        patch_disk(world.api, web.old, unschedulable=None)
+        until(lambda: world.locks() and web.runs(), lambda: world.story(CLAIM))
+        assert web.begin("d1") == options, "it has its old disk again"
+    for _death in deaths(partial(run, options, OPERATION)):
+        web.nothing_is_lost()
+        web.agent()
+    web.exchanged()
+    until(lambda: {one["status"]["phase"] for one in world.berths().values()} == {"Running"}, "Running is recorded")
