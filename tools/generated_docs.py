@@ -34,8 +34,7 @@ def state_diagram() -> str:
 def state_table() -> str:
     """Every transition with its writes, in order."""
     rows = ["| step | from | to | writes, in this order | what it means |", "|---|---|---|---|---|"]
-    every = (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD, *states.LOSS, *states.LEAVING, *states.WAY_OUT)
-    for step in every:
+    for step in states.TABLE:
         writes = ", ".join(f"{write.verb} {write.what}" for write in step.writes)
         rows.append(f"| {step.name} | {step.source} | {step.target} | {writes} | {step.meaning} |")
     return "\n".join(rows) + "\n"

@@ -77,7 +77,7 @@ class LocalNode:
         (self.folder / "agent.pyz").write_bytes(zipapp())
         self.configure()
         # without the disks of other tests: each look of an agent asks for all that it sees
-        shown = [f"ln -s ../devices/virtual/block/{Path(each).name} /sys/block/" for each in self.devices.values()]
+        shown = [self._show(name) for name in self.devices]
         known = [f"echo E:ID_SERIAL_SHORT={self.serials[name]} > {self._record(name)}" for name in self.serials]
         inside = [
             "mount -t tmpfs none /run",
@@ -100,9 +100,11 @@ class LocalNode:
             subprocess.run(["losetup", "--detach", device], check=True)
 
     def forget(self) -> None:
-        """Delete the node and its LocalDisks."""
+        """Delete the node, its LocalDisks and its LocalDevices."""
         for disk in self.objects().values():
             forget(self.api, kinds.LOCAL_DISK, disk["metadata"]["name"])
+        for device in self.local_devices():
+            forget(self.api, kinds.LOCAL_DEVICE, device["metadata"]["name"])
         self.api.delete(kinds.NODE, self.node)
 
     def configure(self, **values: Any) -> None:
@@ -179,6 +181,20 @@ class LocalNode:
         names = {serial: name for name, serial in self.serials.items()}
         found = [(each["spec"]["identity"].get("serial"), each) for each in self.api.list(kinds.LOCAL_DISK)]
         return {names[serial]: each for serial, each in found if serial in names}
+
+    def local_devices(self) -> list[dict[str, Any]]:
+        """The node's LocalDevices."""
+        return self.api.list(kinds.LOCAL_DEVICE, fields=f"spec.nodeName={self.node}")
+
+    def pull(self, name: str) -> None:
+        """The kernel has it no more; what is open or mounted of it stays."""
+        self.here("rm", f"/sys/block/{Path(self.devices[name]).name}")
+
+    def put_back(self, name: str) -> None:
+        self.here("sh", "-c", self._show(name))
+
+    def _show(self, name: str) -> str:
+        return f"ln -s ../devices/virtual/block/{Path(self.devices[name]).name} /sys/block/"
 
     def here(self, *argv: str) -> str:
         """What a command on that node prints."""

@@ -71,15 +71,6 @@ def dying_after_each(daemon: str, last: Path, counted: str) -> dict[str, Any]:
     return {"module": "tests.support.wire", "environment": environment}
 
 
-async def _sent(send: Send, dies: bool) -> Any:
-    """The answer, unless the process dies of it: the write is with the API server then, whatever it has answered."""
-    try:
-        return await send()
-    finally:
-        if dies:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 def die_after_write(at: int, counted: str) -> None:
     """See DIE_AT and COUNTED. Of a piece all are answered first."""
     pattern, written = re.compile(counted), 0
@@ -89,7 +80,11 @@ def die_after_write(at: int, counted: str) -> None:
         before = written
         written += sum(call.writes and pattern.fullmatch(words(call)) is not None for call in calls)
         last = before < at <= written
-        return await _sent(send, dies=last)
+        try:
+            return await send()
+        finally:
+            if last:  # also where the answer was a refusal: the write is with the API server
+                os.kill(os.getpid(), signal.SIGKILL)
 
     around_all(do)
 
@@ -101,9 +96,13 @@ def die_after_new_write(last: Path, counted: str) -> None:
     async def do(calls: Sequence[Call], send: Send) -> Any:
         made = {content(call) for call in calls if call.writes and pattern.fullmatch(words(call))}
         new = made.difference(last.read_text().splitlines() if last.exists() else ())
-        with open(last, "a") as lines:
-            lines.writelines(f"{each}\n" for each in sorted(new))
-        return await _sent(send, dies=bool(new))
+        try:
+            return await send()
+        finally:
+            if new:  # written down now: of two that are under way at once only one is the last
+                with open(last, "a") as lines:
+                    lines.writelines(f"{each}\n" for each in sorted(new))
+                os.kill(os.getpid(), signal.SIGKILL)
 
     around_all(do)
 

@@ -76,23 +76,14 @@ def start(options: dict[str, Any], operation: Operation = OPERATION, **faults: A
     os._exit(code)
 
 
-def dying(act: Callable[..., dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Each run is killed at its second write, and goes on where the last one died. What the one says that lives.
-
-    ``act``: runs the operation with the faults that it is given. None: all of them died.
-    """
-    for _run in range(40):
-        done = act(kill_at=2)
-        if done is not None:
-            return done
-    return None
-
-
-def deaths(options: dict[str, Any], operation: Operation = OPERATION) -> Iterator[None]:
+def deaths(act: Callable[..., dict[str, Any] | None]) -> Iterator[None]:
     """Runs that follow one another: each goes on where the last one died, and is killed when it has written once.
-    Yields after each death, and ends with the run that finds nothing to write any more."""
+
+    ``act``: runs the operation with the faults that it is given. Yields after each death, and ends with the run that
+    finds nothing to write any more, and fails at nothing.
+    """
     for _run in range(80):
-        done = run(options, operation, kill_at=1)
+        done = act(kill_at=1)
         if done is not None:
             calm(done)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 
@@ -227,7 +228,7 @@ def test_it_dies_at_any_write_and_the_next_run_goes_on(world):
     world.lay_out()
     before = running(world)
     died = 0
-    for _death in deaths(world.into, OPERATION):
+    for _death in deaths(partial(run, world.into, OPERATION)):
         died += 1
         held = [disk["spec"] for disk in world.disks().values()]
         assert died == 1 or all("claimRef" in spec or "retainedFor" in spec for spec in held), "nobody's data"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.adoption import OPERATION
@@ -142,7 +144,7 @@ def test_it_writes_what_the_state_table_says_and_dies_at_any_of_it(world):
     check_released(world, before)
     world.lay_out()
     before = running(world)
-    assert sum(1 for _death in deaths(world.out, OPERATION)) == len(trace), "no death has cost a write"
+    assert sum(1 for _death in deaths(partial(run, world.out, OPERATION))) == len(trace), "no death has cost a write"
     check_released(world, before)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.disk_replace import OPERATION
@@ -106,7 +108,7 @@ def test_killed_at_every_write_with_a_rerun_of_the_app_before_it_goes_on(pair):
     exchanged(pair)
     pair.lay_out()
     uid, died = pair.berths()["pair-0"]["metadata"]["uid"], 0
-    for _death in deaths(pair.exchange, OPERATION):
+    for _death in deaths(partial(run, pair.exchange, OPERATION)):
         died += 1
         nothing_is_lost(pair, uid)
         rerun = calm(run({**pair.options, "wait": False}))

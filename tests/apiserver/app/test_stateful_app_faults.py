@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from berth_core.lifecycle import states
-from tests.apiserver.app.runner import deaths, run, start
+from tests.apiserver.app.runner import calm, deaths, run, start
 from tests.apiserver.app.world import MI, local_disk, params
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
@@ -80,7 +82,7 @@ def test_killed_at_every_write_of_the_way_forward(two_disks, kubeconfig):
     assert set(trace) == written(states.FORWARD), "the run writes what the state table says, and nothing else"
     undisturbed = shape(two_disks, "db")
     two_disks.lay_out()
-    assert sum(1 for _death in deaths(options)) >= total, "each write was the last one of a run"
+    assert sum(1 for _death in deaths(partial(run, options))) >= total, "each write was the last one of a run"
     two_disks.check()
     assert shape(two_disks, "db") == undisturbed
     for write, before in some(total):
@@ -103,7 +105,7 @@ def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
     two_disks.lay_out()
     run(options)
     left = trace.count("patch LocalDisk status")  # to the disk's agent, where the unlock was the last write of a run
-    assert sum(1 for _death in deaths(gone)) >= total - left, "each other write was the last one of a run"
+    assert sum(1 for _death in deaths(partial(run, gone))) >= total - left, "each other write was the last one of a run"
     given_up(two_disks)
     for write, before in some(total):
         two_disks.lay_out()
@@ -112,6 +114,50 @@ def test_killed_at_every_write_of_the_way_back(two_disks, kubeconfig):
         result = run(gone)
         assert not result.get("failed"), (write, before, result)
         given_up(two_disks)
+
+
+@pytest.mark.parametrize("workload", ["StatefulSet", "Pod"])
+def test_killed_at_every_write_of_a_scale_down(two_disks, kubeconfig, workload):
+    """The replica that stays is not touched, and the other one's disk keeps its data: in its name, as often as it goes
+    and comes again."""
+    options = params("db", kubeconfig, wait=True, workload=workload)
+    fewer = {**options, "replicas": 1}
+    calm(run(options))
+    stays, goes = (two_disks.berths("db")[f"db-{ordinal}"]["metadata"]["uid"] for ordinal in (0, 1))
+    disk = next(name for name, uid in two_disks.holders().items() if uid == goes)
+    trace = calm(run(fewer))["trace"]
+    total, end = len(trace), shape(two_disks, "db")
+    stopped = {"delete Pod"} if workload == "Pod" else {"patch StatefulSet", "apply StatefulSet"}
+    assert set(trace) == written(states.BACKWARD[1:]) | stopped
+    calm(run(options))
+
+    def one_stays():
+        assert two_disks.berths("db")["db-0"]["metadata"]["uid"] == stays
+        held = two_disks.holders()
+        assert list(held.values()).count(stays) == 1
+        kept = two_disks.disks()[disk]["spec"].get("retainedFor")
+        assert (disk in held) != (kept is not None)
+        assert kept is None or (kept["app"], kept["ordinal"], kept["dataUID"]) == ("db", 1, goes)
+
+    def gone():
+        one_stays()
+        assert shape(two_disks, "db") == end
+        assert list(end["berths"]) == ["db-0"]
+        assert list(two_disks.holders().values()) == [stays]
+
+    died = 0
+    for _death in deaths(partial(run, fewer)):
+        died += 1
+        one_stays()
+    # The disk's phase is left to its agent, and a StatefulSet that has been scaled needs no more, where a run has died.
+    assert died >= len(set(trace) - {"patch LocalDisk status", "apply StatefulSet"}), trace
+    gone()
+    for write, before in ((1, True), (1, False), (total // 2, False)):
+        calm(run(options))
+        assert run(fewer, kill_at=write, before=before) is None
+        calm(run(fewer))
+        gone()
+        assert run(fewer)["writes"] == 0, (write, before)
 
 
 def given_up(world):

@@ -7,6 +7,7 @@ does with it is tests/daemons/agent/test_devices_hosts.py.
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -193,9 +194,9 @@ def test_killed_at_every_write_with_a_device_in_hand(world, kubeconfig):
     trace, back = run(wanted)["trace"], run(gone)["trace"]
     assert "create ResourceClaim" in trace
     assert "delete ResourceClaim" in back
-    assert sum(1 for _death in deaths(wanted)) >= len(trace)
+    assert sum(1 for _death in deaths(partial(run, wanted))) >= len(trace)
     assert allocated(world, "ml-0") == [(locked(world)["ml-0"][1], "1k")]
-    assert sum(1 for _death in deaths(gone)) >= len(back)
+    assert sum(1 for _death in deaths(partial(run, gone))) >= len(back)
     assert (locked(world), world.ours(world.kinds.RESOURCE_CLAIM)) == ({}, [])
     for write, before in ((2, True), (len(trace) // 2, False)):  # one run does all the rest
         assert run(wanted, kill_at=write) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -302,7 +303,7 @@ def test_an_update_that_is_killed_at_any_write_is_continued(world, kubeconfig, n
         command = {"command": ["sleep", str(number)]} if new else {}
         return with_template(first, image=f"berth.local/busybox:{number}", **command)
 
-    assert sum(1 for _death in deaths(to(2))) > 4
+    assert sum(1 for _death in deaths(partial(run, to(2)))) > 4
     assert images(world) == ["berth.local/busybox:2"] * 2
     for number, write in ((3, 2), (4, 4)):  # one run does all the rest
         wanted = to(number)

@@ -6,6 +6,7 @@ A fake node has room for exactly the replica, and pods of the same priority wait
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import count
 
 import pytest
@@ -127,7 +128,7 @@ def test_a_run_that_dies_at_any_write_leaves_the_room_to_the_replica(world, kube
     calm(run(asked(kubeconfig, "one")))
     squat(world)
     died = 0
-    for _death in deaths(asked(kubeconfig, "two")):
+    for _death in deaths(partial(run, asked(kubeconfig, "two"))):
         died += 1
         time.sleep(1)  # schedulers and controllers go on
         nobody_came(world)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from berth_core.lifecycle import states
+from berth_core.lifecycle import back, states
+from berth_core.lifecycle.recording import record_phase
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 
@@ -46,13 +47,12 @@ def test_reached_orders_the_phases():
 
 def test_forward_from_names_what_is_left():
     assert [step.name for step in states.forward_from(states.RESERVED)] == ["prebind", "create", "run"]
-    assert states.forward_from(states.RUNNING) == ()
+    assert states.forward_from(states.RUNNING) == states.forward_from(states.RELEASING) == ()
 
 
 def test_the_diagram_shows_every_transition():
     text = states.diagram()
-    every = (*states.FORWARD, *states.REPLACEMENT, *states.BACKWARD, *states.LOSS, *states.LEAVING, *states.WAY_OUT)
-    for step in every:
+    for step in states.TABLE:
         assert f": {step.name}\n" in text
 
 
@@ -68,3 +68,20 @@ def test_no_phase_goes_back_and_none_comes_out_of_releasing(phase):
         later = set(states.PHASES[states.PHASES.index(phase) + 1 :])
         replacing = {states.REPLACING} if states.reached(phase, states.RESERVED) else set()
         assert following == later | replacing | {states.RELEASING}
+
+
+def test_each_write_of_the_ways_back_is_made_by_its_name_in_the_table():
+    named = {(one.verb, one.what) for steps in (states.BACKWARD, states.WAY_OUT) for one in steps[-1].writes}
+    assert named == set(back._UNDO)
+
+
+@pytest.mark.parametrize("phase", states.RECORDED)
+@pytest.mark.parametrize("following", states.RECORDED)
+def test_no_phase_is_recorded_that_the_table_does_not_let_follow(phase, following):
+    record = {"metadata": {"name": "db-0"}, "status": {"phase": phase, "podName": "db-0"}}
+    if phase == following or states.may_follow(phase, following):
+        written = record_phase(record, following, "so it is", podName=None)
+        assert (written.body["status"], written.why) == ({"phase": following}, "so it is")
+    else:
+        with pytest.raises(AssertionError, match=f"Berth db-0 is {phase}, which {following} does not follow"):
+            record_phase(record, following)

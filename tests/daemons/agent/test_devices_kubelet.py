@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
+from grpclib.client import Channel, UnaryStreamMethod
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +21,7 @@ from berth_agent.devices.checkpoint import Checkpoint
 from berth_agent.devices.device import Device, Node
 from berth_agent.devices.kubelet import DRA, HEALTH_SERVICE, REGISTRATION, DraService, Health, Sockets
 from berth_core.app.device_claim import Grant
+from tests.support.kubelet import call, registration
 
 # -- messages ---------------------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ def served(folder, work):
         told, health = [], Health()
         sockets = Sockets(str(folder), DraService(prepare, unprepare, health), lambda *word: told.append(word))
         task = asyncio.ensure_future(sockets.run(lambda: True))
-        registry = folder / "plugins_registry/berth.dev-reg.sock"
+        registry = registration(folder)
         while not registry.exists() and not task.done():
             await asyncio.sleep(0.01)
         if task.done():
@@ -114,14 +115,9 @@ def served(folder, work):
     return asyncio.run(run())
 
 
-async def call(path, method, message, asked, answered):
-    async with Channel(path=str(path), codec=messages.Codec()) as channel:
-        return await UnaryUnaryMethod(channel, method, asked, answered)(message)
-
-
 def test_a_kubelet_registers_us_and_asks_for_claims(folder):
     async def work(told, _health):
-        registry = folder / "plugins_registry/berth.dev-reg.sock"
+        registry = registration(folder)
         info = await call(registry, f"{REGISTRATION}/GetInfo", {}, messages.NOTHING, messages.PLUGIN_INFO)
         status = {"plugin_registered": True}
         method = f"{REGISTRATION}/NotifyRegistrationStatus"
@@ -164,7 +160,7 @@ def test_health_is_told_at_once_and_at_each_change(folder):
 
 
 def test_a_socket_that_a_killed_agent_left_is_no_obstacle(folder):
-    left = folder / "plugins_registry/berth.dev-reg.sock"
+    left = registration(folder)
     left.parent.mkdir()
     left.touch()
 

@@ -48,6 +48,10 @@ class Pair:
         one = self._running.get(str(identity))
         return one if one is not None and one.process.poll() is None else None
 
+    def rescued(self) -> list[str]:
+        """What only a resync has found to do, of all that have run: see Process."""
+        return [line for one in list(self._running.values()) for line in one.rescued()]
+
     def story(self) -> str:
         """The ends of their logs."""
         return "\n".join(f"{one.log.name}\n{one.text()[-3000:]}" for one in list(self._running.values()))

@@ -71,6 +71,5 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
     for process in running:
         process.stop()
         print(process.text())
-    # The resync is a safety net: what it catches is a wake-up that is missing (berth_controller_resync_rescues_total).
-    caught = [line for process in running for line in process.text().splitlines() if "a resync found" in line]
+    caught = [line for process in running for line in process.rescued()]
     assert not caught, caught

@@ -70,9 +70,9 @@ class Site:
             room.plug()
             self.install_agent(room)
         config = kubeconfig(cluster, self.api, folder / "kubeconfig")
-        process = Process(config, folder / "log", "--no-leader-elect").works()
-        left.callback(lambda: print(process.text()))
-        left.callback(process.stop)
+        self.controller = Process(config, folder / "log", "--no-leader-elect").works()
+        left.callback(lambda: print(self.controller.text()))
+        left.callback(self.controller.stop)
         left.callback(self.apps.clear)
         left.callback(self.heal)
 
@@ -201,6 +201,7 @@ def site(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         disks = [{"name": "data", "size": "32Mi", "storageClassName": made.apps.name}]
         made.apps.apply(template=TEMPLATE, disks=disks)
         yield made
+        assert made.controller.rescued() == []
 
 
 def uids(pods: dict[str, Any]) -> dict[str, str]:

@@ -64,6 +64,7 @@ def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
         process.stop()
         print(process.text())
         ground.clean()
+    assert process.rescued() == []
 
 
 def test_a_claim_gets_a_filesystem_keeps_its_data_and_is_wiped_only_when_both_policies_say_so(stage):

@@ -84,6 +84,11 @@ class Process:
     def text(self) -> str:
         return self.log.read_text()
 
+    def rescued(self) -> list[str]:
+        """What a resync of the controller has found to do although no change had told of it: a wake-up is missing
+        (berth_controller_resync_rescues_total)."""
+        return [line for line in self.text().splitlines() if "a resync found" in line]
+
     def works(self) -> Process:
         """Wait until it leads and its caches are filled."""
         until(lambda: " works as " in self.text() or self.process.poll() is not None, self.text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Callable
 
 from ..app import claim_manifests, claims
 from ..app.manifests import volume_of
@@ -19,23 +19,24 @@ from ..app.phase import disk_phase
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
 from . import evidence, history, states, way_out
 from .locks import BERTH_ANNOTATION, unlock_device, unlock_disk
+from .recording import record_phase
 from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
 from .view import Object, Objects, View, claim_name, devices_of, disks_of, going, recorded
 
 
 def release(view: View, record: Object, why: str) -> Write:
     """-> Releasing. What becomes of the data is decided here, by evidence, and written down."""
-    status = {**(record.get("status") or {}), "phase": states.RELEASING, "release": _outcome(view, record)}
-    return Write(STATUS, BERTH, {**copy.deepcopy(dict(record)), "status": status}, why)
+    return record_phase(record, states.RELEASING, why, release=_outcome(view, record))
 
 
 def forget(view: View, record: Object) -> Step:
-    """Releasing -> Absent: the next write of the way back, or of the way out."""
-    if way_out.begun(record):
-        made: Step | None = way_out.untie(view, record)
-    else:
-        made = _claims(view, record) or _volumes(view, record)
-    return made or _devices(view, record) or _disks(view, record) or _berth(record)
+    """Releasing -> Absent: the next write of the way back, or of the way out, in the table's order."""
+    steps = states.WAY_OUT if way_out.begun(record) else states.BACKWARD
+    for effect in steps[-1].writes:
+        step = _UNDO[effect.verb, effect.what](view, record)
+        if step is not None:
+            return step
+    raise AssertionError("the last write of each way back is the Berth's own end")
 
 
 def left_locks(view: View, record: Object, now: Object | None) -> list[Write]:
@@ -75,15 +76,23 @@ def _outcome(view: View, record: Object) -> str:
 
 
 def _claims(view: View, record: Object) -> Step | None:
-    """What was made for the pod: the claims of an app's berth. A claim that the berth was made for is somebody else's.
-
-    Those of a lost node are gone already (lost.py), and one of their names is the next berth's.
-    """
-    if claims.claim_of(record) is not None or view.loss is not None:
+    if _has_no_claims(view, record):
         return None
-    disks = {claim_name(record, each["claim"]): bool(each.get("volume")) for each in disks_of(record)}
-    devices = {claim_name(record, each["claim"]): False for each in devices_of(record)}
-    return _remove(PVC, view.claims, disks, record) or _remove(RESOURCE_CLAIM, view.device_claims, devices, record)
+    names = {claim_name(record, each["claim"]): bool(each.get("volume")) for each in disks_of(record)}
+    return _remove(PVC, view.claims, names, record)
+
+
+def _device_claims(view: View, record: Object) -> Step | None:
+    if _has_no_claims(view, record):
+        return None
+    names = {claim_name(record, each["claim"]): False for each in devices_of(record)}
+    return _remove(RESOURCE_CLAIM, view.device_claims, names, record)
+
+
+def _has_no_claims(view: View, record: Object) -> bool:
+    """Claims were made for the pod of an app's berth. A claim that the berth was made for is somebody else's; those of
+    a lost node are gone already (lost.py), and one of their names is the next berth's."""
+    return claims.claim_of(record) is not None or view.loss is not None
 
 
 def _volumes(view: View, record: Object) -> Step | None:
@@ -126,6 +135,10 @@ def _disks(view: View, record: Object) -> Step | None:
         unlocked = unlock_disk(disk, uid, keep_data=keep)
         if unlocked is not None:
             return Write(REPLACE, LOCAL_DISK, *_given_up(view, record, disk, unlocked, outcome))
+    return None
+
+
+def _told_phases(view: View, record: Object) -> Step | None:
     for disk in () if view.quiet else _there(view.disks, disks_of(record)):
         step = told_phase(disk)
         if step is not None and not disk["spec"].get("claimRef"):
@@ -158,7 +171,7 @@ def told_phase(disk: Object) -> Write | None:
     return Write(STATUS, LOCAL_DISK, body, f"{_title(LOCAL_DISK, disk)} is {phase}")
 
 
-def _berth(record: Object) -> Step:
+def _berth(_view: View, record: Object) -> Step:
     """Ask the Berth to go, then take berth's finalizer off: the last of all writes."""
     meta, why = record["metadata"], "nothing is held for it any more"
     if not going(record):
@@ -168,6 +181,20 @@ def _berth(record: Object) -> Step:
     changed = copy.deepcopy(dict(record))
     changed["metadata"]["finalizers"] = [one for one in meta["finalizers"] if one != claims.FINALIZER]
     return Write(REPLACE, BERTH, changed, why)
+
+
+#: How each write of the ways back is made; None: it has been.
+_UNDO: Mapping[tuple[str, str], Callable[[View, Object], Step | None]] = {
+    ("delete", "PersistentVolumeClaim"): _claims,
+    ("delete", "ResourceClaim"): _device_claims,
+    ("delete", "PersistentVolume"): _volumes,
+    ("untie", "PersistentVolumeClaim"): way_out.untie_claims,
+    ("untie", "PersistentVolume"): way_out.untie_volumes,
+    ("unlock", "LocalDevice"): _devices,
+    ("unlock", "LocalDisk"): _disks,
+    ("record", "LocalDisk status"): _told_phases,
+    ("delete", "Berth"): _berth,
+}
 
 
 def _there(things: Mapping[str, Object], entries: Iterable[Mapping[str, Any]]) -> list[Object]:

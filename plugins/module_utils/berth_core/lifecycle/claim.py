@@ -23,8 +23,8 @@ from ..errors import StateError
 from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.resources import BERTH
 from . import states
-from .forward import record_phase
 from .locks import Holder, holds_disk
+from .recording import record_phase
 from .step import CREATE, DONE, Choose, Step, Wait, Write
 from .view import Object, View, disks_of, recorded
 

@@ -8,7 +8,6 @@ Called by next_step with a record that is there and is not being given up.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,12 +15,13 @@ from ..app.compare import differences
 from ..app.manifests import NAMESPACE_LABEL, replica_labels, volume_of
 from ..app.wanted import APP_LABEL, MANAGED_LABEL
 from ..errors import LockError
-from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
+from ..model.resources import LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
 from . import states
 from .back import release, told_phase
 from .locks import BERTH_ANNOTATION, DISK_ANNOTATION, Holder, holds_disk, lock_device, lock_disk
 from .owner import Owner
-from .step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Look, Ref, Step, Wait, Write
+from .recording import record_phase
+from .step import CREATE, PATCH, REMOVE, REPLACE, Look, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, devices_of, disks_of, going
 
 
@@ -52,13 +52,6 @@ def prebind(view: View, record: Object, owner: Owner) -> Step:
         if step is not None:
             return step
     return _device_claim(view, record, owner) or owner.arrived(view, record)
-
-
-def record_phase(record: Object, phase: str, **fields: Any) -> Write:
-    """The Berth with that phase; ``fields`` of its status that are None are taken out."""
-    status = {**(record.get("status") or {}), "phase": phase, **fields}
-    kept = {key: value for key, value in status.items() if value is not None}
-    return Write(STATUS, BERTH, {**copy.deepcopy(dict(record)), "status": kept}, f"phase {phase}")
 
 
 def hold(view: View, record: Object, owner: Owner) -> Step | None:

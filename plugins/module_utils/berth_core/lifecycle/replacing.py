@@ -21,9 +21,10 @@ from ..errors import BerthError, LockError
 from ..model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
 from . import history, states
 from .back import told_phase
-from .forward import lock_disks, record_phase
+from .forward import lock_disks
 from .locks import disk_holder, holds_disk, unlock_disk
 from .owner import Owner
+from .recording import record_phase
 from .step import CREATE, DONE, REMOVE, REPLACE, Ref, Step, Wait, Write
 from .view import Object, View, claim_name, disks_of, going
 

@@ -16,8 +16,9 @@ from ..app.replace_request import marked
 from ..app.wanted import AppWanted
 from ..model.resources import BERTH, PV
 from . import states
-from .forward import differs, record_phase
+from .forward import differs
 from .locks import Holder
+from .recording import record_phase
 from .step import CREATE, DONE, Choose, Step, Wait, Write
 from .view import Object, View, devices_of, recorded
 

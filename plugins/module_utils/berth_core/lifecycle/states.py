@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The life of a berth, as data: its phases, and the writes of each step in their order.
 
-next_step.py decides by this table, the crash tests cut a process at each of its writes, and the diagram in the docs is
-made from it. Each write is idempotent, so a run that dies after any of them is continued by the next run, and two runs
-of one app help each other instead of fighting.
+No other phase is recorded than this table lets follow (recording.py), and what is given up goes in its order (back.py).
+The crash tests cut a process at each of its writes, and the diagram in the docs is made from it. Each write is
+idempotent, so a run that dies after any of them is continued by the next run, and two runs of one app help each other
+instead of fighting.
 """
 
 from __future__ import annotations
@@ -45,12 +46,24 @@ class Effect(NamedTuple):
     each: str
 
 
+#: The write by which a berth says that it has come to a phase.
+RECORD = Effect("record", "Berth status", "berth")
+
+
 class Transition(NamedTuple):
+    """``also``: other phases in which it may begin."""
+
     name: str
     source: str
     target: str
     writes: tuple[Effect, ...]
     meaning: str
+    also: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Every phase in which it may begin."""
+        return (self.source, *self.also)
 
 
 FORWARD = (
@@ -69,7 +82,7 @@ FORWARD = (
             Effect("lock", "LocalDisk", "disk"),
             Effect("lock", "LocalDevice", "device"),
             Effect("record", "LocalDisk status", "disk"),
-            Effect("record", "Berth status", "berth"),
+            RECORD,
         ),
         "every lock is taken by compare-and-swap; losing one gives the berth up and chooses again. Reserved is "
         "recorded when all replicas of the run have their locks: from then on a disk may carry data",
@@ -82,7 +95,7 @@ FORWARD = (
             Effect("create", "PersistentVolume", "disk"),
             Effect("create", "PersistentVolumeClaim", "disk"),
             Effect("create", "ResourceClaim", "device"),
-            Effect("record", "Berth status", "berth"),
+            RECORD,
         ),
         "the claims are tied to the locked disks, so that any scheduler brings the pod to them",
     ),
@@ -93,7 +106,7 @@ FORWARD = (
         (
             Effect("apply", "Service", "app"),
             Effect("apply", "workload", "app"),
-            Effect("record", "Berth status", "berth"),
+            RECORD,
         ),
         "the StatefulSet (once, for all its ordinals) or the pod is created",
     ),
@@ -101,7 +114,7 @@ FORWARD = (
         "run",
         CREATED,
         RUNNING,
-        (Effect("record", "Berth status", "berth"),),
+        (RECORD,),
         "the pod is Ready; recorded by whoever waited for it, of a claim's berth by the controller",
     ),
 )
@@ -112,8 +125,9 @@ REPLACEMENT = (
         "replace",
         RESERVED,
         REPLACING,
-        (Effect("cordon", "LocalDisk", "old disk"), Effect("record", "Berth status", "berth")),
+        (Effect("cordon", "LocalDisk", "old disk"), RECORD),
         "the old disk is given to nobody anew, and the berth says which disk is exchanged for which",
+        also=(BOUND, CREATED, RUNNING),
     ),
     Transition(
         "relock",
@@ -127,7 +141,7 @@ REPLACEMENT = (
             Effect("create", "LocalDisk", "new disk"),
             Effect("assign", "Berth", "berth"),
             Effect("lock", "LocalDisk", "new disk"),
-            Effect("record", "Berth status", "berth"),
+            RECORD,
         ),
         "the pod stops, the old disk keeps its data in the replica's name, and the new one takes its place",
     ),
@@ -139,8 +153,9 @@ LOSS = (
         "abandon",
         RESERVED,
         RELEASING,
-        (Effect("cordon", "LocalDisk", "disk"), Effect("record", "Berth status", "berth")),
+        (Effect("cordon", "LocalDisk", "disk"), RECORD),
         "its node is lost: its disks are given to nobody anew, this replica among them, and keep its data",
+        also=(BOUND, CREATED, RUNNING),
     ),
     Transition(
         "bury",
@@ -167,8 +182,9 @@ WAY_OUT = (
         "part",
         BOUND,
         RELEASING,
-        (Effect("record", "Berth status", "berth"),),
+        (RECORD,),
         "the replica is released from berth: the berth says that it goes, and that claims and volumes stay",
+        also=(CREATED, RUNNING),
     ),
     Transition(
         "untie",
@@ -192,8 +208,9 @@ LEAVING = (
         "leave",
         RESERVED,
         RELEASING,
-        (Effect("cordon", "LocalDisk", "disk"), Effect("record", "Berth status", "berth")),
+        (Effect("cordon", "LocalDisk", "disk"), RECORD),
         "its replica is to run on another node: its disks are given to nobody anew, and keep its data",
+        also=(BOUND, CREATED, RUNNING),
     ),
     Transition(
         "vacate",
@@ -217,13 +234,15 @@ BACKWARD = (
         BOUND,
         (Effect("scale or delete", "workload", "app"),),
         "the pod is asked to go, and is waited for: a lock is never given up under a living pod",
+        also=(RUNNING,),
     ),
     Transition(
         "release",
         BOUND,
         RELEASING,
-        (Effect("record", "Berth status", "berth"),),
+        (RECORD,),
         "the berth says that it goes, and what becomes of the data: nobody carries it forward any more",
+        also=(SELECTED, RESERVED, CREATED, RUNNING, REPLACING),
     ),
     Transition(
         "forget",
@@ -244,6 +263,10 @@ BACKWARD = (
 )
 
 
+#: Every step that there is.
+TABLE = (*FORWARD, *REPLACEMENT, *BACKWARD, *LOSS, *LEAVING, *WAY_OUT)
+
+
 def reached(phase: str, goal: str) -> bool:
     """Whether a berth in ``phase`` has passed ``goal``. One whose disk is exchanged is as far as Reserved; one that is
     given up has passed nothing."""
@@ -252,39 +275,26 @@ def reached(phase: str, goal: str) -> bool:
 
 
 def may_follow(phase: str, following: str) -> bool:
-    """Whether a berth in ``phase`` may be recorded as ``following``: never back, and never out of Releasing."""
-    if phase == RELEASING or following == RELEASING:
-        return phase != RELEASING
-    if following == REPLACING:
-        return reached(phase, RESERVED) and phase != REPLACING
-    if phase == REPLACING:
-        return following == RESERVED
-    return following != phase and reached(following, phase or SELECTED)
+    """Whether a berth in ``phase`` may be recorded as ``following``: by one step of the table, or by several of the way
+    forward, whose last one tells of all."""
+    if following in [step.target for step in forward_from(phase)]:
+        return True
+    return any(following == step.target and phase in step.sources and RECORD in step.writes for step in TABLE)
 
 
 def forward_from(phase: str) -> tuple[Transition, ...]:
-    """What is still to do for a berth in ``phase``, in order."""
-    start = (
-        next(index for index, step in enumerate(FORWARD) if step.source == phase) if phase != RUNNING else len(FORWARD)
-    )
-    return FORWARD[start:]
+    """What is still to do for a berth in ``phase``, in order; nothing where it is not on the way forward."""
+    starts = [index for index, step in enumerate(FORWARD) if step.source == phase]
+    return FORWARD[starts[0] :] if starts else ()
 
 
 def diagram() -> str:
     """The table as a Mermaid state diagram, for the documentation."""
-    lines = ["stateDiagram-v2", f"    [*] --> {SELECTED}: {FORWARD[0].name}"]
-    lines += [f"    {step.source} --> {step.target}: {step.name}" for step in FORWARD[1:]]
-    starts = [phase for phase in PHASES if reached(phase, RESERVED)]
-    lines += [f"    {phase} --> {REPLACING}: {REPLACEMENT[0].name}" for phase in starts]
-    lines.append(f"    {REPLACING} --> {RESERVED}: {REPLACEMENT[1].name}")
-    stop, release, forget = BACKWARD
-    lines += [f"    {phase} --> {BOUND}: {stop.name}" for phase in (RUNNING, CREATED)]
-    lines += [f"    {phase} --> {RELEASING}: {release.name}" for phase in (SELECTED, RESERVED, BOUND, REPLACING)]
-    lines.append(f"    {RELEASING} --> [*]: {forget.name}")
-    for away, end in (LOSS, LEAVING):
-        lines += [f"    {phase} --> {RELEASING}: {away.name}" for phase in starts]
-        lines.append(f"    {RELEASING} --> [*]: {end.name}")
-    part, untie = WAY_OUT
-    lines += [f"    {phase} --> {RELEASING}: {part.name}" for phase in (BOUND, CREATED, RUNNING)]
-    lines.append(f"    {RELEASING} --> [*]: {untie.name}")
-    return "\n".join(lines) + "\n"
+    edges = [(source, step) for step in TABLE for source in step.sources]
+    lines = [f"    {_shown(source)} --> {_shown(step.target)}: {step.name}" for source, step in edges]
+    return "\n".join(["stateDiagram-v2", *lines]) + "\n"
+
+
+def _shown(phase: str) -> str:
+    """In a diagram: what is not there is where it begins and ends."""
+    return "[*]" if phase == ABSENT else phase

@@ -10,18 +10,18 @@ that goes on to use it, so that the node agent leaves them mounted.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 from ..app import claims
 from ..app.manifests import NAMESPACE_LABEL, volume_over
 from ..app.wanted import APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL
-from ..model.resources import BERTH, PV, PVC
+from ..model.resources import PV, PVC, Resource
 from . import states
 from .locks import BERTH_ANNOTATION, DISK_ANNOTATION
-from .step import PATCH, STATUS, Step, Wait, Write
-from .view import Object, View, devices_of, recorded
+from .recording import record_phase
+from .step import PATCH, Step, Wait, Write
+from .view import Object, Objects, View, devices_of, recorded
 
 _LABELS = (APP_LABEL, MANAGED_LABEL, ORDINAL_LABEL, NAMESPACE_LABEL)
 
@@ -59,18 +59,25 @@ def begin(record: Object) -> Step:
     why = refusal(record)
     if why:
         return Wait("NotReleased", why, True)
-    status = {**(record.get("status") or {}), "phase": states.RELEASING, "release": states.LEAVE}
-    body = {**copy.deepcopy(dict(record)), "status": status}
-    return Write(STATUS, BERTH, body, "it is released from berth; its pod, claims and volumes stay")
+    why = "it is released from berth; its pod, claims and volumes stay"
+    return record_phase(record, states.RELEASING, why, release=states.LEAVE)
 
 
-def untie(view: View, record: Object) -> Write | None:
-    """The next claim or volume that still has berth's mark of this very berth."""
-    for resource, things in ((PVC, view.claims), (PV, view.volumes)):
-        for _name, thing in sorted(things.items()):
-            if _marks(thing).get(BERTH_ANNOTATION) == record["metadata"]["uid"]:
-                why = f"{resource.kind} {thing['metadata']['name']} stays, and is berth's no more"
-                return Write(PATCH, resource, untied(thing), why)
+def untie_claims(view: View, record: Object) -> Step | None:
+    """The next claim that still has berth's mark of this very berth."""
+    return _untie(PVC, view.claims, record)
+
+
+def untie_volumes(view: View, record: Object) -> Step | None:
+    """The next volume that still has it."""
+    return _untie(PV, view.volumes, record)
+
+
+def _untie(resource: Resource, things: Objects, record: Object) -> Step | None:
+    for _name, thing in sorted(things.items()):
+        if _marks(thing).get(BERTH_ANNOTATION) == record["metadata"]["uid"]:
+            why = f"{resource.kind} {thing['metadata']['name']} stays, and is berth's no more"
+            return Write(PATCH, resource, untied(thing), why)
     return None
 
 
