@@ -119,7 +119,8 @@ def _break_the_wire(faults: Faults) -> list[str]:
         if method == "GET" or "dryRun=All" in url:
             return real(self, method, url, *arguments)
         request = arguments[-1]
-        trace.append(f"{request.verb} {request.resource.kind}" + (" status" if request.subresource else ""))
+        part = {None: "", "": "", "eviction": " eviction"}.get(request.subresource, " status")
+        trace.append(f"{request.verb} {request.resource.kind}{part}")
         first_of_it = trace[-1] == faults.conflict_once and trace.count(trace[-1]) == 1
         if faults.conflict or first_of_it or trace[-1] == faults.conflict_on:
             raise ConflictError("somebody else wrote first", 409, "Conflict")

@@ -102,7 +102,7 @@ def test_nobody_gets_the_room_of_a_replica_whose_pod_is_made_anew(world, kubecon
     done = calm(run(second))
     assert [(row["held"], done["warnings"]) for row in done["updated"]] == [(True, [])]
     tail = [write for write in done["trace"] if "Pod" in write]
-    assert tail[:3] == ["create Pod", "patch Pod status", "delete Pod"]
+    assert tail[:3] == ["create Pod", "patch Pod status", "create Pod eviction"]
     assert uids(world) != before
     at_home(world)
     nobody_came(world)
