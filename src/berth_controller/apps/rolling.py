@@ -16,6 +16,7 @@ from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidEr
 from berth_core.model.resources import POD, PRIORITY_CLASS
 from berth_kube.clocks import utc_now
 
+from . import pausing
 from .building import Builder
 from .requests import Requests
 from .run import SOON, Later, Run
@@ -80,6 +81,9 @@ class Roller:
 
     async def _do(self, act: update.Act) -> bool:
         """False: the replica is to go on without its helper pod."""
+        if act.do == update.PAUSE:
+            await pausing.pause(self._run, act.ordinal, str(act.body["why"]))
+            return True
         if act.do in (update.PULL, update.HOLD):
             return await self._make(act)
         if act.nomination is not None:

@@ -124,6 +124,17 @@ def test_a_rebuild_needs_more_than_half_of_the_replicas(ready, enough):
             decide(rules, found, observed, 3)
 
 
+@pytest.mark.parametrize(("ready", "quorum", "enough"), [((2,), 1, True), ((1, 2), 2, True), ((2,), 2, False)])
+def test_a_quorum_that_is_given_takes_the_place_of_more_than_half(ready, quorum, enough):
+    observed, rules = seen(ready=ready), loss_rules({"on_node_loss": "rebuild", "quorum": quorum}, 3)
+    found = lost(observed, rules, n0=TAINTED)
+    if enough:
+        assert [one.ordinal for one in decide(rules, found, observed, 3)] == [0]
+    else:
+        with pytest.raises(StateError, match=r"of 3 replicas 1 are Ready \(db-2\), and 2 have to be \(quorum\)"):
+            decide(rules, found, observed, 3)
+
+
 def test_half_is_not_enough():
     observed, rules = seen(ready=(1,), replicas=2), LossRules("rebuild")
     with pytest.raises(StateError, match="of 2 replicas 1 are Ready"):

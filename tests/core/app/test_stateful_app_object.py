@@ -46,6 +46,8 @@ ASKED = [
     {"pre_pull": False},
     {"update_hold": True, "update_strategy": "same_node"},
     {"update_hold": False},
+    {"pause_on_failure": True, "progress_deadline_seconds": 30},
+    {"quorum": 2},
     {"update_on": ["config_maps", "secrets"]},
     {"update_on": []},
     {

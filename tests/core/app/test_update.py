@@ -512,3 +512,46 @@ def test_the_controller_rolls_again_where_the_manifest_says_so():
     change = stateful_set_change(theirs, Observed("db", "default", stateful_set=live))
     assert change["spec"]["updateStrategy"] == rolling
     assert stateful_set_change(ours, Observed("db", "default", stateful_set=live)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "replicas", "told"),
+    [
+        ({"quorum": 4}, 3, "quorum is 4, and replicas is 3: expected 1 to 3"),
+        ({"quorum": 0}, 3, "quorum is 0, and replicas is 3: expected 1 to 3"),
+        ({"quorum": 3}, 3, "quorum is 3, max_unavailable is 1, and replicas is 3"),
+        ({"quorum": 3, "max_unavailable": "50%"}, 4, "quorum is 3, max_unavailable is 2, and replicas is 4"),
+    ],
+)
+def test_a_quorum_that_could_not_hold_is_refused(options, replicas, told):
+    with pytest.raises(InputError, match=told):
+        update_rules(options, replicas, {})
+    with pytest.raises(InputError, match=r"quorum is given, and spec\.updateStrategy"):
+        update_rules({"quorum": 2}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
+
+
+def test_who_is_no_part_of_an_update_counts_for_no_quorum():
+    """The disk of one replica is being exchanged: of three two are left, and both have to stay."""
+    cluster = Cluster(2, one=template(), two=template("db:2"))
+    held = cluster.roll(rules(quorum=2))
+    assert (held.acts, held.waits) == ((), ("other replicas to be Ready (max_unavailable is 1, quorum is 2)",))
+    assert [act.ordinal for act in cluster.roll(rules(quorum=1)).acts] == [1]
+    cluster.pods["db-1"]["status"]["conditions"] = []
+    assert [act.ordinal for act in cluster.roll(rules(quorum=1)).acts] == [1], "which is down already"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_so_many_stay_ready_as_the_quorum_asks_for(data):
+    replicas = data.draw(st.integers(2, 5))
+    unavailable = data.draw(st.integers(1, replicas - 1))
+    asked = rules("same_node", unavailable=unavailable, quorum=replicas - unavailable)
+    cluster = Cluster(replicas, one=template(), two=template("db:2"))
+    for _number in range(60):
+        rolled = cluster.roll(asked)
+        if not rolled.acts and not rolled.waits:
+            break
+        for act in rolled.acts:
+            cluster.act(act)
+        assert sum(cluster.ready(ordinal) for ordinal in range(replicas)) >= asked.quorum
+        cluster.kubelet(data.draw(st.integers(0, replicas - 1)))

@@ -17,7 +17,7 @@ from ...berth_core.app.controller_install import SHIPPED
 from ...berth_core.app.node_loss import KEEP
 from ...berth_core.app.shipped import SHIPPED_NAMESPACE
 from ...berth_core.app.stateful_app_object import CONTROLLER, manifest_of
-from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, condition
+from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, UPDATE_PAUSED, condition
 from ...berth_core.errors import ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
 from ...berth_core.lifecycle import states
 from ...berth_core.model.resources import LEASE, STATEFUL_APP
@@ -154,14 +154,15 @@ def _until(context: Context, missing: wait.Missing, goal: str) -> wait.Objects:
 
 
 def _not_ready(live: Mapping[str, Any] | None, name: str) -> Sequence[str]:
-    """Raises StateError for what the controller has refused: only another spec mends it."""
+    """Raises StateError for what the controller has refused, or paused: only another spec mends it."""
     if live is None:
         raise StateError(f"StatefulApp {name} was deleted while it was waited for", changed=True)
     seen = (live.get("status") or {}).get("observedGeneration") == live["metadata"]["generation"]
     if not seen:
         return [f"StatefulApp {name} is not looked at by berth-controller yet"]
-    if condition(live, STALLED).get("status") == "True" and condition(live, STALLED)["reason"] == REFUSED:
-        raise StateError(f"StatefulApp {name}: {condition(live, STALLED)['message']}", changed=True)
+    stalled = condition(live, STALLED)
+    if stalled.get("status") == "True" and stalled["reason"] in (REFUSED, UPDATE_PAUSED):
+        raise StateError(f"StatefulApp {name}: {stalled['message']}", changed=True)
     told = condition(live, READY)
     return [] if told.get("status") == "True" else [f"{told.get('reason')}: {told.get('message')}"]
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_hold
+from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_failure, update_hold
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
@@ -28,7 +28,7 @@ from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, No
 from ...berth_core.model.resources import POD, STATEFUL_SET
 from ..base import Context
 from ..objects import poll
-from . import overtaking, wait
+from . import overtaking, pausing, wait
 from .hand import Hand
 from .helping import Helper, priorities
 from .hooks import HookRunner
@@ -134,6 +134,8 @@ class Updater:
             if not rolled.acts:
                 return {ordinal: self._told(ordinal) for ordinal in self._hand.plan.update}
             for act in rolled.acts:
+                if act.do == update.PAUSE:
+                    raise pausing.pause(self._hand, act.ordinal, str(act.body["why"]))
                 if self._helper.do(act):
                     continue
                 pod = pods.get(self._hand.app.berth_name(act.ordinal))
@@ -163,9 +165,25 @@ class Updater:
                 self._hand.context.progress,
                 lambda: self._again,
             )
-        except (StateError, TimeoutExpired):
+        except (StateError, TimeoutExpired) as exc:
             overtaking.check(self._hand, target.template)
+            failed = self._failed(target) if isinstance(exc, TimeoutExpired) else None
+            if failed is not None:
+                raise pausing.pause(self._hand, *failed, exc.details.get("missing")) from exc
             raise
+
+    def _failed(self, target: Target) -> tuple[int, str] | None:
+        """Whose update has failed because this run has waited for it as long as it may (wait_timeout), and why."""
+        hand, seconds = self._hand, self._hand.timeout + self._rules.min_ready
+        if self._rules.deadline is None or self._rules.paused:
+            return None
+        for ordinal in reversed(range(hand.app.replicas)):
+            pod = hand.client.find(POD, hand.app.berth_name(ordinal), hand.app.namespace)
+            told = update_failure.verdict(pod, target, 0, datetime.now(timezone.utc)).why
+            if told:
+                words = told.partition(" was not Ready for ")
+                return ordinal, f"{words[0]} was not Ready when a run had waited {seconds:g} s" if words[1] else told
+        return None
 
     def _missing(self, seen: Mapping[str, Object], target: Target) -> tuple[str, ...]:
         """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""
@@ -174,6 +192,8 @@ class Updater:
         self._again = rolled.again
         if rolled.acts:
             return ()
+        if rolled.waits:
+            pausing.refuse_to_go_on(self._hand)
         for ordinal in self._hand.plan.update:
             pod = seen.get(self._hand.app.berth_name(ordinal))
             if pod is not None and not ready(pod) and not _of_the_image_before(pod):

@@ -30,11 +30,15 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 @dataclass(frozen=True)
 class LossRules:
-    """``ordinals``: whose data may be given up. ``fenced``: nodes of which a person says that nothing runs there."""
+    """``ordinals``: whose data may be given up. ``fenced``: nodes of which a person says that nothing runs there.
+
+    ``quorum``: how many replicas have to be Ready for a rebuild; None: more than half.
+    """
 
     policy: str = KEEP
     ordinals: tuple[int, ...] = ()
     fenced: tuple[str, ...] = ()
+    quorum: int | None = None
 
     def asks_for(self, ordinal: int) -> bool:
         """Whether this replica is to get another berth where its node is lost."""
@@ -61,7 +65,7 @@ def loss_rules(options: Mapping[str, Any], replicas: int) -> LossRules:
             raise InputError(f"release_ordinals names {ordinal}: expected ordinals from 0 to {replicas - 1}")
     for index, node in enumerate(fenced):
         check_subdomain(node, f"confirm_fenced[{index}]")
-    return LossRules(policy, tuple(sorted(set(ordinals))), tuple(fenced))
+    return LossRules(policy, tuple(sorted(set(ordinals))), tuple(fenced), options.get("quorum"))
 
 
 @dataclass(frozen=True)
@@ -145,20 +149,23 @@ def decide(rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas:
                 ordinal=one.ordinal,
             )
     if chosen and rules.policy == REBUILD:
-        _check_quorum(lost, observed, replicas)
+        _check_quorum(lost, observed, replicas, rules.quorum)
     return chosen
 
 
-def _check_quorum(lost: Sequence[Lost], observed: Observed, replicas: int) -> None:
+def _check_quorum(lost: Sequence[Lost], observed: Observed, replicas: int, quorum: int | None) -> None:
     gone = {one.ordinal for one in lost}
     up = [ordinal for ordinal in range(replicas) if ordinal not in gone and ready(observed.pod(ordinal))]
-    if 2 * len(up) > replicas:
+    needed = replicas // 2 + 1 if quorum is None else quorum
+    if len(up) >= needed:
         return
     names = ", ".join(f"{observed.name}-{ordinal}" for ordinal in up) or "none"
+    words = "more than half" if quorum is None else "quorum"
     raise StateError(
         f"{observed.namespace}/{observed.name}: {', '.join(one.pod for one in lost)} cannot be rebuilt: of {replicas} "
-        f"replicas {len(up)} are Ready ({names}), and more than half have to be, for the data comes from them. Bring "
-        "others back first; or give the data up by name (on_node_loss: release, release_ordinals). Nothing was changed"
+        f"replicas {len(up)} are Ready ({names}), and {needed} have to be ({words}), for the data comes from them. "
+        "Bring others back first; or give the data up by name (on_node_loss: release, release_ordinals). Nothing was "
+        "changed"
     )
 
 
@@ -185,6 +192,7 @@ def with_losses(plan: Plan, ordinals: Iterable[int]) -> Plan:
         update=rest(plan.update),
         outdated=rest(plan.outdated),
         stop=rest(plan.stop),
+        settled=rest(plan.settled),
     )
 
 

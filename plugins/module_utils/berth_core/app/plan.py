@@ -22,6 +22,7 @@ from .helper_pods import HOLD, left_over, of_app, ordinal_of
 from .hook_rules import owes
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
+from .update_failure import settled
 from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
@@ -36,14 +37,15 @@ class Plan:
 
     ``tie``: kept berths with a device that is to be handed over and has no ResourceClaim yet.
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
-    give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
+    give up, highest first. ``refresh``: berths whose facts (requests, labels, ports, quorum) were recorded for another
     revision of the template: what admission adds to a pod is no revision. ``restart``: bare pods that have ended and
     are made anew in their berths. ``update``: ordinals whose pods have another revision, or wait for a hook, where the
     app has rules for updates, highest first. ``outdated``: those of them that the rules leave as they are (partition,
     paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
     ``held``: ordinals whose room an update holds, or held when it died: they are brought home, whatever else is done.
     ``stale``: leftovers of berths that are gone. ``helpers``: helper pods of an update that nobody asks for any more.
-    ``service``/``stateful_set``/``beside``: manifests to apply.
+    ``settled``: ordinals whose Berths tell of a failed update that is over. ``service``/``stateful_set``/``beside``:
+    manifests to apply.
     """
 
     select: tuple[int, ...] = ()
@@ -63,6 +65,7 @@ class Plan:
     stop: tuple[int, ...] = ()
     helpers: tuple[Object, ...] = ()
     held: tuple[int, ...] = ()
+    settled: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -77,6 +80,7 @@ class Plan:
             or self.stop
             or self.helpers
             or self.held
+            or self.settled
             or self.service
             or self.stateful_set
             or self.stale
@@ -106,7 +110,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
                 replacing.append(ordinal)
             elif not states.reached(now, until) or not states.reached(recorded(record), until):
                 advance[ordinal] = now
-            if now != states.REPLACING and record["spec"].get("revision") != app.revision:
+            if now != states.REPLACING and _lacks_facts(app, record):
                 refresh.append(ordinal)
     check_held(app, observed, held)
     update, outdated = _to_update(app, observed, replacing) if pods else ((), ())
@@ -129,7 +133,12 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         _to_stop(app, observed) if build and app.suspended else (),
         () if update or held_rooms else tuple(left_over(observed.helpers, ())),
         held_rooms,
+        _settled(app, observed, (*update, *outdated), discard) if build else (),
     )
+
+
+def _settled(app: AppWanted, observed: Observed, left: Sequence[int], discard: Sequence[int]) -> tuple[int, ...]:
+    return tuple(ordinal for ordinal in settled(app, observed, left) if ordinal not in discard)
 
 
 def goal(app: AppWanted, until: str) -> str:
@@ -168,6 +177,12 @@ def _stale(observed: Observed) -> tuple[str, ...]:
     left += [f"PersistentVolumeClaim {claim['metadata']['name']}" for claim in claims]
     left += [f"PersistentVolume {volume['metadata']['name']}" for volume in volumes]
     return tuple(sorted(left))
+
+
+def _lacks_facts(app: AppWanted, record: Object) -> bool:
+    """Whether the Berth was told of another template, or of another quorum."""
+    spec = record["spec"]
+    return bool(spec.get("revision") != app.revision or (spec.get("quorum") or 0) != manifests.quorum_of(app))
 
 
 def _suits(app: AppWanted, record: Object) -> bool:

@@ -62,6 +62,7 @@ _SPEC: _Table = {
     "leave_nodes": "leaveNodes",
     "leave_data": "leaveData",
     "replace": "replace",
+    "quorum": "quorum",
     "mount_root": "mountRoot",
 }
 _UPDATE: _Table = {
@@ -74,6 +75,8 @@ _UPDATE: _Table = {
     "paused": "paused",
     "pre_pull": "prePull",
     "update_hold": "hold",
+    "pause_on_failure": "pauseOnFailure",
+    "progress_deadline_seconds": "progressDeadlineSeconds",
 }
 #: Options that are texts, and in the kind may be numbers.
 _TEXTS = ("size", "target_port", "max_unavailable")
@@ -130,7 +133,8 @@ def options_of(body: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) ->
             found[option] = [{**defaults, **one} for one in value]
         elif value is not None:
             found[option] = {**defaults, **value}
-    return {**found, "name": meta["name"], "namespace": meta["namespace"]}
+    generation = meta.get("generation")
+    return {**found, "name": meta["name"], "namespace": meta["namespace"], "generation": generation}
 
 
 def _to_options(fields: Mapping[str, Any], table: _Table) -> dict[str, Any]:
@@ -175,7 +179,8 @@ def manifest_of(params: Mapping[str, Any], driver: str) -> dict[str, Any]:
     if not spec.get("updateOn"):
         spec.pop("updateOn", None)
     called = {option: names.get(str(params.get(option))) for option, names in _VALUES.items()}
-    switches = {option: params.get(option) or None for option in ("paused", "update_hold")}  # off is the default
+    # off is the default
+    switches = {option: params.get(option) or None for option in ("update_hold", "pause_on_failure")}
     update = _to_fields({**params, **called, **switches}, _UPDATE)
     if update:
         spec["updateStrategy"] = update

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
-from . import in_service, pre_pull, update_hold
+from . import in_service, pre_pull, update_failure, update_hold
 from .helper_pods import going, left_over, ordinal_of, replica_of
 from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
 from .observed import ended, ready, unscheduled
@@ -42,6 +42,8 @@ from .pod_revision import (
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 
 BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
+#: Write down that the replica's update has failed: the update pauses. ``body``: why.
+PAUSE = "pause"
 #: Take a pod out of its Services, and bring it back.
 SHUT, OPEN = "shut", "open"
 #: Make, and delete, a helper pod; tell a scheduler of a pod that a node's room is for it.
@@ -144,26 +146,50 @@ def roll(
     left = left_over({**pulls.pods, **holds.pods}, [name for step in steps for name in step.keeps])
     if left:
         return Roll(tuple(Act(DROP, ordinal_of(one), one) for one in left), ())
-    for step in steps:
-        if step.failed:
-            raise StateError(step.failed, changed=True)
+    found = _failed(app, steps, pods, target, rules, now)
+    if isinstance(found, Act):
+        return Roll((found,), ())
     busy = {step.ordinal for step in steps if step.busy}
     acts, held = [], False
     waits = [step.wait for step in steps if step.wait]
     for step in steps:
         if step.act is None or (rules.paused and not step.begun):
             continue
-        if step.going or not step.ready or (_in_turn(step, steps) and len(busy - {step.ordinal}) < rules.unavailable):
+        if step.going or not step.ready or (_in_turn(step, steps) and _spared(step, steps, busy, rules)):
             acts.append(step.act)
             busy.add(step.ordinal)
         else:
             held = True
     if held and not acts and not waits:
         others = ", ".join(f"{app}-{ordinal}" for ordinal in sorted(busy))
-        waits.append(f"pod {others} to be {_ready_words(rules)} (max_unavailable is {rules.unavailable})")
-    rests = [each for step in steps for each in (step.rest, step.again) if each > 0]
+        told = f"max_unavailable is {rules.unavailable}{f', quorum is {rules.quorum}' if rules.quorum else ''}"
+        waits.append(f"{f'pod {others}' if busy else 'other replicas'} to be {_ready_words(rules)} ({told})")
+    rests = [each for each in (found, *(one for step in steps for one in (step.rest, step.again))) if each > 0]
     notes = tuple(step.note for step in steps if step.note)
     return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None, notes)
+
+
+def _failed(
+    app: str, steps: Sequence[_Next], pods: Mapping[str, Object], target: Target, rules: UpdateRules, now: datetime
+) -> Act | float:
+    """Where a failure pauses the update, the act that says so; else after how many seconds time alone may be one.
+
+    Raises StateError for the first replica that cannot be updated, where nothing pauses.
+    """
+    for step in steps:
+        if step.failed and rules.deadline is not None:
+            return Act(PAUSE, step.ordinal, {"why": step.failed})
+        if step.failed:
+            raise StateError(step.failed, changed=True)
+    if rules.deadline is None or rules.paused:
+        return 0.0
+    rests = []
+    for step in steps:
+        told = update_failure.verdict(pods.get(f"{app}-{step.ordinal}"), target, rules.deadline, now)
+        if told.why:
+            return Act(PAUSE, step.ordinal, {"why": told.why})
+        rests.append(told.again)
+    return min((rest for rest in rests if rest > 0), default=0.0)
 
 
 def _gated(step: _Next, pod: Object | None, target: Target, now: datetime) -> _Next:
@@ -317,6 +343,13 @@ def _ready_words(rules: UpdateRules) -> str:
 def _in_turn(step: _Next, steps: Sequence[_Next]) -> bool:
     """A primary comes when all others have their new template: what it gives up to goes down no second time."""
     return not step.primary or all(other.done for other in steps if not other.primary)
+
+
+def _spared(step: _Next, steps: Sequence[_Next], busy: set[int], rules: UpdateRules) -> bool:
+    """Whether the replica, which is Ready, may be taken down beside those that are down. Who is not among the steps,
+    for its disk is being exchanged, counts for no quorum."""
+    up = sum(other.ordinal not in busy for other in steps if other.ordinal != step.ordinal)
+    return len(busy - {step.ordinal}) < rules.unavailable and up >= rules.quorum
 
 
 def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: UpdateRules) -> _Next:

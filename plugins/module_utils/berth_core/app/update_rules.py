@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..model.labels import LabelSelector, check_labels
@@ -30,12 +30,27 @@ CONFIG_MAPS, SECRETS = "config_maps", "secrets"
 COUNTED = (CONFIG_MAPS, SECRETS)
 #: A run waits for it: more than a day is a mistake.
 _MOST_READY = 86_400
+#: Seconds for which a replica may be not Ready before its update has failed, as a Deployment has it.
+_DEADLINE = 600
 #: Options that have no meaning where the StatefulSet's controller brings the template to the pods.
 _OURS = (
     "update_strategy",
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
     *("update_hooks", "pre_pull", "update_hold"),
+    *("pause_on_failure", "progress_deadline_seconds"),
+    "quorum",
 )
+
+
+class Failure(NamedTuple):
+    """How an update has failed (app.update_failure). ``revision``: of the app. ``generation``: of the StatefulApp that
+    asked for it; None: a task did."""
+
+    pod: str
+    revision: str
+    why: str
+    since: str
+    generation: int | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,11 @@ class UpdateRules:
     when all others are done; None: nobody's. ``paused``: what is begun is finished, and nothing more is begun.
     ``asked``: an option says so, and not the default. ``hooks``: commands in the pods; None: none. ``pre_pull``: a node
     pulls new images before a replica that is Ready is touched. ``hold``: a replica's room is held while it has no pod.
+
+    ``deadline``: seconds after which a replica that is not Ready has failed, and the update pauses; None: it never
+    does. ``failure``: for which it is paused. ``resumed``: somebody says that it is not to be paused, in the
+    StatefulApp of this ``generation``, or, with None, in a task. ``quorum``: how many replicas stay Ready; 0: no word
+    of it.
     """
 
     strategy: str
@@ -58,6 +78,11 @@ class UpdateRules:
     hooks: Hooks | None = None
     pre_pull: bool = False
     hold: bool = False
+    deadline: int | None = None
+    failure: Failure | None = None
+    resumed: bool = False
+    generation: int | None = None
+    quorum: int = 0
 
 
 def update_rules(
@@ -86,10 +111,11 @@ def update_rules(
             "and here its pod goes for good. Leave update_hooks out, and let tasks run between the replicas by "
             f"partition (docs/guides/updating.md); or keep the berths with {IN_PLACE_IF_POSSIBLE} or {SAME_NODE}"
         )
+    unavailable = _unavailable(unavailable, replicas)
     return UpdateRules(
         strategy,
         partition or 0,
-        _unavailable(unavailable, replicas),
+        unavailable,
         _min_ready(options.get("min_ready_seconds"), told.get("minReadySeconds")),
         _primary(options.get("update_order") or REVERSE, options.get("update_primary_label")),
         bool(options.get("paused")),
@@ -97,7 +123,48 @@ def update_rules(
         hook_rules(options.get("update_hooks"), template),
         options.get("pre_pull") is not False,
         bool(options.get("update_hold")),
+        deadline=_deadline(options, strategy),
+        resumed=options.get("paused") is False,
+        generation=options.get("generation"),
+        quorum=_quorum(options.get("quorum"), replicas, unavailable),
     )
+
+
+def _quorum(given: Any, replicas: int, unavailable: int) -> int:
+    if given is None:
+        return 0
+    if not 1 <= given <= replicas:
+        raise InputError(
+            f"quorum is {given}, and replicas is {replicas}: expected 1 to {replicas}, the number of replicas that "
+            "have to stay Ready; nothing was changed"
+        )
+    if given + unavailable > replicas:
+        raise InputError(
+            f"quorum is {given}, max_unavailable is {unavailable}, and replicas is {replicas}: with so many not Ready "
+            f"no more than {replicas - unavailable} would be left. Give a smaller one of them, or more replicas; "
+            "nothing was changed"
+        )
+    return int(given)
+
+
+def _deadline(options: Mapping[str, Any], strategy: str) -> int | None:
+    seconds, pauses = options.get("progress_deadline_seconds"), bool(options.get("pause_on_failure"))
+    if seconds is not None and not pauses:
+        raise InputError(
+            "progress_deadline_seconds is given without pause_on_failure: true, which it belongs to: give both, or "
+            "leave it out"
+        )
+    if not pauses:
+        return None
+    if strategy == RESCHEDULE:
+        raise InputError(
+            f"pause_on_failure is given with update_strategy {RESCHEDULE}: there a replica leaves its place when all "
+            "others are Ready, and no failure is recorded. Leave pause_on_failure out"
+        )
+    seconds = _DEADLINE if seconds is None else seconds
+    if isinstance(seconds, bool) or not isinstance(seconds, int) or not 1 <= seconds <= _MOST_READY:
+        raise InputError(f"progress_deadline_seconds is {shown(seconds)}: expected 1 to {_MOST_READY} seconds")
+    return seconds
 
 
 def _min_ready(asked: Any, told: Any) -> int:
