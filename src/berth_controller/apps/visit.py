@@ -23,6 +23,7 @@ from berth_core.app.restarts import restarted
 from berth_core.app.stateful_app_object import CONTROLLER, FINALIZER, options_of, wanted_of
 from berth_core.app.stateful_app_status import (
     BY_PLAYBOOK,
+    NODE_LOST,
     REFUSED,
     RUNNING,
     STALLED,
@@ -256,6 +257,8 @@ class Visits:
         """How the app is, when nothing more could be done."""
         if run.api.wrote:
             return Outcome("Working", "; ".join(waits) or _doing(run.plan)), SOON
+        if run.leaving.lost.waits:
+            return Outcome(NODE_LOST, "; ".join(run.leaving.lost.waits), stalled=True), STALLED_SECONDS
         paused = pausing.told(run)
         if paused:
             return Outcome(UPDATE_PAUSED, paused, stalled=True), STALLED_SECONDS

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...berth_core.app.compare import differences
 from ...berth_core.app.controller_install import SHIPPED
-from ...berth_core.app.node_loss import KEEP
+from ...berth_core.app.node_loss import RELEASE
 from ...berth_core.app.shipped import SHIPPED_NAMESPACE
 from ...berth_core.app.stateful_app_object import CONTROLLER, manifest_of
 from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, UPDATE_PAUSED, condition
@@ -63,11 +63,13 @@ def check(params: Mapping[str, Any]) -> None:
             "update_hooks runs commands in the pods by the rights of who runs the playbook; with driver: controller "
             "leave it out: a controller that may run commands in pods may read every Secret there (docs/decisions/0049)"
         )
-    if params["on_node_loss"] != KEEP:
+    once = [name for name in ("release_ordinals", "confirm_fenced") if params[name]]
+    if once or params["on_node_loss"] == RELEASE:
         raise InputError(
-            f"on_node_loss: {params['on_node_loss']} is decided once, by a run of the playbook; with driver: "
-            "controller a replica waits for its node. To give one up, hand the application over for that run: driver: "
-            "playbook in its StatefulApp and in this task, and driver: controller again afterwards"
+            f"{once[0] if once else f'on_node_loss: {RELEASE}'} is said of one loss, by a run of the playbook; with "
+            "driver: controller a replica waits for its node (keep), or is rebuilt when a taint or its deleted Node "
+            "proves that nothing runs there (rebuild). To give up data by name, hand the application over for that "
+            "run: driver: playbook in its StatefulApp and in this task, and driver: controller again afterwards"
         )
     if params["explain"]:
         raise InputError("explain: true tells of a choice that this run makes; with driver: controller leave it out")

@@ -24,6 +24,8 @@ from .plan import Plan
 
 KEEP, RELEASE, REBUILD = "keep", "release", "rebuild"
 POLICIES = (KEEP, RELEASE, REBUILD)
+#: What a StatefulApp may say. To give data up by ordinal takes a person who looks at this very loss.
+STANDING = (KEEP, REBUILD)
 #: Whoever puts it on a node says that the machine is off. Kubernetes takes the node's pods away by force then.
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
@@ -32,13 +34,15 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 class LossRules:
     """``ordinals``: whose data may be given up. ``fenced``: nodes of which a person says that nothing runs there.
 
-    ``quorum``: how many replicas have to be Ready for a rebuild; None: more than half.
+    ``quorum``: how many replicas have to be Ready for a rebuild; None: more than half. ``by_task``: the words of a task
+    can be told, else those of a StatefulApp.
     """
 
     policy: str = KEEP
     ordinals: tuple[int, ...] = ()
     fenced: tuple[str, ...] = ()
     quorum: int | None = None
+    by_task: bool = True
 
     def asks_for(self, ordinal: int) -> bool:
         """Whether this replica is to get another berth where its node is lost."""
@@ -131,10 +135,8 @@ def _proof(name: str, node: Object | None, pod_there: bool, rules: LossRules) ->
     if any(taint.get("key") == OUT_OF_SERVICE for taint in objects(mapping(node, "spec"), "taints")):
         return f"the taint {OUT_OF_SERVICE}", ""
     taint = f"kubectl taint node {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
-    return (
-        "",
-        f"switch the machine off, and say so: {taint}, or kubectl delete node {name}, or confirm_fenced: [{name}]",
-    )
+    said = f", or confirm_fenced: [{name}]" if rules.by_task else ""
+    return "", f"switch the machine off, and say so: {taint}, or kubectl delete node {name}{said}"
 
 
 def decide(rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas: int) -> list[Lost]:
@@ -142,30 +144,47 @@ def decide(rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas:
     chosen = [one for one in lost if rules.asks_for(one.ordinal)]
     for one in chosen:
         if not one.proof:
-            raise StateError(
-                f"replica {observed.namespace}/{one.pod}: its node {one.node} is lost ({one.why}), and nothing proves "
-                f"that the replica does not run there any more; a kubelet that cannot be reached is no proof. To go "
-                f"on, {one.missing}. Nothing was changed",
-                ordinal=one.ordinal,
-            )
+            raise StateError(f"{_unproven(one, observed)}. Nothing was changed", ordinal=one.ordinal)
     if chosen and rules.policy == REBUILD:
-        _check_quorum(lost, observed, replicas, rules.quorum)
+        _check_quorum(lost, observed, replicas, rules)
     return chosen
 
 
-def _check_quorum(lost: Sequence[Lost], observed: Observed, replicas: int, quorum: int | None) -> None:
+def decide_what_is_proven(
+    rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas: int
+) -> tuple[list[Lost], list[str]]:
+    """As `decide`, for who looks again: (who gets another berth now, why others do not). A node that is silent for a
+    moment holds nothing up."""
+    waits = [_unproven(one, observed) for one in lost if rules.asks_for(one.ordinal) and not one.proof]
+    proven = [one for one in lost if rules.asks_for(one.ordinal) and one.proof]
+    if proven and rules.policy == REBUILD:
+        try:
+            _check_quorum(lost, observed, replicas, rules)
+        except StateError as exc:
+            return [], [*waits, exc.message]
+    return proven, waits
+
+
+def _unproven(one: Lost, observed: Observed) -> str:
+    return (
+        f"replica {observed.namespace}/{one.pod}: its node {one.node} is lost ({one.why}), and nothing proves that the "
+        f"replica does not run there any more; a kubelet that cannot be reached is no proof. To go on, {one.missing}"
+    )
+
+
+def _check_quorum(lost: Sequence[Lost], observed: Observed, replicas: int, rules: LossRules) -> None:
     gone = {one.ordinal for one in lost}
     up = [ordinal for ordinal in range(replicas) if ordinal not in gone and ready(observed.pod(ordinal))]
-    needed = replicas // 2 + 1 if quorum is None else quorum
+    needed = replicas // 2 + 1 if rules.quorum is None else rules.quorum
     if len(up) >= needed:
         return
     names = ", ".join(f"{observed.name}-{ordinal}" for ordinal in up) or "none"
-    words = "more than half" if quorum is None else "quorum"
+    words = "more than half" if rules.quorum is None else "quorum"
+    other = "; or give the data up by name (on_node_loss: release, release_ordinals)" if rules.by_task else ""
     raise StateError(
         f"{observed.namespace}/{observed.name}: {', '.join(one.pod for one in lost)} cannot be rebuilt: of {replicas} "
         f"replicas {len(up)} are Ready ({names}), and {needed} have to be ({words}), for the data comes from them. "
-        "Bring others back first; or give the data up by name (on_node_loss: release, release_ordinals). Nothing was "
-        "changed"
+        f"Bring others back first{other}. Nothing was changed"
     )
 
 

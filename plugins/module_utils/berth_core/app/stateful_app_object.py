@@ -15,6 +15,7 @@ from typing import Any, Union
 
 from ..errors import InputError
 from .fsid import DEFAULT_MOUNT_ROOT
+from .node_loss import KEEP, STANDING
 from .update_rules import COUNTED, ORDERS, STRATEGIES
 from .wanted import AppWanted, parse_app
 
@@ -25,7 +26,7 @@ FINALIZER = "berth.dev/stateful-app"
 #: Options of the module that say how one run goes, and nothing of the app: the kind has no field for them.
 OF_A_RUN = (
     *("name", "namespace", "state", "src", "until", "wait", "wait_timeout", "explain", "driver", "rollback_to"),
-    *("on_node_loss", "release_ordinals", "confirm_fenced", "update_hooks"),
+    *("release_ordinals", "confirm_fenced", "update_hooks"),
 )
 
 #: option -> field; or (field, the same of a mapping, or of each in a list).
@@ -63,6 +64,7 @@ _SPEC: _Table = {
     "leave_data": "leaveData",
     "replace": "replace",
     "quorum": "quorum",
+    "on_node_loss": "onNodeLoss",
     "mount_root": "mountRoot",
 }
 _UPDATE: _Table = {
@@ -94,8 +96,13 @@ def camel(value: str) -> str:
 
 STRATEGY_TYPES: Mapping[str, str] = {strategy: camel(strategy) for strategy in STRATEGIES}
 ORDER_TYPES: Mapping[str, str] = {order: camel(order) for order in ORDERS}
+LOSS_TYPES: Mapping[str, str] = {policy: camel(policy) for policy in STANDING}
 #: Options whose values are called otherwise in the kind.
-_VALUES: Mapping[str, Mapping[str, str]] = {"update_strategy": STRATEGY_TYPES, "update_order": ORDER_TYPES}
+_VALUES: Mapping[str, Mapping[str, str]] = {
+    "update_strategy": STRATEGY_TYPES,
+    "update_order": ORDER_TYPES,
+    "on_node_loss": LOSS_TYPES,
+}
 COUNTED_TYPES: Mapping[str, str] = {one: camel(one) for one in COUNTED}
 
 
@@ -178,6 +185,9 @@ def manifest_of(params: Mapping[str, Any], driver: str) -> dict[str, Any]:
         spec["updateOn"] = sorted(COUNTED_TYPES.get(one, one) for one in spec["updateOn"])
     if not spec.get("updateOn"):
         spec.pop("updateOn", None)
+    spec.pop("onNodeLoss", None)
+    if params.get("on_node_loss") not in (None, KEEP):
+        spec["onNodeLoss"] = LOSS_TYPES[str(params["on_node_loss"])]
     called = {option: names.get(str(params.get(option))) for option, names in _VALUES.items()}
     # off is the default
     switches = {option: params.get(option) or None for option in ("update_hold", "pause_on_failure")}

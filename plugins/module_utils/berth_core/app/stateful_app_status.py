@@ -23,6 +23,8 @@ READY, PROGRESSING, STALLED = "Ready", "Progressing", "Stalled"
 REFUSED, UNSCHEDULABLE = "Refused", "Unschedulable"
 #: Likewise: an update has failed, and pauses until somebody says otherwise (app.update_failure).
 UPDATE_PAUSED = "UpdatePaused"
+#: A replica whose node is lost is to be rebuilt, and may not be yet.
+NODE_LOST = "NodeLost"
 #: What fits into a condition.
 _LONGEST = 1024
 Object = Mapping[str, Any]
