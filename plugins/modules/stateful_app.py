@@ -233,6 +233,26 @@ options:
       V(primary_last), which needs it.
     type: str
     version_added: 0.2.0
+  update_overrides:
+    description: Single replicas that come to a changed template in another way than O(update_strategy) says, or not at
+      all. An ordinal that the application does not have is refused.
+    type: list
+    elements: dict
+    version_added: 0.2.0
+    suboptions:
+      ordinal:
+        description: The replica.
+        type: int
+        required: true
+      strategy:
+        description: As O(update_strategy). For another place there is O(replace).
+        type: str
+        choices: [in_place_if_possible, in_place_only, same_node]
+      hold:
+        description: With V(true), the replica keeps its pod, as one below O(partition) does; RV(outdated) says it. A
+          pod that goes by itself comes back with the new template.
+        type: bool
+        default: false
   update_on:
     description:
       - Whether the content of the ConfigMaps, or of the Secrets, that the template names (C(env), C(envFrom), volumes,

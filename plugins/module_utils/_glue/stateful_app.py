@@ -26,7 +26,7 @@ from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, DRIVERS, PLAYBOOK
 from ..berth_core.app.update_failure import paused_by_failure, told_by_berths
-from ..berth_core.app.update_rules import COUNTED, ORDERS, STRATEGIES
+from ..berth_core.app.update_rules import COUNTED, OF_ONE, ORDERS, STRATEGIES
 from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
@@ -71,6 +71,11 @@ _HOOKS = {
     "container": {"type": "str"},
     "timeout": {"type": "int", "default": SECONDS},
 }
+_OVERRIDE = {
+    "ordinal": {"type": "int", "required": True},
+    "strategy": {"type": "str", "choices": list(OF_ONE)},
+    "hold": {"type": "bool", "default": False},
+}
 OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "default"},
@@ -93,6 +98,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "topology_spread_constraints": {"type": "list", "elements": "dict"},
     "pod_management_policy": {"type": "str", "choices": ["OrderedReady", "Parallel"]},
     "update_strategy": {"type": "str", "choices": list(STRATEGIES)},
+    "update_overrides": {"type": "list", "elements": "dict", "options": _OVERRIDE},
     "partition": {"type": "int"},
     "max_unavailable": {"type": "str"},
     "min_ready_seconds": {"type": "int"},

@@ -101,4 +101,4 @@ async def _due(api: Requests, app: AppWanted, seen: Observed, plan: Plan) -> Due
     if target is None:
         return {}  # it is looked at again when the StatefulSet's controller has seen it; no pod is touched before
     pods = {ordinal: seen.pod(ordinal) for ordinal in plan.update}
-    return rescheduling.due({ordinal: change_of(pod, target) for ordinal, pod in pods.items() if pod is not None})
+    return rescheduling.due(app, {ordinal: change_of(pod, target) for ordinal, pod in pods.items() if pod is not None})

@@ -39,5 +39,5 @@ def told(run: Run) -> str:
     rules = run.app.update
     if rules is None or rules.failure is None:
         return ""
-    left = [ordinal for ordinal in run.plan.outdated if ordinal >= rules.partition]
+    left = [ordinal for ordinal in run.plan.outdated if not rules.keeps(ordinal)]
     return words(run.app, rules.failure, left) if left or run.plan.update else ""

@@ -142,7 +142,7 @@ class Roller:
         except (ConflictError, NotFoundError) as exc:
             raise Later("Updating", exc.message, SOON) from exc
         except InvalidError as exc:
-            if act.do != update.RESIZE or self._rules.strategy == IN_PLACE_ONLY:
+            if act.do != update.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
                 raise
             self._warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
             await run.api.delete(POD, name, namespace, uid=uid)

@@ -50,6 +50,8 @@ ASKED = [
     {"update_hold": False},
     {"pause_on_failure": True, "progress_deadline_seconds": 30},
     {"quorum": 2},
+    {"update_overrides": [{"ordinal": 2, "strategy": "same_node"}, {"ordinal": 0, "hold": True}]},
+    {"update_overrides": []},
     {"on_node_loss": "rebuild"},
     {"on_node_loss": "keep"},
     {"update_on": ["config_maps", "secrets"]},

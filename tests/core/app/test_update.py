@@ -555,3 +555,47 @@ def test_so_many_stay_ready_as_the_quorum_asks_for(data):
             cluster.act(act)
         assert sum(cluster.ready(ordinal) for ordinal in range(replicas)) >= asked.quorum
         cluster.kubelet(data.draw(st.integers(0, replicas - 1)))
+
+
+def test_a_replica_has_a_strategy_of_its_own_or_is_left_as_it_is():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.finish(rules(overrides=((0, ""), (2, "same_node"))))
+    assert cluster.log == [(DELETE, 2), (PATCH, 1), (MARK, 1)]
+    assert cluster.pods["db-0"]["metadata"]["labels"][HASH.key] == "one"
+    cluster.finish(rules("same_node", overrides=((0, "in_place_only"),)))
+    assert cluster.log[3:] == [(PATCH, 0), (MARK, 0)]
+
+
+def test_what_one_replica_alone_forbids_is_named():
+    cluster = Cluster(2, one=template(), two=template(command=["x"]))
+    with pytest.raises(StateError, match="pod db-0 cannot be updated in place"):
+        cluster.roll(rules(overrides=((0, "in_place_only"),)))
+
+
+def test_who_is_left_as_it_is_is_outdated_in_the_plan():
+    asked = changed(workload="Pod", disks=None, update_overrides=[{"ordinal": 1, "hold": True}])
+    app = parse_app(asked)
+    pods = {}
+    for ordinal in range(3):
+        meta = {"name": f"db-{ordinal}", "annotations": {OWN.key: "before"}, "labels": {}}
+        pods[meta["name"]] = {"metadata": meta, "spec": {}, "status": {}}
+    plan = make_plan(app, Observed("db", "default", pods=pods))
+    assert (plan.update, plan.outdated) == ((2, 0), (1,))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        ([{"ordinal": 3, "hold": True}], r"update_overrides\[0\].ordinal is '3', and replicas is 3: expected 0 to 2"),
+        ([{"ordinal": 1, "hold": True}, {"ordinal": 1, "strategy": "same_node"}], "is 1 for a second time"),
+        ([{"ordinal": 1}], "either strategy or hold"),
+        ([{"ordinal": 1, "hold": True, "strategy": "same_node"}], "either strategy or hold"),
+        ([{"ordinal": 1, "strategy": "reschedule"}], "replace has a single replica get another place"),
+    ],
+)
+def test_overrides_that_mean_nothing_are_refused(overrides, told):
+    with pytest.raises(InputError, match=told):
+        update_rules({"update_overrides": overrides}, 3, {})
+    with pytest.raises(InputError, match=r"update_overrides is given, and spec\.updateStrategy"):
+        update_rules({"update_overrides": overrides}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
+    assert update_rules({"update_overrides": []}, 3, {"updateStrategy": {"type": "RollingUpdate"}}) is None

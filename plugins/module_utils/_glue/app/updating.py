@@ -69,7 +69,7 @@ class Updater:
         """What the update is going to do with each pod of the plan. Raises StateError where the rules forbid it."""
         found = self._changes(self._hand.plan.update)
         for ordinal, change in found.items():
-            if self._rules.strategy == IN_PLACE_ONLY and not change.in_place:
+            if self._rules.strategy_of(ordinal) == IN_PLACE_ONLY and not change.in_place:
                 raise StateError(update.only_in_place(self._hand.app.berth_name(ordinal), change.forced))
         return found
 
@@ -93,25 +93,25 @@ class Updater:
             change = change_of(pod, self._target())
             if change.same and updating(pod) is None:
                 continue  # the same template under another revision of the StatefulSet's own fields
-            strategy = self._rules.strategy
+            strategy = self._rules.strategy_of(ordinal)
             if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
-            pulled, held = self._pulled(pod, change), self._held(pod, change)
+            pulled, held = self._pulled(pod, change, strategy), self._held(pod, change, strategy)
             gated = change.in_place and update.leaves_services(pod, self._target())
             found[ordinal] = replace(change, pulled=pulled, held=held, gated=gated)
         return found
 
-    def _pulled(self, pod: Mapping[str, Any], change: PodChange) -> tuple[str, ...]:
+    def _pulled(self, pod: Mapping[str, Any], change: PodChange, strategy: str) -> tuple[str, ...]:
         """The images that its node pulls before this pod is touched."""
         target, rules = self._target(), self._rules
         touched = (updating(pod) or {}).get("to") == target.revision
-        if not rules.pre_pull or rules.strategy == RESCHEDULE or touched or not ready(pod):
+        if not rules.pre_pull or strategy == RESCHEDULE or touched or not ready(pod):
             return ()
         return tuple(pre_pull.new_images(pod, target.template, not change.in_place))
 
-    def _held(self, pod: Mapping[str, Any], change: PodChange) -> bool:
+    def _held(self, pod: Mapping[str, Any], change: PodChange, strategy: str) -> bool:
         """Whether its room is held while there is no pod."""
-        if change.in_place or self._rules.strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
+        if change.in_place or strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
             return False
         return update_hold.holds_room(pod, self._target().template, self._values)
 
@@ -233,7 +233,7 @@ class Updater:
         except (ConflictError, NotFoundError):
             return  # it is looked at again
         except InvalidError as exc:
-            if act.do != update.RESIZE or self._rules.strategy == IN_PLACE_ONLY:
+            if act.do != update.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
                 raise
             hand.context.warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
             hand.client.delete(POD, name, hand.app.namespace, uid=uid)

@@ -210,7 +210,7 @@ def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> 
         pod = observed.pod(ordinal)
         if pod is not None and ordinal not in replacing and outdated(pod, revision, mark):
             on_its_way = bool(revision) and (updating(pod) or {}).get("to") == revision
-            taken = ordinal >= rules.partition and (on_its_way or not rules.paused)
+            taken = not rules.keeps(ordinal) and (on_its_way or not rules.paused)
             (going if taken else left).append(ordinal)
         elif _hook_is_due(app, observed, ordinal) and ordinal not in replacing:
             going.append(ordinal)
@@ -227,7 +227,7 @@ def _held(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple
 def _hook_is_due(app: AppWanted, observed: Observed, ordinal: int) -> bool:
     """Whether an earlier run has updated the replica, and its hook is still to be run."""
     rules = app.update
-    if rules is None or rules.hooks is None or not rules.hooks.after or ordinal < rules.partition:
+    if rules is None or rules.hooks is None or not rules.hooks.after or rules.keeps(ordinal):
         return False
     return owes(observed.berths.get(ordinal))
 

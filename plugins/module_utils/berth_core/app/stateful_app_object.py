@@ -67,6 +67,7 @@ _SPEC: _Table = {
     "on_node_loss": "onNodeLoss",
     "mount_root": "mountRoot",
 }
+_OVERRIDE: _Table = {"ordinal": "ordinal", "strategy": "type", "hold": "hold"}
 _UPDATE: _Table = {
     "update_strategy": "type",
     "partition": "partition",
@@ -79,6 +80,7 @@ _UPDATE: _Table = {
     "update_hold": "hold",
     "pause_on_failure": "pauseOnFailure",
     "progress_deadline_seconds": "progressDeadlineSeconds",
+    "update_overrides": ("overrides", _OVERRIDE),
 }
 #: Options that are texts, and in the kind may be numbers.
 _TEXTS = ("size", "target_port", "max_unavailable")
@@ -130,6 +132,8 @@ def options_of(body: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) ->
     for option, names in _VALUES.items():
         values = {name: value for value, name in names.items()}
         found[option] = values.get(found[option], found[option])
+    strategies = {name: value for value, name in STRATEGY_TYPES.items()}
+    found["update_overrides"] = _overriding(found["update_overrides"], strategies)
     counted = {name: value for value, name in COUNTED_TYPES.items()}
     found["update_on"] = [counted.get(one, one) for one in found["update_on"] or ()]
     found["mount_root"] = found["mount_root"] or mount_root
@@ -142,6 +146,14 @@ def options_of(body: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) ->
             found[option] = {**defaults, **value}
     generation = meta.get("generation")
     return {**found, "name": meta["name"], "namespace": meta["namespace"], "generation": generation}
+
+
+def _overriding(given: Any, called: Mapping[str, str]) -> list[dict[str, Any]] | None:
+    """Overrides whose strategies have their other names; None: there are none."""
+    return [
+        {**one, **({"strategy": called.get(str(one["strategy"]), one["strategy"])} if one.get("strategy") else {})}
+        for one in given or ()
+    ] or None
 
 
 def _to_options(fields: Mapping[str, Any], table: _Table) -> dict[str, Any]:
@@ -191,7 +203,8 @@ def manifest_of(params: Mapping[str, Any], driver: str) -> dict[str, Any]:
     called = {option: names.get(str(params.get(option))) for option, names in _VALUES.items()}
     # off is the default
     switches = {option: params.get(option) or None for option in ("update_hold", "pause_on_failure")}
-    update = _to_fields({**params, **called, **switches}, _UPDATE)
+    overrides = {"update_overrides": _overriding(params.get("update_overrides"), STRATEGY_TYPES)}
+    update = _to_fields({**params, **called, **switches, **overrides}, _UPDATE)
     if update:
         spec["updateStrategy"] = update
     return {"metadata": {"name": params["name"], "namespace": params["namespace"]}, "spec": spec}
@@ -223,7 +236,8 @@ def _names() -> dict[str, str]:
             field = place if isinstance(place, str) else place[0]
             if field != option:
                 found[option] = field
-    found.update({option: f"updateStrategy.{field}" for option, field in _UPDATE.items()})
+    for option, place in _UPDATE.items():
+        found[option] = f"updateStrategy.{place if isinstance(place, str) else place[0]}"
     return found
 
 

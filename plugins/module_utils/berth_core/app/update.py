@@ -355,25 +355,25 @@ def _spared(step: _Next, steps: Sequence[_Next], busy: set[int], rules: UpdateRu
 def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: UpdateRules) -> _Next:
     name = f"{app}-{ordinal}"
     if pod is None:
-        if target.comes_back or ordinal < rules.partition:
+        if target.comes_back or rules.keeps(ordinal):
             return _Next(ordinal, False, begun=True, wait=f"pod {name} to be made anew on its node")
         return _Next(ordinal, False, Act(CREATE, ordinal), begun=True)
     if going(pod):
         return _Next(ordinal, False, begun=True, wait=f"pod {name} to stop")
-    if ordinal < rules.partition:
+    if rules.keeps(ordinal):
         return _Next(ordinal, ready(pod))
     to = updating(pod)
     if target.mark.of(pod) == target.revision and to is None:
         told = unscheduled(pod)
         waits = "" if ready(pod) else f"pod {name} to be Ready with the new template{f' ({told})' if told else ''}"
         return _Next(ordinal, ready(pod), begun=bool(waits), wait=waits, arrived=True)
-    change = change_of(pod, target)
-    if rules.strategy == RESCHEDULE and not change.same:
+    change, strategy = change_of(pod, target), rules.strategy_of(ordinal)
+    if strategy == RESCHEDULE and not change.same:
         return _Next(ordinal, ready(pod))  # its berth goes, and the pod with it: app.leaving
     if ended(pod):
         return _Next(ordinal, False, Act(DELETE, ordinal))
-    if rules.strategy == SAME_NODE or not change.in_place:
-        if rules.strategy == IN_PLACE_ONLY:
+    if strategy == SAME_NODE or not change.in_place:
+        if strategy == IN_PLACE_ONLY:
             raise StateError(only_in_place(name, change.forced))
         return _Next(ordinal, ready(pod), Act(DELETE, ordinal))
     return _in_place(ordinal, pod, to, target, rules)
@@ -389,7 +389,7 @@ def _in_place(ordinal: int, pod: Object, to: Mapping[str, Any] | None, target: T
     if body is not None:
         return _Next(ordinal, ready(pod), Act(RESIZE, ordinal, body), begun, turn=resizing)
     if refused is not None:
-        if rules.strategy == IN_PLACE_ONLY:
+        if rules.strategy_of(ordinal) == IN_PLACE_ONLY:
             raise StateError(only_in_place(name, (f"spec.containers resources (the node says: {refused})",)))
         return _Next(ordinal, ready(pod), Act(DELETE, ordinal), begun, turn=resizing)
     if not begun or resizing:

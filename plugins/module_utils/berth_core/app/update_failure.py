@@ -185,7 +185,7 @@ def refuse(app: AppWanted, left: Iterable[int], changed: bool) -> None:
     rules, names = app.update, tuple(ordinal for ordinal in left)
     if rules is None or rules.failure is None:
         return
-    names = tuple(ordinal for ordinal in names if ordinal >= rules.partition)
+    names = tuple(ordinal for ordinal in names if not rules.keeps(ordinal))
     if names:
         raise StateError(words(app, rules.failure, names), changed=changed, update_paused=row(rules.failure))
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ RESCHEDULE = "reschedule"
 #: The updateStrategy of a StatefulSet whose pods are brought to a new template by somebody else than its controller.
 ON_DELETE = "OnDelete"
 STRATEGIES = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE, RESCHEDULE)
+#: Those that a single replica may have in the place of its app's.
+OF_ONE = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE)
 REVERSE, PRIMARY_LAST = "reverse", "primary_last"
 ORDERS = (REVERSE, PRIMARY_LAST)
 #: What of a template's surroundings may count as a revision (update_on; app.contents).
@@ -38,7 +40,7 @@ _OURS = (
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
     *("update_hooks", "pre_pull", "update_hold"),
     *("pause_on_failure", "progress_deadline_seconds"),
-    "quorum",
+    *("quorum", "update_overrides"),
 )
 
 
@@ -65,7 +67,7 @@ class UpdateRules:
     ``deadline``: seconds after which a replica that is not Ready has failed, and the update pauses; None: it never
     does. ``failure``: for which it is paused. ``resumed``: somebody says that it is not to be paused, in the
     StatefulApp of this ``generation``, or, with None, in a task. ``quorum``: how many replicas stay Ready; 0: no word
-    of it.
+    of it. ``overrides``: (ordinal, strategy), of single replicas; without a strategy that one is left as it is.
     """
 
     strategy: str
@@ -83,6 +85,15 @@ class UpdateRules:
     resumed: bool = False
     generation: int | None = None
     quorum: int = 0
+    overrides: tuple[tuple[int, str], ...] = ()
+
+    def strategy_of(self, ordinal: int) -> str:
+        """How this replica comes to the new template."""
+        return dict(self.overrides).get(ordinal) or self.strategy
+
+    def keeps(self, ordinal: int) -> bool:
+        """Whether this replica is left as it is."""
+        return ordinal < self.partition or dict(self.overrides).get(ordinal) == ""
 
 
 def update_rules(
@@ -93,7 +104,7 @@ def update_rules(
     ``told``: fields of that manifest; ``template``: of the pods. Raises InputError.
     """
     own = told.get("updateStrategy")
-    given = [name for name in _OURS if options.get(name) not in (None, False)]
+    given = [name for name in _OURS if options.get(name) not in (None, False, [])]
     if own is not None and (not given or own != {"type": ON_DELETE}):
         if given:
             raise InputError(
@@ -127,7 +138,32 @@ def update_rules(
         resumed=options.get("paused") is False,
         generation=options.get("generation"),
         quorum=_quorum(options.get("quorum"), replicas, unavailable),
+        overrides=_overrides(options.get("update_overrides") or (), replicas),
     )
+
+
+def _overrides(given: Sequence[Mapping[str, Any]], replicas: int) -> tuple[tuple[int, str], ...]:
+    found: dict[int, str] = {}
+    for index, one in enumerate(given):
+        where, ordinal, strategy = f"update_overrides[{index}]", one.get("ordinal"), one.get("strategy")
+        if isinstance(ordinal, bool) or not isinstance(ordinal, int) or not 0 <= ordinal < replicas:
+            raise InputError(
+                f"{where}.ordinal is {shown(ordinal)}, and replicas is {replicas}: expected 0 to {replicas - 1}"
+            )
+        if ordinal in found:
+            raise InputError(f"{where}.ordinal is {ordinal} for a second time: expected each replica once")
+        if (strategy is None) == (not one.get("hold")):
+            raise InputError(
+                f"{where} (ordinal {ordinal}) has to have either strategy or hold: true: a replica that is left as it "
+                "is has no strategy"
+            )
+        if strategy is not None and strategy not in OF_ONE:
+            raise InputError(
+                f"{where}.strategy is {shown(strategy)}: expected {', '.join(OF_ONE)}; replace has a single replica "
+                "get another place"
+            )
+        found[ordinal] = strategy or ""
+    return tuple(sorted(found.items()))
 
 
 def _quorum(given: Any, replicas: int, unavailable: int) -> int:
