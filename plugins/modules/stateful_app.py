@@ -233,6 +233,17 @@ options:
       V(primary_last), which needs it.
     type: str
     version_added: 0.2.0
+  update_primary_command:
+    description:
+      - In the place of O(update_primary_label), a command and its arguments that ends with exit code 0 in the pod of
+        the primary. It runs in the first container of each pod that is Ready, before a replica is begun, and has 60
+        seconds. Any other exit code says that the pod is none.
+      - Where it cannot be run (exit codes 126 and 127 count, too), or does not end in time, no further replica is begun
+        and the run fails. Who runs the task needs the rights that O(update_hooks) takes.
+      - With O(driver=playbook) and updates alone. Replicas that leave a node go by the label.
+    type: list
+    elements: str
+    version_added: 0.2.0
   update_overrides:
     description: Single replicas that come to a changed template in another way than O(update_strategy) says, or not at
       all. An ordinal that the application does not have is refused.

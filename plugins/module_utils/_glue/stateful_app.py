@@ -104,6 +104,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "min_ready_seconds": {"type": "int"},
     "update_order": {"type": "str", "choices": list(ORDERS)},
     "update_primary_label": {"type": "str"},
+    "update_primary_command": {"type": "list", "elements": "str"},
     "update_on": {"type": "list", "elements": "str", "choices": list(COUNTED)},
     "paused": {"type": "bool"},
     "pause_on_failure": {"type": "bool", "default": False},

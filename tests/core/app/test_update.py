@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth_core.app import manifests
+from berth_core.app.hook_rules import HookState
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, stateful_set_change
 from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target
-from berth_core.app.update import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE, roll
+from berth_core.app.update import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE, begins, roll
 from berth_core.app.update_rules import UpdateRules, update_rules
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
@@ -447,6 +448,16 @@ def test_what_makes_no_sense_is_refused(options, told):
         ({"update_order": "primary_last", "update_primary_label": "role"}, "update_primary_label is 'role': expected"),
         ({"update_order": "primary_last", "update_primary_label": "a/b/c=x"}, "is not a label's key"),
         ({"update_primary_label": "role=primary"}, "given with update_order reverse: use primary_last"),
+        ({"update_primary_command": ["true"]}, "update_primary_command is given with update_order reverse"),
+        (
+            {"update_order": "primary_last", "update_primary_label": "a=b", "update_primary_command": ["true"]},
+            "update_primary_label and update_primary_command are given",
+        ),
+        ({"update_order": "primary_last", "update_primary_command": []}, "expected a command and its arguments"),
+        (
+            {"update_strategy": "reschedule", "update_order": "primary_last", "update_primary_command": ["true"]},
+            "update_primary_command is given with update_strategy reschedule",
+        ),
     ],
 )
 def test_what_of_the_order_makes_no_sense_is_refused(options, told):
@@ -599,3 +610,21 @@ def test_overrides_that_mean_nothing_are_refused(overrides, told):
     with pytest.raises(InputError, match=r"update_overrides is given, and spec\.updateStrategy"):
         update_rules({"update_overrides": overrides}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
     assert update_rules({"update_overrides": []}, 3, {"updateStrategy": {"type": "RollingUpdate"}}) is None
+
+
+def test_a_pod_that_says_it_is_the_primary_is_last():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    known = HookState(primaries=frozenset({cluster.pods["db-2"]["metadata"]["uid"]}))
+    for _number in range(40):
+        rolled = roll("db", range(3), cluster.pods, cluster.target(), rules(), cluster.now, known)
+        if not rolled.acts and not rolled.waits:
+            break
+        touched = cluster.pods[f"db-{rolled.acts[0].ordinal}"]["metadata"]["labels"][HASH.key] == "one"
+        first = touched and rolled.acts[0].do == PATCH
+        assert begins(rolled.acts, cluster.pods, "db", cluster.target()) == first
+        for act in rolled.acts:
+            cluster.act(act)
+        cluster.meanwhile()
+    assert [ordinal for do, ordinal in cluster.log if do == MARK] == [1, 0, 2]
+    asked = update_rules({"update_order": "primary_last", "update_primary_command": ["is", "it"]}, 3, {})
+    assert (asked.primary, asked.primary_command) == (None, ("is", "it"))

@@ -58,9 +58,10 @@ def check(params: Mapping[str, Any]) -> None:
         )
     if params["rollback_to"] is not None:
         raise InputError("rollback_to reads former revisions for one run; with driver: controller give that template")
-    if params["update_hooks"] is not None:
+    runs = [name for name in ("update_hooks", "update_primary_command") if params[name] is not None]
+    if runs:
         raise InputError(
-            "update_hooks runs commands in the pods by the rights of who runs the playbook; with driver: controller "
+            f"{runs[0]} runs commands in the pods by the rights of who runs the playbook; with driver: controller "
             "leave it out: a controller that may run commands in pods may read every Secret there (docs/decisions/0049)"
         )
     once = [name for name in ("release_ordinals", "confirm_fenced") if params[name]]

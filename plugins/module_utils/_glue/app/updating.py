@@ -32,6 +32,7 @@ from . import overtaking, pausing, wait
 from .hand import Hand
 from .helping import Helper, priorities
 from .hooks import HookRunner
+from .primaries import Primaries
 from .revisions import listed, seen_by_its_controller
 
 Object = dict[str, Any]
@@ -58,6 +59,7 @@ class Updater:
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
         self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
         self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
+        self._primaries = Primaries(hand, rules.primary_command) if rules.primary_command else None
         self._values = priorities(hand)
         self._helper = Helper(hand, self._values)
         self._known: Target | None = None
@@ -82,6 +84,8 @@ class Updater:
         planned = self.hooks.planned(changes) if self.hooks is not None else []
         if planned and self.hooks is not None:
             self.hooks.check()
+        if changes and self._primaries is not None:
+            self._primaries.check()
         return planned
 
     def _changes(self, ordinals: Iterable[int]) -> dict[int, PodChange]:
@@ -130,7 +134,11 @@ class Updater:
             pods = self._next_due(target)
             overtaking.check(self._hand, target.template)
             rolled = self._roll(pods, target)
+            if self._primaries is not None and update.begins(rolled.acts, pods, self._hand.app.name, target):
+                rolled = self._roll(pods, target) if self._primaries.ask(pods) else rolled
             self._helper.warn(rolled.notes)
+            if not rolled.acts and rolled.waits:
+                continue  # another one is the primary by now
             if not rolled.acts:
                 return {ordinal: self._told(ordinal) for ordinal in self._hand.plan.update}
             for act in rolled.acts:
@@ -204,6 +212,7 @@ class Updater:
         app, replacing = self._hand.app, self._hand.plan.replacing
         ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
         known = self.hooks.state if self.hooks is not None else NO_HOOKS
+        known = known._replace(primaries=self._primaries.uids) if self._primaries is not None else known
         now, pulls, holds = datetime.now(timezone.utc), self._helper.pulls(pods), self._helper.holds(pods)
         return update.roll(app.name, ordinals, pods, target, self._rules, now, known, pulls, holds)
 

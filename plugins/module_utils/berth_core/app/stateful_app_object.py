@@ -26,7 +26,7 @@ FINALIZER = "berth.dev/stateful-app"
 #: Options of the module that say how one run goes, and nothing of the app: the kind has no field for them.
 OF_A_RUN = (
     *("name", "namespace", "state", "src", "until", "wait", "wait_timeout", "explain", "driver", "rollback_to"),
-    *("release_ordinals", "confirm_fenced", "update_hooks"),
+    *("release_ordinals", "confirm_fenced", "update_hooks", "update_primary_command"),
 )
 
 #: option -> field; or (field, the same of a mapping, or of each in a list).

@@ -135,7 +135,7 @@ def roll(
     steps = []
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
-        step = _judged(_gated(_next(app, ordinal, pod, target, rules), pod, target, now), pod, rules, now)
+        step = _judged(_gated(_next(app, ordinal, pod, target, rules), pod, target, now), pod, rules, hooks, now)
         want = _pull_pod(app, step, pod, target, rules) if ordinal not in pulls.without else None
         if want is not None and not step.ready and not _cannot_be_pulled(want, pulls.pods, now):
             want = None
@@ -225,7 +225,7 @@ def _ends_containers(act: Act, pod: Object, target: Target) -> bool:
     return act.do == PATCH and ends_for(pod, target)
 
 
-def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) -> _Next:
+def _judged(step: _Next, pod: Object | None, rules: UpdateRules, known: HookState, now: datetime) -> _Next:
     """The step with what the rules say of its pod beside the template."""
     if pod is None:
         return step
@@ -234,7 +234,7 @@ def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) 
     if left and step.arrived:
         wait = wait or f"pod {pod['metadata']['name']} to be {_ready_words(rules)}"
     primary = rules.primary is not None and rules.primary.matches(pod["metadata"].get("labels") or {})
-    return replace(step, rest=left, wait=wait, primary=primary)
+    return replace(step, rest=left, wait=wait, primary=primary or pod["metadata"]["uid"] in known.primaries)
 
 
 def _hooked(step: _Next, pod: Object | None, target: Target, known: HookState) -> _Next:
@@ -323,6 +323,14 @@ def first_touch(act: Act, pod: Object, target: Target) -> bool:
     if act.do not in (BEGIN, SHUT, RESIZE, PATCH, DELETE) or (updating(pod) or {}).get("to") == target.revision:
         return False
     return act.do != PATCH or updating(pod) is not None or not change_of(pod, target).same
+
+
+def begins(acts: Sequence[Act], pods: Mapping[str, Object], app: str, target: Target) -> bool:
+    """Whether one of them is the first that is done with a replica: whose turn it is has to be known by then."""
+    touched = ((act, pods.get(f"{app}-{act.ordinal}")) for act in acts)
+    return any(
+        act.do in (BEFORE, PULL, HOLD) or (pod is not None and first_touch(act, pod, target)) for act, pod in touched
+    )
 
 
 def rest(pod: Object, seconds: int, now: datetime) -> float:

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..model.labels import LabelSelector, check_labels
 from ..model.names import shown
 from .given import agreed
-from .hook_rules import Hooks, hook_rules
+from .hook_rules import Hooks, command_of, hook_rules
 
 IN_PLACE_IF_POSSIBLE = "in_place_if_possible"
 IN_PLACE_ONLY = "in_place_only"
@@ -40,7 +40,7 @@ _OURS = (
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
     *("update_hooks", "pre_pull", "update_hold"),
     *("pause_on_failure", "progress_deadline_seconds"),
-    *("quorum", "update_overrides"),
+    *("quorum", "update_overrides", "update_primary_command"),
 )
 
 
@@ -68,6 +68,7 @@ class UpdateRules:
     does. ``failure``: for which it is paused. ``resumed``: somebody says that it is not to be paused, in the
     StatefulApp of this ``generation``, or, with None, in a task. ``quorum``: how many replicas stay Ready; 0: no word
     of it. ``overrides``: (ordinal, strategy), of single replicas; without a strategy that one is left as it is.
+    ``primary_command``: ends with 0 in the pod of a primary, where no label says it.
     """
 
     strategy: str
@@ -86,6 +87,7 @@ class UpdateRules:
     generation: int | None = None
     quorum: int = 0
     overrides: tuple[tuple[int, str], ...] = ()
+    primary_command: tuple[str, ...] = ()
 
     def strategy_of(self, ordinal: int) -> str:
         """How this replica comes to the new template."""
@@ -128,7 +130,7 @@ def update_rules(
         partition or 0,
         unavailable,
         _min_ready(options.get("min_ready_seconds"), told.get("minReadySeconds")),
-        _primary(options.get("update_order") or REVERSE, options.get("update_primary_label")),
+        _primary(options),
         bool(options.get("paused")),
         bool(given),
         hook_rules(options.get("update_hooks"), template),
@@ -138,6 +140,7 @@ def update_rules(
         resumed=options.get("paused") is False,
         generation=options.get("generation"),
         quorum=_quorum(options.get("quorum"), replicas, unavailable),
+        primary_command=_primary_command(options.get("update_primary_command"), strategy),
         overrides=_overrides(options.get("update_overrides") or (), replicas),
     )
 
@@ -210,19 +213,39 @@ def _min_ready(asked: Any, told: Any) -> int:
     return value
 
 
-def _primary(order: str, label: str | None) -> LabelSelector | None:
+def _primary(options: Mapping[str, Any]) -> LabelSelector | None:
+    order, label = options.get("update_order") or REVERSE, options.get("update_primary_label")
+    command = options.get("update_primary_command")
+    for name, given in (("update_primary_label", label), ("update_primary_command", command)):
+        if order == REVERSE and given is not None:
+            raise InputError(f"{name} is given with update_order {REVERSE}: use {PRIMARY_LAST}")
     if order == REVERSE:
-        if label is not None:
-            raise InputError(f"update_primary_label is given with update_order {REVERSE}: use {PRIMARY_LAST}")
+        return None
+    if label is not None and command is not None:
+        raise InputError(
+            "update_primary_label and update_primary_command are given: keep the one that says which pod is the primary"
+        )
+    if command is not None:
         return None
     key, equals, value = str(label or "").partition("=")
     if not equals or not value:
         raise InputError(
             f"update_primary_label is {shown(label)}: expected the label that the primary's pod has, such as "
-            f"role=primary; update_order {PRIMARY_LAST} needs it"
+            f"role=primary; update_order {PRIMARY_LAST} needs it, or update_primary_command"
         )
     check_labels({key: value}, "update_primary_label")
     return LabelSelector.from_labels({key: value})
+
+
+def _primary_command(given: Any, strategy: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if strategy == RESCHEDULE:
+        raise InputError(
+            f"update_primary_command is given with update_strategy {RESCHEDULE}: whose turn is the last, there a label "
+            "alone says (update_primary_label)"
+        )
+    return command_of("update_primary_command", given)
 
 
 def _unavailable(given: Any, replicas: int) -> int:
