@@ -9,6 +9,7 @@ import pytest
 
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan
+from berth_core.app.report import diff
 from berth_core.app.update import DELETE, MARK, PATCH, PAUSE
 from berth_core.app.update_failure import (
     FAILED,
@@ -124,7 +125,8 @@ def asked(**options):
 
 def berth(app, ordinal, failure=None):
     spec = {"app": app.name, "ordinal": ordinal, "nodeName": "n1", "revision": app.revision}
-    made = {"metadata": {"name": app.berth_name(ordinal), "uid": str(ordinal), "annotations": {"a": "b"}}, "spec": spec}
+    meta = {"name": app.berth_name(ordinal), "namespace": "default", "uid": str(ordinal), "annotations": {"a": "b"}}
+    made = {"metadata": meta, "spec": spec}
     return with_failure({**made, "status": {"phase": "Running"}}, failure)
 
 
@@ -184,6 +186,9 @@ def test_another_template_and_a_persons_word_end_it():
         assert paused_by_failure(one, observed) == one
         plan = make_plan(one, observed)
         assert (plan.update[-1], plan.outdated, plan.settled) == (0, (), (1,))
+        shown = diff(one, observed, plan, (), "Created")
+        assert shown["before"]["berths"]["db-1"]["update failed"] == "why"
+        assert shown["after"]["berths"]["db-1"]["update failed"] is None
 
 
 def test_a_stateful_app_says_it_once_for_each_change_of_its_spec():
