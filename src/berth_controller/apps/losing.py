@@ -31,12 +31,15 @@ class Losing:
 
 
 async def look(api: Requests, options: Mapping[str, Any], app: AppWanted, seen: Observed) -> Losing:
-    """Costs a GET for each node whose pod is not Ready, and nothing where replicas wait for their nodes anyway."""
+    """Costs a LIST of nodes where a pod is not Ready, and nothing where replicas wait for their nodes anyway."""
     rules = replace(node_loss.loss_rules(options, app.replicas), by_task=False)
     if rules.policy == KEEP:
         return Losing(rules)
     doubts = node_loss.doubtful(seen, app.workload, app.replicas)
-    nodes = {name: await api.find(NODE, name) for name in sorted(set(doubts.values()))}
+    if not doubts:
+        return Losing(rules)
+    there = {item["metadata"]["name"]: item for item in await api.list(NODE)}
+    nodes = {name: there.get(name) for name in doubts.values()}
     lost = node_loss.find_lost(seen, doubts, nodes, rules)
     chosen, waits = node_loss.decide_what_is_proven(rules, lost, seen, app.replicas)
     return Losing(rules, node_loss.losses(seen, chosen), [in_fields(line) for line in waits])
