@@ -39,11 +39,11 @@ def test_a_failed_update_pauses_until_somebody_resumes_or_the_template_changes(w
     assert [row[0] for row in asked] == ["db-1"]
     assert told(kubeconfig) == stuck["update_paused"]
 
+    seen = run(second, check=True)
+    assert seen["update_paused"] == stuck["update_paused"]
+    assert [warning for warning in seen["warnings"] if "is paused (pause_on_failure)" in warning]
+    assert run(second)["failed"], "and takes the pull pod away"
     with kubelet(world, STARTED) as asked:  # the image can be had by now, and nobody asks for it
-        seen = calm(run(second, check=True))
-        assert seen["update_paused"] == stuck["update_paused"]
-        assert [warning for warning in seen["warnings"] if "is paused (pause_on_failure)" in warning]
-        run(second)  # takes the pull pod away
         again = run(second)
     assert again["failed"], again
     assert (writes(again), asked) == ({}, [])
