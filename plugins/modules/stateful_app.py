@@ -233,6 +233,37 @@ options:
       V(primary_last), which needs it.
     type: str
     version_added: 0.2.0
+  update_primary_command:
+    description:
+      - In the place of O(update_primary_label), a command and its arguments that ends with exit code 0 in the pod of
+        the primary. It runs in the first container of each pod that is Ready, before a replica is begun, and has 60
+        seconds. Any other exit code says that the pod is none.
+      - Where it cannot be run (exit codes 126 and 127 count, too), or does not end in time, no further replica is begun
+        and the run fails. Who runs the task needs the rights that O(update_hooks) takes.
+      - With O(driver=playbook) and updates alone. Replicas that leave a node go by the label.
+    type: list
+    elements: str
+    version_added: 0.2.0
+  update_overrides:
+    description: Single replicas that come to a changed template in another way than O(update_strategy) says, or not at
+      all. An ordinal that the application does not have is refused.
+    type: list
+    elements: dict
+    version_added: 0.2.0
+    suboptions:
+      ordinal:
+        description: The replica.
+        type: int
+        required: true
+      strategy:
+        description: As O(update_strategy). For another place there is O(replace).
+        type: str
+        choices: [in_place_if_possible, in_place_only, same_node]
+      hold:
+        description: With V(true), the replica keeps its pod, as one below O(partition) does; RV(outdated) says it. A
+          pod that goes by itself comes back with the new template.
+        type: bool
+        default: false
   update_on:
     description:
       - Whether the content of the ConfigMaps, or of the Secrets, that the template names (C(env), C(envFrom), volumes,
@@ -247,10 +278,32 @@ options:
     choices: [config_maps, secrets]
     version_added: 0.2.0
   paused:
-    description: Replicas that are in the middle of an update get to its end, and no other is
-      begun. RV(outdated) says which are left.
+    description:
+      - With V(true), replicas that are in the middle of an update get to its end, and no other is begun. RV(outdated)
+        says which are left.
+      - V(false) resumes, once for each run that says it, an update that O(pause_on_failure) has paused. Leave the
+        option out otherwise.
+    type: bool
+    version_added: 0.2.0
+  pause_on_failure:
+    description:
+      - Whether the update pauses when it has failed for a replica. Its image cannot be pulled, a container cannot be
+        started or crashes again and again, or it is not Ready within O(progress_deadline_seconds) or, in a run,
+        O(wait_timeout).
+      - While it is paused no other replica is begun, by no later run and not by berth-controller, also when the failed
+        replica is Ready after all or O(max_unavailable) would allow it. A run fails at once and says why;
+        RV(update_paused) has it. Everything else that a task asks for is carried out.
+      - Another template, O(rollback_to) included, goes its way. The same one goes on with O(paused=false).
+      - With V(false), a run ends at a failure as well, and the next run goes on as soon as it may.
+      - The failure is kept in the Berth of the replica, in the annotation C(berth.dev/update-failed).
+        O(update_strategy=reschedule) has no such pause.
     type: bool
     default: false
+    version_added: 0.2.0
+  progress_deadline_seconds:
+    description: With O(pause_on_failure), for how many seconds a replica with the new template may be not Ready before
+      its update has failed; 600 by default. A run that waits no longer (O(wait_timeout)) counts likewise.
+    type: int
     version_added: 0.2.0
   update_hooks:
     description:
@@ -449,6 +502,16 @@ options:
         C(berth.dev/replaced)). A new Berth takes the annotation over from the one before.
     type: list
     elements: str
+    version_added: 0.2.0
+  quorum:
+    description:
+      - How many replicas stay Ready, whatever is done. An update, O(replace), O(leave_nodes),
+        O(update_strategy=reschedule) and M(berth.stateful.host_maintenance) wait, or refuse, where fewer would be left.
+        With O(on_node_loss=rebuild) so many have to be Ready, in the place of more than half.
+      - It is recorded in the Berths, so it counts for whoever takes a replica down. A number above O(replicas), and one
+        that leaves less than O(max_unavailable) beside it, is refused before anything is touched.
+      - O(suspended) stops all replicas all the same.
+    type: int
     version_added: 0.2.0
   mount_root:
     description: The directory of the hosts below which the filesystems of locked disks are mounted (see the role
@@ -867,7 +930,8 @@ updated:
       pull_seconds: 14.6
 outdated:
   description: The pods of another template that are left as they are, because of O(partition)
-    or O(paused), and what an update would do with each. The entries are those of RV(updated).
+    or O(paused), or because the update is paused (RV(update_paused)), and what an update would do with each. The
+    entries are those of RV(updated).
   returned: when there are some
   type: list
   elements: dict
@@ -880,6 +944,24 @@ outdated:
       held: false
       gated: false
       forbidden_by: [default/db]
+update_paused:
+  description: For which failure the update is paused (O(pause_on_failure)).
+  returned: while it is, on failure too
+  type: dict
+  contains:
+    pod:
+      description: The replica whose update has failed.
+      type: str
+    why:
+      description: How.
+      type: str
+    since:
+      description: When that was found, in UTC.
+      type: str
+  sample:
+    pod: db-2
+    why: "pod db-2: container db: CrashLoopBackOff: back-off 40s restarting failed container"
+    since: "2026-01-01T00:00:00Z"
 hooks:
   description:
     - The commands of O(update_hooks) in the order in which they were run, in check mode those that would be run.

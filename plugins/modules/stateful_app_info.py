@@ -188,6 +188,11 @@ stateful_app:
     there is none.
   returned: success
   type: dict
+update_paused:
+  description: For which failure an update is paused, with C(pod), C(why) and C(since)
+    (O(berth.stateful.stateful_app#module:pause_on_failure)); null where none has failed.
+  returned: success
+  type: dict
 history:
   description: What changed the berths, by ordinal and then by time. Of each ordinal the latest twenty changes of its
     phase and of its template. After the berth is gone it is what the disks that keep its data tell.

@@ -30,14 +30,14 @@ def script(name, text=OR_FAIL):
     return ["sh", "-c", text, name]
 
 
-def task(kubeconfig, number, **hooks):
+def task(kubeconfig, number, asks=None, **hooks):
     """The module alone: the disks are ready once the role has run."""
     options = {key.removeprefix("stateful_app_"): value for key, value in APP.items() if key.startswith("stateful_app")}
     options["template"] = copy.deepcopy(options["template"])
     options["template"]["spec"]["containers"][0]["env"] = [{"name": "ROUND", "value": str(number)}]
     asked = {"before": script("before"), "after": script("after"), **hooks}
     more = {"replicas": 2, "wait": True, "wait_timeout": 60, "kubeconfig": kubeconfig, "update_hooks": asked}
-    step = {"name": "The app", "berth.stateful.stateful_app": {**options, **more}}
+    step = {"name": "The app", "berth.stateful.stateful_app": {**options, **more, **(asks or {})}}
     return {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [step]}
 
 
@@ -100,3 +100,10 @@ def test_hooks_around_each_replica(dev_cluster, tmp_path):
     assert "the hook before ('/no/such/program') in pod default/journal-1 could not be run" in never["msg"]
     assert never["hook"]["exit_code"] is None
     assert uids() == before
+
+    primary = {"update_order": "primary_last", "update_primary_command": ["sh", "-c", "test $(hostname) = journal-1"]}
+    unknown = run(4, asks={**primary, "update_primary_command": ["/no/such/program"]}).failed()
+    assert "update_primary_command ('/no/such/program') in pod default/journal-0 could not be run" in unknown["msg"]
+    assert uids() == before
+    assert told(result(4, asks=primary)) == [*order[2:], *order[:2]], "the highest ordinal is the primary, and the last"
+    assert not result(4, asks=primary)["changed"]

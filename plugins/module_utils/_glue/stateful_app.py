@@ -26,13 +26,14 @@ from ..berth_core.app.pod_change import PodChange
 from ..berth_core.app.restarts import restarted
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, DRIVERS, PLAYBOOK
-from ..berth_core.app.update_rules import BUDGETS, COUNTED, ORDERS, STRATEGIES
+from ..berth_core.app.update_failure import paused_by_failure, told_by_berths
+from ..berth_core.app.update_rules import BUDGETS, COUNTED, OF_ONE, ORDERS, STRATEGIES
 from ..berth_core.app.wanted import POD, STATEFUL_SET, AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.view import recorded
 from ..berth_core.model.resources import LOCAL_DISK
-from .app import by_controller, counting, handing, helping, leaving, losing, rescheduling, revisions
+from .app import by_controller, counting, handing, helping, leaving, losing, pausing, rescheduling, revisions
 from .app.building import Builder
 from .app.hand import Hand, Rules
 from .app.observe import observe, with_beside
@@ -71,6 +72,11 @@ _HOOKS = {
     "container": {"type": "str"},
     "timeout": {"type": "int", "default": SECONDS},
 }
+_OVERRIDE = {
+    "ordinal": {"type": "int", "required": True},
+    "strategy": {"type": "str", "choices": list(OF_ONE)},
+    "hold": {"type": "bool", "default": False},
+}
 OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "default"},
@@ -93,13 +99,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "topology_spread_constraints": {"type": "list", "elements": "dict"},
     "pod_management_policy": {"type": "str", "choices": ["OrderedReady", "Parallel"]},
     "update_strategy": {"type": "str", "choices": list(STRATEGIES)},
+    "update_overrides": {"type": "list", "elements": "dict", "options": _OVERRIDE},
     "partition": {"type": "int"},
     "max_unavailable": {"type": "str"},
     "min_ready_seconds": {"type": "int"},
     "update_order": {"type": "str", "choices": list(ORDERS)},
     "update_primary_label": {"type": "str"},
+    "update_primary_command": {"type": "list", "elements": "str"},
     "update_on": {"type": "list", "elements": "str", "choices": list(COUNTED)},
-    "paused": {"type": "bool", "default": False},
+    "paused": {"type": "bool"},
+    "pause_on_failure": {"type": "bool", "default": False},
+    "progress_deadline_seconds": {"type": "int"},
     "update_hooks": {"type": "dict", "options": _HOOKS},
     "pre_pull": {"type": "bool"},
     "update_hold": {"type": "bool", "default": False},
@@ -115,6 +125,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "leave_nodes": {"type": "list", "elements": "str"},
     "leave_data": {"type": "list", "elements": "str"},
     "replace": {"type": "list", "elements": "str"},
+    "quorum": {"type": "int"},
     "mount_root": {"type": "path", "default": "/var/lib/berth/disks"},
     "until": {"type": "str", "choices": [states.RESERVED, states.BOUND, states.CREATED], "default": states.CREATED},
     "wait": {"type": "bool", "default": False},
@@ -190,7 +201,7 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
     result.update(moves.told(choices, diff, app))
     result.update(_told_of_ended(context, app, observed, plan))
-    result.update(_told_of_update(app, updater, changes))
+    result.update({**_told_of_update(app, updater, changes), **pausing.told(hand)})
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
     if context.check_mode:
@@ -207,7 +218,7 @@ def _present(context: Context, asked: AppWanted, rules: Rules, turn: int | None 
         result.update(_reached(hand, result.get("updated", ()), told))
         if "hooks" in result and updater is not None and updater.hooks is not None:
             result["hooks"] = updater.hooks.rows
-    return result
+    return pausing.ended(hand, result, turn)
 
 
 def _looked(context: Context, asked: AppWanted) -> tuple[AppWanted, Observed]:
@@ -215,7 +226,7 @@ def _looked(context: Context, asked: AppWanted) -> tuple[AppWanted, Observed]:
     observed = _observe(context, asked)
     refuse_foreign(asked, observed)
     app = counting.counted(context, revisions.rolled_back(context, asked, observed))
-    app = restarted(app, context.params["restarted_at"], observed)
+    app = paused_by_failure(restarted(app, context.params["restarted_at"], observed), observed)
     return app, caught_up(context, app, observed)
 
 
@@ -292,6 +303,7 @@ def _carry_out(
         release = Release(hand.context, hand.seen, hand.app.workload, hand.timeout)
         release.clear_stale()
         helping.delete(hand.client, plan.helpers)
+        pausing.settle(hand)
         release.scale_down(plan.release, hand.app.replicas)
         reservation = Reservation(hand, selector)
         reservation.discard()
@@ -306,6 +318,7 @@ def _carry_out(
     except BerthError as exc:
         _tell_what_is_left(hand, exc)
         raise
+    pausing.refuse_to_go_on(hand)
     if hand.context.params["wait"] and not hand.app.suspended:
         if ended_pods.left(plan):
             raise ended_pods.too_late(hand.app, plan, hand.timeout)
@@ -367,6 +380,7 @@ def _info(context: Context) -> dict[str, Any]:
         "lost": losing.seen(context, observed, workload, rules),
         "revisions": revisions.rows(context, observed),
         "stateful_app": by_controller.brief(kept) if kept is not None else None,
+        "update_paused": told_by_berths(observed.berths),
         "history": _history(context, observed),
     }
 

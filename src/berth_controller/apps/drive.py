@@ -13,7 +13,7 @@ from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, berth_of, status_patch
 from berth_core.lifecycle.history import noted
 from berth_core.lifecycle.next_step import next_step
-from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
+from berth_core.lifecycle.step import CREATE, FORCE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
 from berth_core.lifecycle.view import View, devices_of, disks_of
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
 from berth_core.model.tenant import Tenant
@@ -68,6 +68,9 @@ class Driver:
         api, ref, body = self._api, step.ref, step.body
         if step.do == REMOVE:
             await api.delete(*ref, uid=body["metadata"]["uid"])
+            return await api.find(*ref) if body["metadata"].get("finalizers") else None
+        if step.do == FORCE:
+            await api.delete(*ref, uid=body["metadata"]["uid"], grace=0)
             return await api.find(*ref) if body["metadata"].get("finalizers") else None
         if step.do == CREATE:
             return await api.create(step.resource, body)

@@ -7,7 +7,7 @@ up and chosen anew by reserving.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berth_core.app import node_loss, rescheduling
@@ -22,6 +22,8 @@ from berth_core.lifecycle.lost import Loss
 from berth_core.model.resources import NODE, POD_DISRUPTION_BUDGET
 from berth_kube.clocks import utc_now
 
+from . import losing
+from .losing import Losing
 from .requests import Requests
 from .target import foreseen_target
 
@@ -31,6 +33,7 @@ class Leaving:
     """``losses``: of who leaves in this look, by ordinal. ``later``: who else is to have a place before the first goes.
 
     ``waits``: what comes before the next one leaves. ``anew``: who is placed anew because of the template, in its turn.
+    ``lost``: who has to leave because its node is lost: these are first, and are in ``losses``, too.
     """
 
     rules: LeaveRules = field(default_factory=LeaveRules)
@@ -38,6 +41,7 @@ class Leaving:
     later: tuple[int, ...] = ()
     waits: tuple[str, ...] = ()
     anew: tuple[int, ...] = ()
+    lost: Losing = field(default_factory=Losing)
 
     def into(self, plan: Plan) -> Plan:
         """The plan in which their berths go first and are chosen anew."""
@@ -46,12 +50,21 @@ class Leaving:
 
 
 async def look(api: Requests, body: Mapping[str, Any], app: AppWanted, seen: Observed, plan: Plan) -> Leaving:
-    """Who leaves now: whose berth is given up already, else the next one, when nothing else is to be done.
+    """Who leaves now: whose node is lost, else whose berth is given up already, else the next one, when nothing else is
+    to be done.
 
     Raises BerthError in the words of the kind where it may not be done.
     """
+    options = options_of(body)
+    lost = await losing.look(api, options, app, seen)
+    if lost.losses:
+        return Leaving(leave_rules(options, app.name, app.replicas), lost.losses, lost=lost)
+    return replace(await _look(api, options, app, seen, plan), lost=lost)
+
+
+async def _look(api: Requests, options: Mapping[str, Any], app: AppWanted, seen: Observed, plan: Plan) -> Leaving:
     try:
-        rules = leave_rules(options_of(body), app.name, app.replicas)
+        rules = leave_rules(options, app.name, app.replicas)
         if not rules.nodes and not rules.replaced and not rescheduling.wanted(app):
             return Leaving()
         due = await _due(api, app, seen, plan)
@@ -88,4 +101,4 @@ async def _due(api: Requests, app: AppWanted, seen: Observed, plan: Plan) -> Due
     if target is None:
         return {}  # it is looked at again when the StatefulSet's controller has seen it; no pod is touched before
     pods = {ordinal: seen.pod(ordinal) for ordinal in plan.update}
-    return rescheduling.due({ordinal: change_of(pod, target) for ordinal, pod in pods.items() if pod is not None})
+    return rescheduling.due(app, {ordinal: change_of(pod, target) for ordinal, pod in pods.items() if pod is not None})

@@ -64,10 +64,17 @@ class Requests:
         self._before()
         return self._after(await self._client.patch(resource, name, namespace, body, subresource=subresource))
 
-    async def delete(self, resource: Resource, name: str, namespace: str | None = None, uid: str | None = None) -> bool:
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        uid: str | None = None,
+        grace: int | None = None,
+    ) -> bool:
         self._before()
         self.wrote += 1
-        return await self._client.delete(resource, name, namespace, uid=uid)
+        return await self._client.delete(resource, name, namespace, uid=uid, grace_seconds=grace)
 
     async def evict(self, pod: Mapping[str, Any]) -> str:
         """Evict this very pod. Returns why a budget forbids it now, or an empty text."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from berth_core.app import choose, leaving, rescheduling
+from berth_core.app import choose, leaving, node_loss, rescheduling
 from berth_core.app.choice_check import check_grown, check_world, without_discards
 from berth_core.app.choose import Choice, World
 from berth_core.app.observing import view_of
 from berth_core.errors import ConflictError, UnschedulableError
 from berth_core.lifecycle import states
 from berth_core.lifecycle.driving import refuse, reserved, there
+from berth_core.lifecycle.lost import keeps
 from berth_core.lifecycle.step import Choose
 from berth_core.lifecycle.view import View, recorded
 from berth_core.model.resources import BERTH, LOCAL_DISK
@@ -42,9 +43,12 @@ def _choose(run: Run, world: World) -> list[Choice]:
     rules, wanted = run.leaving.rules, run.plan.select
     fresh = [ordinal for ordinal in wanted if ordinal not in run.leaving.losses]
     try:
-        run.behind = leaving.left_data(run.app, world.disks, rules, run.seen, fresh)
+        run.behind = node_loss.left_behind(world.disks, world.nodes, run.leaving.lost.rules, run.seen, fresh)
+        run.behind.update(leaving.left_data(run.app, world.disks, rules, run.seen, fresh))
         world = rescheduling.without_left(world, run.seen, run.leaving.losses)
         behind = {disk["metadata"]["name"] for _loss, disks in run.behind.values() for disk in disks}
+        lost = run.leaving.lost.losses.values()
+        behind |= {disk["metadata"]["name"] for disk in world.disks if any(keeps(disk, loss) for loss in lost)}
         world = choose.without_disks(world, behind)  # else data is where its replica goes
         world = leaving.without_kept(world, run.seen, {*run.leaving.losses, *run.leaving.later, *run.behind})
         found = choose.choose(run.app, choose.without_nodes(world, rules.nodes), [*wanted, *run.leaving.later])

@@ -18,6 +18,7 @@ from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidEr
 from berth_core.model.resources import POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from berth_kube.clocks import utc_now
 
+from . import pausing
 from .building import Builder
 from .requests import Requests
 from .run import SOON, Later, Run
@@ -93,6 +94,9 @@ class Roller:
 
     async def _do(self, act: update.Act) -> bool:
         """False: the replica is to go on without its helper pod."""
+        if act.do == update.PAUSE:
+            await pausing.pause(self._run, act.ordinal, str(act.body["why"]))
+            return True
         if act.do in (update.PULL, update.HOLD):
             return await self._make(act)
         if act.nomination is not None:
@@ -150,7 +154,7 @@ class Roller:
         except (ConflictError, NotFoundError) as exc:
             raise Later("Updating", exc.message, SOON) from exc
         except InvalidError as exc:
-            if act.do != update.RESIZE or self._rules.strategy == IN_PLACE_ONLY:
+            if act.do != update.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
                 raise
             self._warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
             await self._end(pod)

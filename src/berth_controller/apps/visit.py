@@ -24,16 +24,19 @@ from berth_core.app.restarts import restarted
 from berth_core.app.stateful_app_object import CONTROLLER, FINALIZER, options_of, wanted_of
 from berth_core.app.stateful_app_status import (
     BY_PLAYBOOK,
+    NODE_LOST,
     REFUSED,
     RUNNING,
     STALLED,
     SUSPENDED,
     UNSCHEDULABLE,
+    UPDATE_PAUSED,
     Outcome,
     condition,
     status_of,
     unchanged,
 )
+from berth_core.app.update_failure import paused_by_failure
 from berth_core.app.wanted import STATEFUL_SET, AppWanted
 from berth_core.errors import (
     AdmissionError,
@@ -53,7 +56,7 @@ from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 
 from ..reports import Reports
-from . import leaving
+from . import leaving, pausing
 from .building import Builder
 from .observe import counted, observe, with_beside
 from .releasing import Release
@@ -194,7 +197,7 @@ class Visits:
         refuse_foreign(app, seen)
         counts = options_of(body)["update_on"]
         app = found.app = await counted(api, app, counts)
-        app = found.app = restarted(app, body["spec"].get("restartedAt"), seen)
+        app = found.app = paused_by_failure(restarted(app, body["spec"].get("restartedAt"), seen), seen)
         plan = ended_pods.into(make_plan(app, seen), seen, utc_now())
         run = Run.of(api, app, seen, plan, await leaving.look(api, body, app, seen, plan))
         waits, again = await self._work(run, body)
@@ -216,6 +219,7 @@ class Visits:
             release = Release(run.api, run.seen, run.plan)
             await release.clear_stale()
             await delete_helper_pods(run.api, run.plan.helpers)
+            await pausing.settle(run)
             await release.scale_down(run.app.replicas)
             await discard(run, run.plan.discard)
             await Reservation(run).reserve(choices)
@@ -254,6 +258,11 @@ class Visits:
         """How the app is, when nothing more could be done."""
         if run.api.wrote:
             return Outcome("Working", "; ".join(waits) or _doing(run.plan)), SOON
+        if run.leaving.lost.waits:
+            return Outcome(NODE_LOST, "; ".join(run.leaving.lost.waits), stalled=True), STALLED_SECONDS
+        paused = pausing.told(run)
+        if paused:
+            return Outcome(UPDATE_PAUSED, paused, stalled=True), STALLED_SECONDS
         if run.plan.replacing:
             names = ", ".join(run.app.berth_name(ordinal) for ordinal in run.plan.replacing)
             waits.append(f"a disk of {names} is being exchanged: run disk_replace again to finish it")

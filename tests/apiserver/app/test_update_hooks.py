@@ -103,3 +103,17 @@ def test_the_right_is_asked_for_before_anything_is_written(world, kubeconfig):
         granted = run(second)
         assert "the hook before ('drain') in pod hooks-team/db-0 cannot be run" in granted["msg"], "it was tried"
         calm(run({**first, "state": "absent"}))
+
+
+def test_a_primary_that_cannot_be_asked_stops_the_update(world, kubeconfig):
+    first = options(kubeconfig, replicas=2)
+    calm(run(first))
+    before = uids(world)
+    ask = {"update_order": "primary_last", "update_primary_command": ["is-primary", "now"]}
+    second = {**with_template(first, command=["sleep", "1"]), **ask}
+    assert writes(calm(run(second, check=True))) == {}
+    failed = run(second)
+    assert "update_primary_command ('is-primary') in pod default/db-0 cannot be run: " in failed["msg"]
+    assert "no further replica is begun" in failed["msg"]
+    assert "now" not in failed["msg"].split(), "of a command its first word alone is told"
+    assert uids(world) == before

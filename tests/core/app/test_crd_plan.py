@@ -118,10 +118,10 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         digest = hashlib.sha256(json.dumps(crd["spec"], sort_keys=True).encode()).hexdigest()[:12]
         found[crd["metadata"]["name"]] = (crd["metadata"]["annotations"][SCHEMA], digest)
     assert found == {
-        "berths.berth.dev": ("5", "d08e8f45f7cb"),
+        "berths.berth.dev": ("6", "64cefdc6db39"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("6", "6561dfa49717"),
-        "statefulapps.berth.dev": ("7", "e87de39a6551"),
+        "statefulapps.berth.dev": ("7", "c96f660cf4d0"),
         "taskbatches.berth.dev": ("3", "48602d18517f"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
         "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),

@@ -182,6 +182,22 @@ def test_one_that_is_not_ready_elsewhere_is_waited_for():
     assert asked([pod("db-0", ready=False)], [berth(0)], others, [berth(1, "n2"), berth(2, "n3")]) == []
 
 
+@pytest.mark.parametrize("budgets", [(), "a budget"])
+def test_a_quorum_holds_whatever_a_budget_or_max_unavailable_allows(budgets):
+    budgets = [budget(allowed=2)] if budgets else ()
+    here, others = {**berth(0), "spec": {**berth(0)["spec"], "quorum": 2}}, [berth(1, "n2"), berth(2, "n3")]
+    well = [pod("db-1", "n2"), pod("db-2", "n3")]
+    assert asked([pod("db-0")], [here], well, others, budgets, limit=3) == []
+    ill = [pod("db-1", "n2", ready=False), pod("db-2", "n3")]
+    (one,) = asked([pod("db-0")], [here], ill, others, budgets, limit=3)
+    assert one.passing
+    assert one.text == ("of shop/db 2 replicas have to stay Ready (quorum), and without db-0 1 are (db-1 is not)")
+    assert asked([pod("db-0", ready=False)], [here], ill, others, budgets, limit=3) == []
+    (never,) = asked([pod("db-0")], [here], well[:1], others[:1], budgets, limit=3)
+    assert not never.passing
+    assert asked([pod("db-0")], [berth(0)], ill, others, budgets, limit=3) == []
+
+
 def test_one_without_a_pod_is_away():
     (one,) = asked([pod("db-0")], [berth(0)], [], [berth(1, "n2")])
     assert "db-1 away already" in one.text

@@ -8,6 +8,7 @@ from berth_core.app.node_loss import (
     OUT_OF_SERVICE,
     LossRules,
     decide,
+    decide_what_is_proven,
     doubtful,
     find_lost,
     left_behind,
@@ -122,6 +123,40 @@ def test_a_rebuild_needs_more_than_half_of_the_replicas(ready, enough):
     else:
         with pytest.raises(StateError, match=f"of 3 replicas {len(ready)} are Ready"):
             decide(rules, found, observed, 3)
+
+
+@pytest.mark.parametrize(("ready", "quorum", "enough"), [((2,), 1, True), ((1, 2), 2, True), ((2,), 2, False)])
+def test_a_quorum_that_is_given_takes_the_place_of_more_than_half(ready, quorum, enough):
+    observed, rules = seen(ready=ready), loss_rules({"on_node_loss": "rebuild", "quorum": quorum}, 3)
+    found = lost(observed, rules, n0=TAINTED)
+    if enough:
+        assert [one.ordinal for one in decide(rules, found, observed, 3)] == [0]
+    else:
+        with pytest.raises(StateError, match=r"of 3 replicas 1 are Ready \(db-2\), and 2 have to be \(quorum\)"):
+            decide(rules, found, observed, 3)
+
+
+def test_who_looks_again_goes_on_with_what_is_proven():
+    rules = LossRules("rebuild", by_task=False)
+    observed = seen(ready=(2, 3, 4), replicas=5)
+    doubts = doubtful(observed, "StatefulSet", 5)
+    nodes = {**dict.fromkeys(doubts.values(), READY), "n0": TAINTED, "n1": SILENT}
+    chosen, waits = decide_what_is_proven(rules, find_lost(observed, doubts, nodes, rules), observed, 5)
+    assert [one.ordinal for one in chosen] == [0]
+    (line,) = waits
+    assert "replica shop/db-1: its node n1 is lost" in line
+    assert "kubectl taint node n1" in line
+    assert "confirm_fenced" not in line, "which is an option of a task"
+
+
+def test_who_looks_again_waits_for_a_quorum():
+    rules = LossRules("rebuild", by_task=False)
+    observed = seen(ready=(2,))
+    chosen, waits = decide_what_is_proven(rules, lost(observed, rules, n0=TAINTED), observed, 3)
+    assert chosen == []
+    assert "of 3 replicas 1 are Ready (db-2), and 2 have to be (more than half)" in waits[0]
+    assert "release" not in waits[0]
+    assert decide_what_is_proven(LossRules(), lost(observed, n0=TAINTED), observed, 3) == ([], [])
 
 
 def test_half_is_not_enough():

@@ -11,7 +11,7 @@ from berth_core.app import manifests
 from berth_core.app.observed import Observed, phase
 from berth_core.app.plan import make_plan, removal_plan
 from berth_core.app.pod_revision import HASH
-from berth_core.app.report import restarted
+from berth_core.app.report import diff, restarted
 from berth_core.app.wanted import REVISION_ANNOTATION, parse_app
 from berth_core.lifecycle import states
 from berth_core.lifecycle.locks import lock_disk
@@ -220,3 +220,18 @@ def test_a_berth_that_is_being_given_up_is_forgotten_and_made_anew_and_one_whose
     assert 1 not in plan.advance
     assert plan.tie == plan.refresh == plan.release == ()
     assert make_plan(app(replicas=1), seen).release == (2, 1), "with its data kept, as every other"
+
+
+def test_berths_are_told_of_another_quorum():
+    seen = observed(app(), states.RUNNING)
+    assert make_plan(app(), seen).refresh == ()
+    wanted = app(quorum=2)
+    assert make_plan(wanted, seen).refresh == (0, 1, 2)
+    shown = diff(wanted, seen, make_plan(wanted, seen), (), states.CREATED)
+    assert [shown[when]["berths"]["db-1"]["quorum"] for when in ("before", "after")] == [None, 2]
+    told = manifests.refreshed(wanted, 0, seen.berths[0])
+    assert told["spec"]["quorum"] == 2
+    seen = observed(wanted, states.RUNNING)
+    assert make_plan(wanted, seen).refresh == ()
+    assert make_plan(app(), seen).refresh == (0, 1, 2)
+    assert "quorum" not in manifests.refreshed(app(), 0, seen.berths[0])["spec"]

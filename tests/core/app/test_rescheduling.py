@@ -43,7 +43,9 @@ def test_hooks_cannot_go_with_it_and_the_refusal_says_the_way_out(hooks):
 
 def test_who_is_due_and_why():
     changes = {0: PodChange(), 1: PodChange(("spec.containers[db].image",)), 2: PodChange(forced=ENV)}
-    assert due(changes) == {1: ("spec.containers[db].image",), 2: ENV}
+    assert due(app(**ANEW), changes) == {1: ("spec.containers[db].image",), 2: ENV}
+    kept = app(**ANEW, update_overrides=[{"ordinal": 2, "strategy": "same_node"}])
+    assert due(kept, changes) == {1: ("spec.containers[db].image",)}
 
 
 def test_highest_first_and_a_run_that_died_is_continued():

@@ -11,12 +11,14 @@ import yaml
 from berth_core.app.stateful_app_object import (
     CONTROLLER,
     DRIVERS,
+    LOSS_TYPES,
     OF_A_RUN,
     ORDER_TYPES,
     STRATEGY_TYPES,
     in_fields,
     manifest_of,
     options,
+    options_of,
     wanted_of,
 )
 from berth_core.app.wanted import parse_app
@@ -48,6 +50,12 @@ ASKED = [
     {"update_hold": False},
     {"disruption_budgets": "ignore"},
     {"disruption_budgets": "respect"},
+    {"pause_on_failure": True, "progress_deadline_seconds": 30},
+    {"quorum": 2},
+    {"update_overrides": [{"ordinal": 2, "strategy": "same_node"}, {"ordinal": 0, "hold": True}]},
+    {"update_overrides": []},
+    {"on_node_loss": "rebuild"},
+    {"on_node_loss": "keep"},
     {"update_on": ["config_maps", "secrets"]},
     {"update_on": []},
     {
@@ -147,6 +155,14 @@ def test_a_refusal_has_the_names_of_the_kind(spec: dict, words: str) -> None:
         wanted_of(app(replicas=3, **spec))
     assert words in told.value.message
     assert not [name for name in ("disk_names", "storage_class", "max_unavailable") if name in told.value.message]
+
+
+def test_what_becomes_of_a_lost_replica_is_said_where_it_is_not_the_default() -> None:
+    assert "onNodeLoss" not in manifest_of(changed(on_node_loss="keep"), CONTROLLER)["spec"]
+    body = manifest_of(changed(on_node_loss="rebuild"), CONTROLLER)
+    assert body["spec"]["onNodeLoss"] == "Rebuild"
+    assert options_of(body)["on_node_loss"] == "rebuild"
+    assert SPEC["onNodeLoss"]["enum"] == list(LOSS_TYPES.values())
 
 
 def test_words_that_are_no_options_stay_as_they_are() -> None:

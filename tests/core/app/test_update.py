@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth_core.app import manifests
+from berth_core.app.hook_rules import HookState
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, stateful_set_change
 from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target
-from berth_core.app.update import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE, roll
+from berth_core.app.update import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE, begins, roll
 from berth_core.app.update_rules import UpdateRules, update_rules
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
@@ -448,6 +449,16 @@ def test_what_makes_no_sense_is_refused(options, told):
         ({"update_order": "primary_last", "update_primary_label": "role"}, "update_primary_label is 'role': expected"),
         ({"update_order": "primary_last", "update_primary_label": "a/b/c=x"}, "is not a label's key"),
         ({"update_primary_label": "role=primary"}, "given with update_order reverse: use primary_last"),
+        ({"update_primary_command": ["true"]}, "update_primary_command is given with update_order reverse"),
+        (
+            {"update_order": "primary_last", "update_primary_label": "a=b", "update_primary_command": ["true"]},
+            "update_primary_label and update_primary_command are given",
+        ),
+        ({"update_order": "primary_last", "update_primary_command": []}, "expected a command and its arguments"),
+        (
+            {"update_strategy": "reschedule", "update_order": "primary_last", "update_primary_command": ["true"]},
+            "update_primary_command is given with update_strategy reschedule",
+        ),
     ],
 )
 def test_what_of_the_order_makes_no_sense_is_refused(options, told):
@@ -513,3 +524,108 @@ def test_the_controller_rolls_again_where_the_manifest_says_so():
     change = stateful_set_change(theirs, Observed("db", "default", stateful_set=live))
     assert change["spec"]["updateStrategy"] == rolling
     assert stateful_set_change(ours, Observed("db", "default", stateful_set=live)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "replicas", "told"),
+    [
+        ({"quorum": 4}, 3, "quorum is 4, and replicas is 3: expected 1 to 3"),
+        ({"quorum": 0}, 3, "quorum is 0, and replicas is 3: expected 1 to 3"),
+        ({"quorum": 3}, 3, "quorum is 3, max_unavailable is 1, and replicas is 3"),
+        ({"quorum": 3, "max_unavailable": "50%"}, 4, "quorum is 3, max_unavailable is 2, and replicas is 4"),
+    ],
+)
+def test_a_quorum_that_could_not_hold_is_refused(options, replicas, told):
+    with pytest.raises(InputError, match=told):
+        update_rules(options, replicas, {})
+    with pytest.raises(InputError, match=r"quorum is given, and spec\.updateStrategy"):
+        update_rules({"quorum": 2}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
+
+
+def test_who_is_no_part_of_an_update_counts_for_no_quorum():
+    """The disk of one replica is being exchanged: of three two are left, and both have to stay."""
+    cluster = Cluster(2, one=template(), two=template("db:2"))
+    held = cluster.roll(rules(quorum=2))
+    assert (held.acts, held.waits) == ((), ("other replicas to be Ready (max_unavailable is 1, quorum is 2)",))
+    assert [act.ordinal for act in cluster.roll(rules(quorum=1)).acts] == [1]
+    cluster.pods["db-1"]["status"]["conditions"] = []
+    assert [act.ordinal for act in cluster.roll(rules(quorum=1)).acts] == [1], "which is down already"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_so_many_stay_ready_as_the_quorum_asks_for(data):
+    replicas = data.draw(st.integers(2, 5))
+    unavailable = data.draw(st.integers(1, replicas - 1))
+    asked = rules("same_node", unavailable=unavailable, quorum=replicas - unavailable)
+    cluster = Cluster(replicas, one=template(), two=template("db:2"))
+    for _number in range(60):
+        rolled = cluster.roll(asked)
+        if not rolled.acts and not rolled.waits:
+            break
+        for act in rolled.acts:
+            cluster.act(act)
+        assert sum(cluster.ready(ordinal) for ordinal in range(replicas)) >= asked.quorum
+        cluster.kubelet(data.draw(st.integers(0, replicas - 1)))
+
+
+def test_a_replica_has_a_strategy_of_its_own_or_is_left_as_it_is():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    cluster.finish(rules(overrides=((0, ""), (2, "same_node"))))
+    assert cluster.log == [(DELETE, 2), (PATCH, 1), (MARK, 1)]
+    assert cluster.pods["db-0"]["metadata"]["labels"][HASH.key] == "one"
+    cluster.finish(rules("same_node", overrides=((0, "in_place_only"),)))
+    assert cluster.log[3:] == [(PATCH, 0), (MARK, 0)]
+
+
+def test_what_one_replica_alone_forbids_is_named():
+    cluster = Cluster(2, one=template(), two=template(command=["x"]))
+    with pytest.raises(StateError, match="pod db-0 cannot be updated in place"):
+        cluster.roll(rules(overrides=((0, "in_place_only"),)))
+
+
+def test_who_is_left_as_it_is_is_outdated_in_the_plan():
+    asked = changed(workload="Pod", disks=None, update_overrides=[{"ordinal": 1, "hold": True}])
+    app = parse_app(asked)
+    pods = {}
+    for ordinal in range(3):
+        meta = {"name": f"db-{ordinal}", "annotations": {OWN.key: "before"}, "labels": {}}
+        pods[meta["name"]] = {"metadata": meta, "spec": {}, "status": {}}
+    plan = make_plan(app, Observed("db", "default", pods=pods))
+    assert (plan.update, plan.outdated) == ((2, 0), (1,))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        ([{"ordinal": 3, "hold": True}], r"update_overrides\[0\].ordinal is '3', and replicas is 3: expected 0 to 2"),
+        ([{"ordinal": 1, "hold": True}, {"ordinal": 1, "strategy": "same_node"}], "is 1 for a second time"),
+        ([{"ordinal": 1}], "either strategy or hold"),
+        ([{"ordinal": 1, "hold": True, "strategy": "same_node"}], "either strategy or hold"),
+        ([{"ordinal": 1, "strategy": "reschedule"}], "replace has a single replica get another place"),
+    ],
+)
+def test_overrides_that_mean_nothing_are_refused(overrides, told):
+    with pytest.raises(InputError, match=told):
+        update_rules({"update_overrides": overrides}, 3, {})
+    with pytest.raises(InputError, match=r"update_overrides is given, and spec\.updateStrategy"):
+        update_rules({"update_overrides": overrides}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
+    assert update_rules({"update_overrides": []}, 3, {"updateStrategy": {"type": "RollingUpdate"}}) is None
+
+
+def test_a_pod_that_says_it_is_the_primary_is_last():
+    cluster = Cluster(3, one=template(), two=template("db:2"))
+    known = HookState(primaries=frozenset({cluster.pods["db-2"]["metadata"]["uid"]}))
+    for _number in range(40):
+        rolled = roll("db", range(3), cluster.pods, cluster.target(), rules(), cluster.now, known)
+        if not rolled.acts and not rolled.waits:
+            break
+        touched = cluster.pods[f"db-{rolled.acts[0].ordinal}"]["metadata"]["labels"][HASH.key] == "one"
+        first = touched and rolled.acts[0].do == PATCH
+        assert begins(rolled.acts, cluster.pods, "db", cluster.target()) == first
+        for act in rolled.acts:
+            cluster.act(act)
+        cluster.meanwhile()
+    assert [ordinal for do, ordinal in cluster.log if do == MARK] == [1, 0, 2]
+    asked = update_rules({"update_order": "primary_last", "update_primary_command": ["is", "it"]}, 3, {})
+    assert (asked.primary, asked.primary_command) == (None, ("is", "it"))

@@ -14,10 +14,10 @@ from typing import Any
 
 from ...berth_core.app.compare import differences
 from ...berth_core.app.controller_install import SHIPPED
-from ...berth_core.app.node_loss import KEEP
+from ...berth_core.app.node_loss import RELEASE
 from ...berth_core.app.shipped import SHIPPED_NAMESPACE
 from ...berth_core.app.stateful_app_object import CONTROLLER, manifest_of
-from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, condition
+from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, UPDATE_PAUSED, condition
 from ...berth_core.errors import ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
 from ...berth_core.lifecycle import states
 from ...berth_core.model.resources import LEASE, STATEFUL_APP
@@ -58,16 +58,19 @@ def check(params: Mapping[str, Any]) -> None:
         )
     if params["rollback_to"] is not None:
         raise InputError("rollback_to reads former revisions for one run; with driver: controller give that template")
-    if params["update_hooks"] is not None:
+    runs = [name for name in ("update_hooks", "update_primary_command") if params[name] is not None]
+    if runs:
         raise InputError(
-            "update_hooks runs commands in the pods by the rights of who runs the playbook; with driver: controller "
+            f"{runs[0]} runs commands in the pods by the rights of who runs the playbook; with driver: controller "
             "leave it out: a controller that may run commands in pods may read every Secret there (docs/decisions/0049)"
         )
-    if params["on_node_loss"] != KEEP:
+    once = [name for name in ("release_ordinals", "confirm_fenced") if params[name]]
+    if once or params["on_node_loss"] == RELEASE:
         raise InputError(
-            f"on_node_loss: {params['on_node_loss']} is decided once, by a run of the playbook; with driver: "
-            "controller a replica waits for its node. To give one up, hand the application over for that run: driver: "
-            "playbook in its StatefulApp and in this task, and driver: controller again afterwards"
+            f"{once[0] if once else f'on_node_loss: {RELEASE}'} is said of one loss, by a run of the playbook; with "
+            "driver: controller a replica waits for its node (keep), or is rebuilt when a taint or its deleted Node "
+            "proves that nothing runs there (rebuild). To give up data by name, hand the application over for that "
+            "run: driver: playbook in its StatefulApp and in this task, and driver: controller again afterwards"
         )
     if params["explain"]:
         raise InputError("explain: true tells of a choice that this run makes; with driver: controller leave it out")
@@ -154,14 +157,15 @@ def _until(context: Context, missing: wait.Missing, goal: str) -> wait.Objects:
 
 
 def _not_ready(live: Mapping[str, Any] | None, name: str) -> Sequence[str]:
-    """Raises StateError for what the controller has refused: only another spec mends it."""
+    """Raises StateError for what the controller has refused, or paused: only another spec mends it."""
     if live is None:
         raise StateError(f"StatefulApp {name} was deleted while it was waited for", changed=True)
     seen = (live.get("status") or {}).get("observedGeneration") == live["metadata"]["generation"]
     if not seen:
         return [f"StatefulApp {name} is not looked at by berth-controller yet"]
-    if condition(live, STALLED).get("status") == "True" and condition(live, STALLED)["reason"] == REFUSED:
-        raise StateError(f"StatefulApp {name}: {condition(live, STALLED)['message']}", changed=True)
+    stalled = condition(live, STALLED)
+    if stalled.get("status") == "True" and stalled["reason"] in (REFUSED, UPDATE_PAUSED):
+        raise StateError(f"StatefulApp {name}: {stalled['message']}", changed=True)
     told = condition(live, READY)
     return [] if told.get("status") == "True" else [f"{told.get('reason')}: {told.get('message')}"]
 

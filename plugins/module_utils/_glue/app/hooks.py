@@ -30,6 +30,20 @@ _TRIES = 10
 _NOT_READY = "the pod is not Ready"
 
 
+def check_rights(hand: Hand, option: str) -> None:
+    """Raise InputError or ForbiddenError where no command of that option could be run in a pod."""
+    check_possible(hand.client)
+    rights = [Right(verb, "", "pods/exec", hand.app.namespace) for verb in ("get", "create")]
+    lacks = [str(right) for right in rights if not may(hand.client, right)]
+    if lacks:
+        raise ForbiddenError(
+            f"{option} runs commands in pods, and the account lacks the right to: {'; '.join(lacks)}. Give it a Role "
+            f"with these verbs on pods/exec (docs/guides/updating.md), or leave {option} out; nothing was changed",
+            403,
+            "Forbidden",
+        )
+
+
 class HookRunner:
     """``rows``: what was run, or was not, in that order; for the result."""
 
@@ -46,18 +60,7 @@ class HookRunner:
 
     def check(self) -> None:
         """Raise InputError or ForbiddenError where no hook could be run. Before anything is written."""
-        hand = self._hand
-        check_possible(hand.client)
-        rights = [Right(verb, "", "pods/exec", hand.app.namespace) for verb in ("get", "create")]
-        lacks = [str(right) for right in rights if not may(hand.client, right)]
-        if lacks:
-            raise ForbiddenError(
-                f"update_hooks runs commands in pods, and the account lacks the right to: {'; '.join(lacks)}. Give it "
-                "a Role with these verbs on pods/exec (docs/guides/updating.md), or leave update_hooks out; nothing "
-                "was changed",
-                403,
-                "Forbidden",
-            )
+        check_rights(self._hand, "update_hooks")
 
     def planned(self, changes: Mapping[int, PodChange]) -> list[dict[str, Any]]:
         """What a run would run, replica after replica."""

@@ -40,7 +40,7 @@ def look(
     hand = Hand.of(context, app, observed, plan, rules, {})
     trial = Trial(hand)
     trial.objects()
-    return rescheduling.due(Updater(hand, app.update, _no_pod, trial.stateful_set).changes())
+    return rescheduling.due(app, Updater(hand, app.update, _no_pod, trial.stateful_set).changes())
 
 
 def _no_pod(ordinal: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_hold
+from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_failure, update_hold
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import Observed, ready
@@ -28,11 +28,12 @@ from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, No
 from ...berth_core.model.resources import POD, STATEFUL_SET
 from ..base import Context
 from ..objects import poll
-from . import overtaking, wait
+from . import overtaking, pausing, wait
 from .budgets import Budgets
 from .hand import Hand
 from .helping import Helper, priorities
 from .hooks import HookRunner
+from .primaries import Primaries
 from .revisions import listed, seen_by_its_controller
 
 Object = dict[str, Any]
@@ -59,6 +60,7 @@ class Updater:
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
         self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
         self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
+        self._primaries = Primaries(hand, rules.primary_command) if rules.primary_command else None
         self._values = priorities(hand)
         self._helper = Helper(hand, self._values)
         self._budgets = Budgets(hand, rules.budgets)
@@ -72,7 +74,7 @@ class Updater:
         where a budget does that no waiting changes."""
         found = self._changes(self._hand.plan.update, refuse=True)
         for ordinal, change in found.items():
-            if self._rules.strategy == IN_PLACE_ONLY and not change.in_place:
+            if self._rules.strategy_of(ordinal) == IN_PLACE_ONLY and not change.in_place:
                 raise StateError(update.only_in_place(self._hand.app.berth_name(ordinal), change.forced))
         return found
 
@@ -85,6 +87,8 @@ class Updater:
         planned = self.hooks.planned(changes) if self.hooks is not None else []
         if planned and self.hooks is not None:
             self.hooks.check()
+        if changes and self._primaries is not None:
+            self._primaries.check()
         return planned
 
     def _changes(self, ordinals: Iterable[int], refuse: bool = False) -> dict[int, PodChange]:
@@ -96,35 +100,35 @@ class Updater:
             change = change_of(pod, self._target())
             if change.same and updating(pod) is None:
                 continue  # the same template under another revision of the StatefulSet's own fields
-            strategy = self._rules.strategy
+            strategy = self._rules.strategy_of(ordinal)
             if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
-            pulled, held = self._pulled(pod, change), self._held(pod, change)
+            pulled, held = self._pulled(pod, change, strategy), self._held(pod, change, strategy)
             gated = change.in_place and update.leaves_services(pod, self._target())
-            forbidden = self._forbidden(pod, change, refuse)
+            forbidden = self._forbidden(pod, change, strategy, refuse)
             found[ordinal] = replace(change, pulled=pulled, held=held, gated=gated, forbidden=forbidden)
         return found
 
-    def _forbidden(self, pod: Mapping[str, Any], change: PodChange, refuse: bool) -> tuple[str, ...]:
+    def _forbidden(self, pod: Mapping[str, Any], change: PodChange, strategy: str, refuse: bool) -> tuple[str, ...]:
         """The budgets that do not allow it now. What is on its way has been allowed."""
-        if self._rules.strategy == RESCHEDULE or update.under_way(pod, self._target()):
+        if strategy == RESCHEDULE or update.under_way(pod, self._target()):
             return ()
         found = self._budgets.verdict(pod, change, update.ends_in_place(pod, self._target()))
         if refuse and found.never:
             raise StateError(f"{found.never}. Nothing was changed", changed=False)
         return found.names
 
-    def _pulled(self, pod: Mapping[str, Any], change: PodChange) -> tuple[str, ...]:
+    def _pulled(self, pod: Mapping[str, Any], change: PodChange, strategy: str) -> tuple[str, ...]:
         """The images that its node pulls before this pod is touched."""
         target, rules = self._target(), self._rules
         touched = (updating(pod) or {}).get("to") == target.revision
-        if not rules.pre_pull or rules.strategy == RESCHEDULE or touched or not ready(pod):
+        if not rules.pre_pull or strategy == RESCHEDULE or touched or not ready(pod):
             return ()
         return tuple(pre_pull.new_images(pod, target.template, not change.in_place))
 
-    def _held(self, pod: Mapping[str, Any], change: PodChange) -> bool:
+    def _held(self, pod: Mapping[str, Any], change: PodChange, strategy: str) -> bool:
         """Whether its room is held while there is no pod."""
-        if change.in_place or self._rules.strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
+        if change.in_place or strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
             return False
         return update_hold.holds_room(pod, self._target().template, self._values)
 
@@ -143,11 +147,17 @@ class Updater:
             pods = self._next_due(target)
             overtaking.check(self._hand, target.template)
             rolled = self._roll(pods, target)
+            if self._primaries is not None and update.begins(rolled.acts, pods, self._hand.app.name, target):
+                rolled = self._roll(pods, target) if self._primaries.ask(pods) else rolled
             self._budgets.forget()
             self._helper.warn(rolled.notes)
+            if not rolled.acts and rolled.waits:
+                continue  # another one is the primary by now
             if not rolled.acts:
                 return {ordinal: self._told(ordinal) for ordinal in self._hand.plan.update}
             for act in rolled.acts:
+                if act.do == update.PAUSE:
+                    raise pausing.pause(self._hand, act.ordinal, str(act.body["why"]))
                 if self._helper.do(act):
                     continue
                 pod = pods.get(self._hand.app.berth_name(act.ordinal))
@@ -177,9 +187,25 @@ class Updater:
                 self._hand.context.progress,
                 lambda: self._again,
             )
-        except (StateError, TimeoutExpired):
+        except (StateError, TimeoutExpired) as exc:
             overtaking.check(self._hand, target.template)
+            failed = self._failed(target) if isinstance(exc, TimeoutExpired) else None
+            if failed is not None:
+                raise pausing.pause(self._hand, *failed, exc.details.get("missing")) from exc
             raise
+
+    def _failed(self, target: Target) -> tuple[int, str] | None:
+        """Whose update has failed because this run has waited for it as long as it may (wait_timeout), and why."""
+        hand, seconds = self._hand, self._hand.timeout + self._rules.min_ready
+        if self._rules.deadline is None or self._rules.paused:
+            return None
+        for ordinal in reversed(range(hand.app.replicas)):
+            pod = hand.client.find(POD, hand.app.berth_name(ordinal), hand.app.namespace)
+            told = update_failure.verdict(pod, target, 0, datetime.now(timezone.utc)).why
+            if told:
+                words = told.partition(" was not Ready for ")
+                return ordinal, f"{words[0]} was not Ready when a run had waited {seconds:g} s" if words[1] else told
+        return None
 
     def _missing(self, seen: Mapping[str, Object], target: Target) -> tuple[str, ...]:
         """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""
@@ -189,6 +215,8 @@ class Updater:
         self._again = rolled.again
         if rolled.acts:
             return ()
+        if rolled.waits:
+            pausing.refuse_to_go_on(self._hand)
         for ordinal in self._hand.plan.update:
             pod = seen.get(self._hand.app.berth_name(ordinal))
             if pod is not None and not ready(pod) and not _of_the_image_before(pod):
@@ -199,6 +227,7 @@ class Updater:
         app, replacing = self._hand.app, self._hand.plan.replacing
         ordinals = [ordinal for ordinal in range(app.replicas) if ordinal not in replacing]
         known = self.hooks.state if self.hooks is not None else NO_HOOKS
+        known = known._replace(primaries=self._primaries.uids) if self._primaries is not None else known
         now, pulls, holds = datetime.now(timezone.utc), self._helper.pulls(pods), self._helper.holds(pods)
         return self._budgets.roll(
             lambda budgets: update.roll(
@@ -232,7 +261,7 @@ class Updater:
         except (ConflictError, NotFoundError):
             return  # it is looked at again
         except InvalidError as exc:
-            if act.do != update.RESIZE or self._rules.strategy == IN_PLACE_ONLY:
+            if act.do != update.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
                 raise
             hand.context.warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
             self._budgets.end(pod)

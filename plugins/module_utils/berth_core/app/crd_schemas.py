@@ -27,12 +27,12 @@ from .crd_plan import schema_of
 
 #: definition -> number of its schema, as deploy/crds has it.
 SCHEMAS: Mapping[str, int] = {
-    BERTH.definition: 5,
+    BERTH.definition: 6,
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 6,
-    STATEFUL_APP.definition: 6,
+    STATEFUL_APP.definition: 7,
     TASK.definition: 3,
-    TASK_BATCH.definition: 2,
+    TASK_BATCH.definition: 3,
     TASK_BATCH_SHARD.definition: 1,
     TASK_OFFER.definition: 1,
     TASK_QUEUE.definition: 3,

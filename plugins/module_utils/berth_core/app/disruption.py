@@ -50,7 +50,7 @@ def refusals(
     pods = [*(one.pod for one in held), *others]
     found = [*_never(held, pods, budgets), *_by_budget(pods, budgets)]
     free = [one for one in held if not budgets_of(one.pod, budgets)]
-    return [*found, *_by_app(node, free, around, most_away)]
+    return [*found, *_by_quorum(node, held, around), *_by_app(node, free, around, most_away)]
 
 
 def _never(held: Sequence[Held], pods: Sequence[Object], budgets: Sequence[Budget]) -> list[Refusal]:
@@ -110,6 +110,33 @@ def _by_app(node: Object, held: Sequence[Held], around: Around, most_away: int) 
                 f"of {namespace}/{name.rpartition(' ')[2]} no more than {most_away} may be away (max_unavailable), and "
                 f"there are {told}{names} here; a PodDisruptionBudget that covers its pods decides instead",
                 len(going) <= most_away,
+            )
+        )
+    return found
+
+
+def _by_quorum(node: Object, held: Sequence[Held], around: Around) -> list[Refusal]:
+    """Of each application whose Berths name a quorum: so many are Ready elsewhere, whatever a budget allows."""
+    here: dict[tuple[str, str], list[Held]] = {}
+    for one in held:
+        if one.app:
+            here.setdefault((one.key.namespace, one.app), []).append(one)
+    found = []
+    for (namespace, name), going in sorted(here.items()):
+        records = [
+            one for one in around.berths if (one["metadata"]["namespace"], one["spec"]["app"]) == (namespace, name)
+        ]
+        quorum = max((int(one["spec"].get("quorum") or 0) for one in records), default=0)
+        elsewhere = [one for one in records if one["spec"]["nodeName"] != node["metadata"]["name"]]
+        away = _away_of_app(node, going, around)
+        if len(elsewhere) - len(away) >= quorum or not any(ready(one.pod) for one in going):
+            continue  # a replica that is not Ready takes nothing away by going
+        told = f" ({', '.join(away)} {'is' if len(away) == 1 else 'are'} not)" if away else ""
+        found.append(
+            Refusal(
+                f"of {namespace}/{name} {quorum} replicas have to stay Ready (quorum), and without "
+                f"{', '.join(one.key.name for one in going)} {len(elsewhere) - len(away)} are{told}",
+                len(elsewhere) >= quorum,
             )
         )
     return found

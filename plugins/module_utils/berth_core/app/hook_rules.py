@@ -38,11 +38,12 @@ class Hooks:
 
 class HookState(NamedTuple):
     """What decides about the next hook. ``ran``: uids of the pods in which this run has run ``before``. ``owed``:
-    ordinals whose ``after`` is still to be run."""
+    ordinals whose ``after`` is still to be run. ``primaries``: uids of the pods that have said that they are one."""
 
     hooks: Hooks = Hooks()
     ran: frozenset[str] = frozenset()
     owed: frozenset[int] = frozenset()
+    primaries: frozenset[str] = frozenset()
 
 
 NO_HOOKS = HookState()
@@ -70,14 +71,15 @@ def hook_rules(option: Mapping[str, Any] | None, template: Mapping[str, Any] | N
 
 def _command(option: Mapping[str, Any], when: str) -> tuple[str, ...]:
     words = option.get(when)
-    if words is None:
-        return ()
+    return () if words is None else command_of(f"update_hooks.{when}", words)
+
+
+def command_of(name: str, words: Any) -> tuple[str, ...]:
+    """An argument vector that option ``name`` gives. Raises InputError."""
     if not isinstance(words, Sequence) or isinstance(words, str) or not words or not str(words[0]).strip():
-        raise InputError(
-            f"update_hooks.{when} is {shown(words)}: expected a command and its arguments, a list of texts"
-        )
+        raise InputError(f"{name} is {shown(words)}: expected a command and its arguments, a list of texts")
     if any("\0" in str(word) for word in words):
-        raise InputError(f"update_hooks.{when} has a NUL character: no command can be given one")
+        raise InputError(f"{name} has a NUL character: no command can be given one")
     return tuple(str(word) for word in words)
 
 

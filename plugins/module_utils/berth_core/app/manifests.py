@@ -101,6 +101,8 @@ def scheduling_pod(app: AppWanted, ordinal: int) -> PodInfo:
 def berth_facts(app: AppWanted, pod: PodInfo) -> dict[str, Any]:
     """What of the pod counts against its node before there is a pod, and the revision it was taken from."""
     facts: dict[str, Any] = {"revision": app.revision, "podLabels": dict(pod.labels)}
+    if quorum_of(app):
+        facts["quorum"] = quorum_of(app)
     requests = {name: _amount(name, value) for name, value in pod.requests if value}
     if requests:
         facts["requests"] = requests
@@ -111,10 +113,15 @@ def berth_facts(app: AppWanted, pod: PodInfo) -> dict[str, Any]:
     return facts
 
 
+def quorum_of(app: AppWanted) -> int:
+    """How many replicas have to stay Ready, for whoever takes one down; 0: nobody has said it."""
+    return app.update.quorum if app.update is not None else 0
+
+
 def refreshed(app: AppWanted, ordinal: int, record: Mapping[str, Any]) -> dict[str, Any]:
     """A Berth with what the template says now: requests, labels, ports, revision."""
     facts = berth_facts(app, scheduling_pod(app, ordinal))
-    fields = {"podLabels": None, "requests": None, "hostPorts": None, **facts}
+    fields = {"podLabels": None, "requests": None, "hostPorts": None, "quorum": None, **facts}
     spec = {key: value for key, value in record["spec"].items() if key not in fields}
     spec.update({key: value for key, value in fields.items() if value is not None})
     return {**record, "spec": spec}

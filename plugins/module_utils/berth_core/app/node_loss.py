@@ -24,6 +24,8 @@ from .plan import Plan
 
 KEEP, RELEASE, REBUILD = "keep", "release", "rebuild"
 POLICIES = (KEEP, RELEASE, REBUILD)
+#: What a StatefulApp may say. To give data up by ordinal takes a person who looks at this very loss.
+STANDING = (KEEP, REBUILD)
 #: Whoever puts it on a node says that the machine is off. Kubernetes takes the node's pods away by force then.
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
@@ -34,12 +36,16 @@ class LossRules:
 
     ``inventory``: the nodes that the inventory has hosts for; None: nobody has told, so that the cluster alone says
     which nodes are lost.
+    ``quorum``: how many replicas have to be Ready for a rebuild; None: more than half. ``by_task``: the words of a task
+    can be told, else those of a StatefulApp.
     """
 
     policy: str = KEEP
     ordinals: tuple[int, ...] = ()
     fenced: tuple[str, ...] = ()
     inventory: frozenset[str] | None = None
+    quorum: int | None = None
+    by_task: bool = True
 
     def loss_of(self, name: str, node: Object | None) -> tuple[str, str] | None:
         """(why a node is lost, since when); None for one that is not. ``node``: None where there is no such Node."""
@@ -73,7 +79,8 @@ def loss_rules(options: Mapping[str, Any], replicas: int) -> LossRules:
             raise InputError(f"release_ordinals names {ordinal}: expected ordinals from 0 to {replicas - 1}")
     for index, node in enumerate(fenced):
         check_subdomain(node, f"confirm_fenced[{index}]")
-    return LossRules(policy, tuple(sorted(set(ordinals))), tuple(fenced), inventory_of(options))
+    inventory, quorum = inventory_of(options), options.get("quorum")
+    return LossRules(policy, tuple(sorted(set(ordinals))), tuple(fenced), inventory, quorum)
 
 
 def inventory_of(options: Mapping[str, Any]) -> frozenset[str] | None:
@@ -154,10 +161,8 @@ def _proof(name: str, node: Object | None, pod_there: bool, rules: LossRules) ->
     if any(taint.get("key") == OUT_OF_SERVICE for taint in objects(mapping(node, "spec"), "taints")):
         return f"the taint {OUT_OF_SERVICE}", ""
     taint = f"kubectl taint node {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
-    return (
-        "",
-        f"switch the machine off, and say so: {taint}, or kubectl delete node {name}, or confirm_fenced: [{name}]",
-    )
+    said = f", or confirm_fenced: [{name}]" if rules.by_task else ""
+    return "", f"switch the machine off, and say so: {taint}, or kubectl delete node {name}{said}"
 
 
 def decide(rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas: int) -> list[Lost]:
@@ -165,27 +170,47 @@ def decide(rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas:
     chosen = [one for one in lost if rules.asks_for(one.ordinal)]
     for one in chosen:
         if not one.proof:
-            raise StateError(
-                f"replica {observed.namespace}/{one.pod}: its node {one.node} is lost ({one.why}), and nothing proves "
-                f"that the replica does not run there any more; a kubelet that cannot be reached is no proof. To go "
-                f"on, {one.missing}. Nothing was changed",
-                ordinal=one.ordinal,
-            )
+            raise StateError(f"{_unproven(one, observed)}. Nothing was changed", ordinal=one.ordinal)
     if chosen and rules.policy == REBUILD:
-        _check_quorum(lost, observed, replicas)
+        _check_quorum(lost, observed, replicas, rules)
     return chosen
 
 
-def _check_quorum(lost: Sequence[Lost], observed: Observed, replicas: int) -> None:
+def decide_what_is_proven(
+    rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas: int
+) -> tuple[list[Lost], list[str]]:
+    """As `decide`, for who looks again: (who gets another berth now, why others do not). A node that is silent for a
+    moment holds nothing up."""
+    waits = [_unproven(one, observed) for one in lost if rules.asks_for(one.ordinal) and not one.proof]
+    proven = [one for one in lost if rules.asks_for(one.ordinal) and one.proof]
+    if proven and rules.policy == REBUILD:
+        try:
+            _check_quorum(lost, observed, replicas, rules)
+        except StateError as exc:
+            return [], [*waits, exc.message]
+    return proven, waits
+
+
+def _unproven(one: Lost, observed: Observed) -> str:
+    return (
+        f"replica {observed.namespace}/{one.pod}: its node {one.node} is lost ({one.why}), and nothing proves that the "
+        f"replica does not run there any more; a kubelet that cannot be reached is no proof. To go on, {one.missing}"
+    )
+
+
+def _check_quorum(lost: Sequence[Lost], observed: Observed, replicas: int, rules: LossRules) -> None:
     gone = {one.ordinal for one in lost}
     up = [ordinal for ordinal in range(replicas) if ordinal not in gone and ready(observed.pod(ordinal))]
-    if 2 * len(up) > replicas:
+    needed = replicas // 2 + 1 if rules.quorum is None else rules.quorum
+    if len(up) >= needed:
         return
     names = ", ".join(f"{observed.name}-{ordinal}" for ordinal in up) or "none"
+    words = "more than half" if rules.quorum is None else "quorum"
+    other = "; or give the data up by name (on_node_loss: release, release_ordinals)" if rules.by_task else ""
     raise StateError(
         f"{observed.namespace}/{observed.name}: {', '.join(one.pod for one in lost)} cannot be rebuilt: of {replicas} "
-        f"replicas {len(up)} are Ready ({names}), and more than half have to be, for the data comes from them. Bring "
-        "others back first; or give the data up by name (on_node_loss: release, release_ordinals). Nothing was changed"
+        f"replicas {len(up)} are Ready ({names}), and {needed} have to be ({words}), for the data comes from them. "
+        f"Bring others back first{other}. Nothing was changed"
     )
 
 
@@ -213,6 +238,7 @@ def with_losses(plan: Plan, ordinals: Iterable[int]) -> Plan:
         update=rest(plan.update),
         outdated=rest(plan.outdated),
         stop=rest(plan.stop),
+        settled=rest(plan.settled),
     )
 
 

@@ -23,6 +23,7 @@ from .hook_rules import owes
 from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
 from .restart_backoff import Backoff
+from .update_failure import settled
 from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
@@ -37,7 +38,7 @@ class Plan:
 
     ``tie``: kept berths with a device that is to be handed over and has no ResourceClaim yet.
     ``advance``: ordinal -> phase it is in, for berths that are kept and have steps to go. ``release``: ordinals to
-    give up, highest first. ``refresh``: berths whose facts (requests, labels, ports) were recorded for another
+    give up, highest first. ``refresh``: berths whose facts (requests, labels, ports, quorum) were recorded for another
     revision of the template: what admission adds to a pod is no revision. ``restart``: bare pods that have ended and
     are made anew in their berths. ``backoff``: ended pods whose time has not come (app.ended_pods); those that stand in
     ``restart`` as well are waited for. ``update``: ordinals whose pods have another revision, or wait for a hook, where
@@ -45,7 +46,8 @@ class Plan:
     (partition, paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
     ``held``: ordinals whose room an update holds, or held when it died: they are brought home, whatever else is done.
     ``stale``: leftovers of berths that are gone. ``helpers``: helper pods of an update that nobody asks for any more.
-    ``service``/``stateful_set``/``beside``: manifests to apply.
+    ``settled``: ordinals whose Berths tell of a failed update that is over. ``service``/``stateful_set``/``beside``:
+    manifests to apply.
     """
 
     select: tuple[int, ...] = ()
@@ -65,6 +67,7 @@ class Plan:
     stop: tuple[int, ...] = ()
     helpers: tuple[Object, ...] = ()
     held: tuple[int, ...] = ()
+    settled: tuple[int, ...] = ()
     backoff: Mapping[int, Backoff] = field(default_factory=dict)
 
     @property
@@ -80,6 +83,7 @@ class Plan:
             or self.stop
             or self.helpers
             or self.held
+            or self.settled
             or self.service
             or self.stateful_set
             or self.stale
@@ -109,7 +113,7 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
                 replacing.append(ordinal)
             elif not states.reached(now, until) or not states.reached(recorded(record), until):
                 advance[ordinal] = now
-            if now != states.REPLACING and record["spec"].get("revision") != app.revision:
+            if now != states.REPLACING and _lacks_facts(app, record):
                 refresh.append(ordinal)
     check_held(app, observed, held)
     update, outdated = _to_update(app, observed, replacing) if pods else ((), ())
@@ -132,7 +136,12 @@ def make_plan(app: AppWanted, observed: Observed, until: str = states.CREATED) -
         _to_stop(app, observed) if build and app.suspended else (),
         () if update or held_rooms else tuple(left_over(observed.helpers, ())),
         held_rooms,
+        _settled(app, observed, (*update, *outdated), discard) if build else (),
     )
+
+
+def _settled(app: AppWanted, observed: Observed, left: Sequence[int], discard: Sequence[int]) -> tuple[int, ...]:
+    return tuple(ordinal for ordinal in settled(app, observed, left) if ordinal not in discard)
 
 
 def goal(app: AppWanted, until: str) -> str:
@@ -173,6 +182,12 @@ def _stale(observed: Observed) -> tuple[str, ...]:
     return tuple(sorted(left))
 
 
+def _lacks_facts(app: AppWanted, record: Object) -> bool:
+    """Whether the Berth was told of another template, or of another quorum."""
+    spec = record["spec"]
+    return bool(spec.get("revision") != app.revision or (spec.get("quorum") or 0) != manifests.quorum_of(app))
+
+
 def _suits(app: AppWanted, record: Object) -> bool:
     """Whether a choice that was written down, and not yet locked, still answers the request."""
     spec = record["spec"]
@@ -198,7 +213,7 @@ def _to_update(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> 
         pod = observed.pod(ordinal)
         if pod is not None and ordinal not in replacing and outdated(pod, revision, mark):
             on_its_way = bool(revision) and (updating(pod) or {}).get("to") == revision
-            taken = ordinal >= rules.partition and (on_its_way or not rules.paused)
+            taken = not rules.keeps(ordinal) and (on_its_way or not rules.paused)
             (going if taken else left).append(ordinal)
         elif _hook_is_due(app, observed, ordinal) and ordinal not in replacing:
             going.append(ordinal)
@@ -215,7 +230,7 @@ def _held(app: AppWanted, observed: Observed, replacing: Sequence[int]) -> tuple
 def _hook_is_due(app: AppWanted, observed: Observed, ordinal: int) -> bool:
     """Whether an earlier run has updated the replica, and its hook is still to be run."""
     rules = app.update
-    if rules is None or rules.hooks is None or not rules.hooks.after or ordinal < rules.partition:
+    if rules is None or rules.hooks is None or not rules.hooks.after or rules.keeps(ordinal):
         return False
     return owes(observed.berths.get(ordinal))
 

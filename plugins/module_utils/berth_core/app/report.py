@@ -17,9 +17,11 @@ from ..lifecycle.locks import unlock_disk
 from ..lifecycle.view import recorded
 from .choose import Choice
 from .compare import prune
+from .manifests import quorum_of
 from .observed import Object, Observed, ended, phase
 from .plan import Plan
 from .pod_change import PodChange
+from .update_failure import failure_of
 from .wanted import POD, AppWanted
 
 
@@ -139,6 +141,8 @@ def diff(
     for ordinal in plan.stop:
         name = app.berth_name(ordinal)
         after[name] = {**after[name], "phase": goal}
+    for name, was, now in _told_to_berths(app, observed, plan):
+        before[name], after[name] = {**before[name], **was}, {**after[name], **now}
     for row in chosen_rows(app, choices):
         after[row["name"]] = {**_brief(row), "phase": goal}
     objects_before, objects_after = _object_changes(app, observed, plan, choices, goal)
@@ -152,6 +156,20 @@ def diff(
         "before_header": f"{app.namespace}/{app.name} (as it is)",
         "after_header": f"{app.namespace}/{app.name} (as it will be)",
     }
+
+
+def _told_to_berths(app: AppWanted, observed: Observed, plan: Plan) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, before, after) of what else a Berth says: the quorum, and that its replica's update has failed."""
+    found: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+    for ordinal in plan.refresh:
+        was, now = int(observed.berths[ordinal]["spec"].get("quorum") or 0), quorum_of(app)
+        if was != now:
+            found.append((app.berth_name(ordinal), {"quorum": was or None}, {"quorum": now or None}))
+    for ordinal in plan.settled:
+        failure = failure_of(observed.berths.get(ordinal))
+        if failure is not None:
+            found.append((app.berth_name(ordinal), {"update failed": failure.why}, {"update failed": None}))
+    return found
 
 
 def _object_changes(

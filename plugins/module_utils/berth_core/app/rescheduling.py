@@ -26,10 +26,12 @@ def wanted(app: AppWanted) -> bool:
     return app.update is not None and app.update.strategy == RESCHEDULE
 
 
-def due(changes: Mapping[int, PodChange]) -> dict[int, tuple[str, ...]]:
+def due(app: AppWanted, changes: Mapping[int, PodChange]) -> dict[int, tuple[str, ...]]:
     """Who is placed anew, and because of which fields. The same template under another revision moves nobody."""
     return {
-        ordinal: change.forced or change.fields for ordinal, change in changes.items() if change.forced or change.fields
+        ordinal: change.forced or change.fields
+        for ordinal, change in changes.items()
+        if (change.forced or change.fields) and app.update is not None and app.update.strategy_of(ordinal) == RESCHEDULE
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any, Union
 
 from ..errors import InputError
 from .fsid import DEFAULT_MOUNT_ROOT
+from .node_loss import KEEP, STANDING
 from .update_budgets import IGNORED
 from .update_rules import BUDGETS, COUNTED, IGNORE, ORDERS, STRATEGIES
 from .wanted import AppWanted, parse_app
@@ -26,7 +27,7 @@ FINALIZER = "berth.dev/stateful-app"
 #: Options of the module that say how one run goes, and nothing of the app: the kind has no field for them.
 OF_A_RUN = (
     *("name", "namespace", "state", "src", "until", "wait", "wait_timeout", "explain", "driver", "rollback_to"),
-    *("on_node_loss", "release_ordinals", "confirm_fenced", "inventory_nodes", "update_hooks"),
+    *("release_ordinals", "confirm_fenced", "inventory_nodes", "update_hooks", "update_primary_command"),
 )
 
 #: option -> field; or (field, the same of a mapping, or of each in a list).
@@ -63,8 +64,11 @@ _SPEC: _Table = {
     "leave_nodes": "leaveNodes",
     "leave_data": "leaveData",
     "replace": "replace",
+    "quorum": "quorum",
+    "on_node_loss": "onNodeLoss",
     "mount_root": "mountRoot",
 }
+_OVERRIDE: _Table = {"ordinal": "ordinal", "strategy": "type", "hold": "hold"}
 _UPDATE: _Table = {
     "update_strategy": "type",
     "partition": "partition",
@@ -76,6 +80,9 @@ _UPDATE: _Table = {
     "pre_pull": "prePull",
     "update_hold": "hold",
     "disruption_budgets": "disruptionBudgets",
+    "pause_on_failure": "pauseOnFailure",
+    "progress_deadline_seconds": "progressDeadlineSeconds",
+    "update_overrides": ("overrides", _OVERRIDE),
 }
 #: Options that are texts, and in the kind may be numbers.
 _TEXTS = ("size", "target_port", "max_unavailable")
@@ -94,11 +101,13 @@ def camel(value: str) -> str:
 STRATEGY_TYPES: Mapping[str, str] = {strategy: camel(strategy) for strategy in STRATEGIES}
 ORDER_TYPES: Mapping[str, str] = {order: camel(order) for order in ORDERS}
 BUDGET_TYPES: Mapping[str, str] = {each: camel(each) for each in BUDGETS}
+LOSS_TYPES: Mapping[str, str] = {policy: camel(policy) for policy in STANDING}
 #: Options whose values are called otherwise in the kind.
 _VALUES: Mapping[str, Mapping[str, str]] = {
     "update_strategy": STRATEGY_TYPES,
     "update_order": ORDER_TYPES,
     "disruption_budgets": BUDGET_TYPES,
+    "on_node_loss": LOSS_TYPES,
 }
 COUNTED_TYPES: Mapping[str, str] = {one: camel(one) for one in COUNTED}
 
@@ -127,6 +136,8 @@ def options_of(body: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) ->
     for option, names in _VALUES.items():
         values = {name: value for value, name in names.items()}
         found[option] = values.get(found[option], found[option])
+    strategies = {name: value for value, name in STRATEGY_TYPES.items()}
+    found["update_overrides"] = _overriding(found["update_overrides"], strategies)
     counted = {name: value for value, name in COUNTED_TYPES.items()}
     found["update_on"] = [counted.get(one, one) for one in found["update_on"] or ()]
     found["mount_root"] = found["mount_root"] or mount_root
@@ -137,7 +148,16 @@ def options_of(body: Mapping[str, Any], mount_root: str = DEFAULT_MOUNT_ROOT) ->
             found[option] = [{**defaults, **one} for one in value]
         elif value is not None:
             found[option] = {**defaults, **value}
-    return {**found, "name": meta["name"], "namespace": meta["namespace"]}
+    generation = meta.get("generation")
+    return {**found, "name": meta["name"], "namespace": meta["namespace"], "generation": generation}
+
+
+def _overriding(given: Any, called: Mapping[str, str]) -> list[dict[str, Any]] | None:
+    """Overrides whose strategies have their other names; None: there are none."""
+    return [
+        {**one, **({"strategy": called.get(str(one["strategy"]), one["strategy"])} if one.get("strategy") else {})}
+        for one in given or ()
+    ] or None
 
 
 def _to_options(fields: Mapping[str, Any], table: _Table) -> dict[str, Any]:
@@ -181,9 +201,14 @@ def manifest_of(params: Mapping[str, Any], driver: str) -> dict[str, Any]:
         spec["updateOn"] = sorted(COUNTED_TYPES.get(one, one) for one in spec["updateOn"])
     if not spec.get("updateOn"):
         spec.pop("updateOn", None)
+    spec.pop("onNodeLoss", None)
+    if params.get("on_node_loss") not in (None, KEEP):
+        spec["onNodeLoss"] = LOSS_TYPES[str(params["on_node_loss"])]
     called = {option: names.get(str(params.get(option))) for option, names in _VALUES.items()}
-    switches = {option: params.get(option) or None for option in ("paused", "update_hold")}  # off is the default
-    update = _to_fields({**params, **called, **switches}, _UPDATE)
+    # off is the default
+    switches = {option: params.get(option) or None for option in ("update_hold", "pause_on_failure")}
+    overrides = {"update_overrides": _overriding(params.get("update_overrides"), STRATEGY_TYPES)}
+    update = _to_fields({**params, **called, **switches, **overrides}, _UPDATE)
     if update:
         spec["updateStrategy"] = update
     return {"metadata": {"name": params["name"], "namespace": params["namespace"]}, "spec": spec}
@@ -215,8 +240,9 @@ def _names() -> dict[str, str]:
             field = place if isinstance(place, str) else place[0]
             if field != option:
                 found[option] = field
-    found.update({option: f"updateStrategy.{field}" for option, field in _UPDATE.items()})
-    found[IGNORED] = f"updateStrategy.{_UPDATE['disruption_budgets']}: {BUDGET_TYPES[IGNORE]}"
+    for option, place in _UPDATE.items():
+        found[option] = f"updateStrategy.{place if isinstance(place, str) else place[0]}"
+    found[IGNORED] = f"{found['disruption_budgets']}: {BUDGET_TYPES[IGNORE]}"
     return found
 
 

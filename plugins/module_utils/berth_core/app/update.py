@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
-from . import in_service, pre_pull, update_hold
+from . import in_service, pre_pull, update_failure, update_hold
 from .budgets import Budget
 from .helper_pods import going, left_over, ordinal_of, replica_of
 from .hook_rules import AFTER, BEFORE, NO_HOOKS, HookState
@@ -46,6 +46,8 @@ from .update_budgets import Allowance
 from .update_rules import IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
 
 BEGIN, RESIZE, PATCH, MARK, DELETE, CREATE = "begin", "resize", "patch", "mark", "delete", "create"
+#: Write down that the replica's update has failed: the update pauses. ``body``: why.
+PAUSE = "pause"
 #: Take a pod out of its Services, and bring it back.
 SHUT, OPEN = "shut", "open"
 #: Make, and delete, a helper pod; tell a scheduler of a pod that a node's room is for it.
@@ -143,7 +145,7 @@ def roll(
     steps = []
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
-        step = _judged(_gated(_next(app, ordinal, pod, target, rules), pod, target, now), pod, rules, now)
+        step = _judged(_gated(_next(app, ordinal, pod, target, rules), pod, target, now), pod, rules, hooks, now)
         step = replace(step, takes=_takes_down(step.act, pod, target))
         want = _pull_pod(app, step, pod, target, rules) if ordinal not in pulls.without else None
         if want is not None and not step.ready and not _cannot_be_pulled(want, pulls.pods, now):
@@ -155,14 +157,14 @@ def roll(
     left = left_over({**pulls.pods, **holds.pods}, [name for step in steps for name in step.keeps])
     if left:
         return Roll(tuple(Act(DROP, ordinal_of(one), one) for one in left), ())
-    for step in steps:
-        if step.failed:
-            raise StateError(step.failed, changed=True)
+    found = _failed(app, steps, pods, target, rules, now)
+    if isinstance(found, Act):
+        return Roll((found,), ())
     allowance = _allowance(app, steps, pods, budgets)
     acts, waits = _due(app, steps, pods, rules, allowance)
     if allowance.asks:
         return Roll((), (), asks=True)
-    rests = [each for step in steps for each in (step.rest, step.again) if each > 0]
+    rests = [each for each in (found, *(one for step in steps for one in (step.rest, step.again))) if each > 0]
     rests += [allowance.again(now)] if allowance.waits else []
     notes = tuple(step.note for step in steps if step.note)
     return Roll(tuple(acts), tuple(waits), min(rests) if rests and waits else None, notes)
@@ -178,7 +180,7 @@ def _due(
     for step in steps:
         if step.act is None or (rules.paused and not step.begun):
             continue
-        if step.going or not step.ready or (_in_turn(step, steps) and len(busy - {step.ordinal}) < rules.unavailable):
+        if step.going or not step.ready or (_in_turn(step, steps) and _spared(step, steps, busy, rules)):
             busy.add(step.ordinal)
             if not (rules.budgets and _asks_budgets(step, step.act)) or allowance.may(
                 pods[f"{app}-{step.ordinal}"], step.takes == DELETE
@@ -191,7 +193,8 @@ def _due(
     waits += allowance.waits
     if held and not acts and not waits:
         others = ", ".join(f"{app}-{ordinal}" for ordinal in sorted(busy))
-        waits.append(f"pod {others} to be {_ready_words(rules)} (max_unavailable is {rules.unavailable})")
+        told = f"max_unavailable is {rules.unavailable}{f', quorum is {rules.quorum}' if rules.quorum else ''}"
+        waits.append(f"{f'pod {others}' if busy else 'other replicas'} to be {_ready_words(rules)} ({told})")
     return acts, waits
 
 
@@ -214,6 +217,29 @@ def _takes_down(act: Act | None, pod: Object | None, target: Target) -> str:
         return ""
     ends = act.do in (DELETE, SHUT) or (act.do in (BEGIN, RESIZE, PATCH) and ends_in_place(pod, target))
     return act.do if ends else ""
+
+
+def _failed(
+    app: str, steps: Sequence[_Next], pods: Mapping[str, Object], target: Target, rules: UpdateRules, now: datetime
+) -> Act | float:
+    """Where a failure pauses the update, the act that says so; else after how many seconds time alone may be one.
+
+    Raises StateError for the first replica that cannot be updated, where nothing pauses.
+    """
+    for step in steps:
+        if step.failed and rules.deadline is not None:
+            return Act(PAUSE, step.ordinal, {"why": step.failed})
+        if step.failed:
+            raise StateError(step.failed, changed=True)
+    if rules.deadline is None or rules.paused:
+        return 0.0
+    rests = []
+    for step in steps:
+        told = update_failure.verdict(pods.get(f"{app}-{step.ordinal}"), target, rules.deadline, now)
+        if told.why:
+            return Act(PAUSE, step.ordinal, {"why": told.why})
+        rests.append(told.again)
+    return min((rest for rest in rests if rest > 0), default=0.0)
 
 
 def _gated(step: _Next, pod: Object | None, target: Target, now: datetime) -> _Next:
@@ -256,7 +282,7 @@ def _ends_containers(act: Act, pod: Object, target: Target) -> bool:
     return act.do == PATCH and ends_for(pod, target)
 
 
-def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) -> _Next:
+def _judged(step: _Next, pod: Object | None, rules: UpdateRules, known: HookState, now: datetime) -> _Next:
     """The step with what the rules say of its pod beside the template."""
     if pod is None:
         return step
@@ -265,7 +291,7 @@ def _judged(step: _Next, pod: Object | None, rules: UpdateRules, now: datetime) 
     if left and step.arrived:
         wait = wait or f"pod {pod['metadata']['name']} to be {_ready_words(rules)}"
     primary = rules.primary is not None and rules.primary.matches(pod["metadata"].get("labels") or {})
-    return replace(step, rest=left, wait=wait, primary=primary)
+    return replace(step, rest=left, wait=wait, primary=primary or pod["metadata"]["uid"] in known.primaries)
 
 
 def _hooked(step: _Next, pod: Object | None, target: Target, known: HookState) -> _Next:
@@ -362,6 +388,14 @@ def first_touch(act: Act, pod: Object, target: Target) -> bool:
     return act.do != PATCH or updating(pod) is not None or not change_of(pod, target).same
 
 
+def begins(acts: Sequence[Act], pods: Mapping[str, Object], app: str, target: Target) -> bool:
+    """Whether one of them is the first that is done with a replica: whose turn it is has to be known by then."""
+    touched = ((act, pods.get(f"{app}-{act.ordinal}")) for act in acts)
+    return any(
+        act.do in (BEFORE, PULL, HOLD) or (pod is not None and first_touch(act, pod, target)) for act, pod in touched
+    )
+
+
 def rest(pod: Object, seconds: int, now: datetime) -> float:
     """For how long the pod, which is Ready, has to be Ready still. No longer than in all, whatever a clock says."""
     if not seconds:
@@ -382,28 +416,35 @@ def _in_turn(step: _Next, steps: Sequence[_Next]) -> bool:
     return not step.primary or all(other.done for other in steps if not other.primary)
 
 
+def _spared(step: _Next, steps: Sequence[_Next], busy: set[int], rules: UpdateRules) -> bool:
+    """Whether the replica, which is Ready, may be taken down beside those that are down. Who is not among the steps,
+    for its disk is being exchanged, counts for no quorum."""
+    up = sum(other.ordinal not in busy for other in steps if other.ordinal != step.ordinal)
+    return len(busy - {step.ordinal}) < rules.unavailable and up >= rules.quorum
+
+
 def _next(app: str, ordinal: int, pod: Object | None, target: Target, rules: UpdateRules) -> _Next:
     name = f"{app}-{ordinal}"
     if pod is None:
-        if target.comes_back or ordinal < rules.partition:
+        if target.comes_back or rules.keeps(ordinal):
             return _Next(ordinal, False, begun=True, wait=f"pod {name} to be made anew on its node")
         return _Next(ordinal, False, Act(CREATE, ordinal), begun=True)
     if going(pod):
         return _Next(ordinal, False, begun=True, wait=f"pod {name} to stop")
-    if ordinal < rules.partition:
+    if rules.keeps(ordinal):
         return _Next(ordinal, ready(pod))
     to = updating(pod)
     if target.mark.of(pod) == target.revision and to is None:
         told = unscheduled(pod)
         waits = "" if ready(pod) else f"pod {name} to be Ready with the new template{f' ({told})' if told else ''}"
         return _Next(ordinal, ready(pod), begun=bool(waits), wait=waits, arrived=True)
-    change = change_of(pod, target)
-    if rules.strategy == RESCHEDULE and not change.same:
+    change, strategy = change_of(pod, target), rules.strategy_of(ordinal)
+    if strategy == RESCHEDULE and not change.same:
         return _Next(ordinal, ready(pod))  # its berth goes, and the pod with it: app.leaving
     if ended(pod):
         return _Next(ordinal, False, Act(DELETE, ordinal))
-    if rules.strategy == SAME_NODE or not change.in_place:
-        if rules.strategy == IN_PLACE_ONLY:
+    if strategy == SAME_NODE or not change.in_place:
+        if strategy == IN_PLACE_ONLY:
             raise StateError(only_in_place(name, change.forced))
         return _Next(ordinal, ready(pod), Act(DELETE, ordinal))
     return _in_place(ordinal, pod, to, target, rules)
@@ -419,7 +460,7 @@ def _in_place(ordinal: int, pod: Object, to: Mapping[str, Any] | None, target: T
     if body is not None:
         return _Next(ordinal, ready(pod), Act(RESIZE, ordinal, body), begun, turn=resizing)
     if refused is not None:
-        if rules.strategy == IN_PLACE_ONLY:
+        if rules.strategy_of(ordinal) == IN_PLACE_ONLY:
             raise StateError(only_in_place(name, (f"spec.containers resources (the node says: {refused})",)))
         return _Next(ordinal, ready(pod), Act(DELETE, ordinal), begun, turn=resizing)
     if not begun or resizing:

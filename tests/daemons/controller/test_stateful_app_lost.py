@@ -1,0 +1,103 @@
+"""A StatefulApp rebuilds a replica whose node is lost: by the controller, once that is proven, and pauses an update
+that has failed. kwok lets go of a node without its label: nobody confirms there that a pod has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.app_world import AppWorld, app_world
+from tests.daemons.controller.world import until
+
+TAINT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+
+
+@pytest.fixture
+def apps(plane: Any, world: Any, nodes: list[str]) -> Iterator[AppWorld]:
+    with app_world(plane, world, nodes) as made:
+        yield made
+
+
+def silent(apps: AppWorld, node: str) -> dict[str, Any]:
+    """The node's kubelet is, and its pod is not Ready. Returns the node as it was."""
+    before: dict[str, Any] = apps.api.get(kinds.NODE, node)
+    apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": None}}})
+    told = [
+        {**one, "status": "Unknown", "reason": "NodeStatusUnknown"} if one["type"] == "Ready" else one
+        for one in before["status"]["conditions"]
+    ]
+    apps.api.patch(kinds.NODE, node, None, {"status": {"conditions": told}}, "status")
+    for name, pod in apps.pods().items():
+        if pod["spec"]["nodeName"] == node:
+            told = [
+                {**one, "status": "False"} if one["type"] == "Ready" else one for one in pod["status"]["conditions"]
+            ]
+            apps.api.patch(kinds.POD, name, apps.name, {"status": {"conditions": told}}, "status")
+    return before
+
+
+def test_a_replica_of_a_lost_node_is_rebuilt_when_that_is_proven(apps: AppWorld, start: Any) -> None:
+    apps.disks(3)
+    apps.allow()
+    start("--no-leader-elect")
+    apps.apply(onNodeLoss="Rebuild", quorum=1)
+    apps.ready(2)
+    uids = apps.uids()
+    record = apps.world.berths()["db-1"]
+    node = record["spec"]["nodeName"]
+    assert record["spec"]["quorum"] == 1
+    before = silent(apps, node)
+    try:
+        apps.stalled("NodeLost", f"To go on, switch the machine off, and say so: kubectl taint node {node}")
+        assert apps.uids() == uids
+        apps.api.patch(kinds.NODE, node, None, {"spec": {"taints": [TAINT]}})
+        until(
+            lambda: apps.uids().get("db-1") not in (None, uids["db-1"]) and apps.condition("Ready")["status"] == "True",
+            lambda: str(apps.live().get("status")),
+        )
+        assert apps.world.berths()["db-1"]["spec"]["nodeName"] != node
+        assert apps.uids()["db-0"] == uids["db-0"]
+        (old,) = [one["spec"] for one in apps.world.disks().values() if one["spec"].get("retainedFor")]
+        assert (old["nodeName"], old["unschedulable"], old["retainedFor"]["ordinal"]) == (node, True, 1)
+        apps.check()
+    finally:
+        apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": "kwok"}}, "spec": {"taints": None}})
+        back = {"status": {"conditions": before["status"]["conditions"]}}
+        apps.api.patch(kinds.NODE, node, None, back, "status")
+
+
+def test_an_update_that_failed_pauses_until_the_spec_says_otherwise(apps: AppWorld, start: Any) -> None:
+    """The test is the kubelet of the pull pod."""
+    apps.disks(1)
+    apps.allow()
+    start("--no-leader-elect")
+    update = {"type": "InPlaceIfPossible", "pauseOnFailure": True}
+    apps.apply(replicas=1, updateStrategy=update)
+    apps.ready(1)
+    before = apps.uids()
+    (node,) = {one["spec"]["nodeName"] for one in apps.pods().values()}
+    told = {"name": "main", "image": "none:2", "imageID": "", "ready": False, "restartCount": 0}
+
+    def pulls(phase: str, state: dict[str, Any]) -> None:
+        pull = until(lambda: next(iter(set(apps.pods()) - set(before)), None), lambda: str(apps.status()))
+        body = {"status": {"phase": phase, "containerStatuses": [{**told, "state": state}]}}
+        apps.api.patch(kinds.POD, pull, apps.name, body, "status")
+
+    apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": None}}})
+    try:
+        apps.apply(replicas=1, template=apps.template("none:2"), updateStrategy=update)
+        pulls("Pending", {"waiting": {"reason": "ErrImageNeverPull", "message": "is not present"}})
+        apps.stalled("UpdatePaused", "pod db-0 is not updated: node")
+        until(lambda: apps.uids() == before, "the pull pod goes")
+        assert "berth.dev/update-failed" in apps.world.berths()["db-0"]["metadata"]["annotations"]
+        resumed = {**update, "paused": False}
+        apps.apply(replicas=1, template=apps.template("none:2"), updateStrategy=resumed)
+        pulls("Failed", {"terminated": {"reason": "StartError", "exitCode": 128}})
+        until(lambda: apps.status().get("updatedReplicas") == 1 and apps.uids() == before, lambda: str(apps.status()))
+        assert apps.pods()["db-0"]["spec"]["containers"][0]["image"] == "none:2"
+        assert "berth.dev/update-failed" not in apps.world.berths()["db-0"]["metadata"].get("annotations", {})
+    finally:
+        apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": "kwok"}}})
