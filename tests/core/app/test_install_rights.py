@@ -28,7 +28,8 @@ def test_each_part_needs_what_its_objects_and_its_module_need():
         f"{verb} storageclasses.storage.k8s.io" for verb in ("list", "create", "patch")
     }
     assert rights("storage_classes", state="absent") == {
-        f"{verb} storageclasses.storage.k8s.io" for verb in ("list", "delete")
+        "list persistentvolumeclaims",
+        *(f"{verb} storageclasses.storage.k8s.io" for verb in ("list", "delete")),
     }
     controller = rights("controller", namespace="placing")
     assert {
