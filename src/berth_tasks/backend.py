@@ -47,6 +47,8 @@ TaskKey = tuple[str, str]
 MOST = 300
 #: After a refusal by the API server it is tried again so many seconds later.
 AGAIN = 5.0
+#: Beyond the GRACE of pods that were just made, so that none of them is a moment too young.
+SETTLED = 0.1
 
 
 class Update(NamedTuple):
@@ -407,7 +409,7 @@ class KubernetesTaskSchedulerBackend:
         if verdict.full:
             return 0.0
         if EXCEEDED_QUOTA in self._why.values() and self._quotas.unsettled:
-            return GRACE
+            return GRACE + SETTLED
         return AGAIN if kept else None
 
     def _admit(self) -> tuple[Verdict, list[Charge], Mapping[TaskKey, str]]:

@@ -95,7 +95,7 @@ def test_a_quota_is_filled_and_no_pod_is_refused_by_it(world: World, start: Star
     assert run(5).keys() > pods.keys()
     world.end(pods[0])
     until(lambda: 5 in run(5), lambda: world.elements("many").keys())
-    world.submit("large", cpu="601m")
+    world.submit("large", cpu="601m", priority=1)  # before those that wait
     until(lambda: world.status("large").get("reason") == "NeverFits", lambda: world.status("large"))
     assert world.status("large")["message"] == "ResourceQuota most: requests.cpu: hard 600m, requested 601m"
     assert refused(port) == 0
