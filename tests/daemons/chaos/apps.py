@@ -7,15 +7,14 @@ queue   two replicas of a plain StatefulSet with claims that are bound at once; 
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from tests.daemons.chaos.writer import command
-from tests.daemons.controller.world import ROOT, World
-from tests.dev.hosts_help import apply, eventually
+from tests.daemons.controller.world import World
+from tests.dev.hosts_help import apply
+from tests.support import postgresql
 from tests.support.playbook import run_playbook
+from tests.support.postgresql import Commits
 
 #: Goes on where the file ends; ends where a write fails, and is started anew. Line n is the number n. As every log does
 #: it drops lines that its last life has not seen written: of a file that grew, the size may be on the disk before the
@@ -78,80 +77,17 @@ def stateful_set(world: World, name: str, replicas: int, template: dict[str, Any
     }
 
 
-class Bank:
+class Bank(Commits):
     """PostgreSQL, and the writer that knows what was acknowledged."""
 
     def __init__(self, cluster: Any, world: World, host: str, folder: Path) -> None:
-        self.cluster, self.world, self.host = cluster, world, host
-        self.address = cluster.hosts.inventory()["berth_hosts"]["hosts"][host]["ansible_host"]
-        self.journal = folder / "commits"
-        self._writer: subprocess.Popen[bytes] | None = None
+        super().__init__(cluster, host, folder)
+        self.cluster, self.world = cluster, world
 
     def create(self) -> None:
-        container = {
-            "name": "main",
-            "image": "berth.local/postgresql:15",
-            "imagePullPolicy": "Never",
-            "args": ["-c", "hba_file=/config/pg_hba.conf", "-c", "shared_buffers=16MB", "-c", "max_wal_size=64MB"],
-            # At the volume's root, which PostgreSQL asks to be its own and nobody else's: after each power cut, too.
-            "env": [{"name": "PGDATA", "value": "/data"}],
-            "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "config", "mountPath": "/config"}],
-        }
-        owned = {
-            "name": "owner",
-            "image": "berth.local/postgresql:15",
-            "imagePullPolicy": "Never",
-            "securityContext": {"runAsUser": 0},
-            # once: whoever came back would hide that the volume's root has changed
-            "command": ["sh", "-c", "[ -s /data/PG_VERSION ] || { chown postgres /data && chmod 0700 /data; }"],
-            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-        }
-        spec = {
-            # the host's own address stays the same, whatever becomes of the pod
-            "hostNetwork": True,
-            "terminationGracePeriodSeconds": 5,
-            "initContainers": [owned],
-            "containers": [container],
-            "volumes": [{"name": "config", "configMap": {"name": "bank"}}],
-        }
-        # only this machine comes in from there, at the bridge of the hosts
-        rules = f"local all all trust\nhost all all {self.cluster.hosts.gateway}/32 trust\n"
-        meta = {"name": "bank", "namespace": self.world.name}
-        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"pg_hba.conf": rules}}
-        template = {"metadata": {"labels": {"app": "bank"}}, "spec": spec}
+        template = {"metadata": {"labels": {"app": "bank"}}, "spec": postgresql.pod_spec("bank")}
+        config = postgresql.config_map(self.cluster, "bank", self.world.name)
         apply(self.cluster, config, stateful_set(self.world, "bank", 1, template, "300Mi"))
-
-    def start_writer(self) -> None:
-        argv = [sys.executable, "-m", "tests.daemons.chaos.writer", str(self.journal), self.address]
-        self._writer = subprocess.Popen(argv, cwd=ROOT)
-
-    def stop_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.kill()
-            self._writer.wait()
-
-    def acknowledged(self) -> set[int]:
-        return {int(line) for line in self._lines() if line.isdigit()}
-
-    def connections(self) -> int:
-        """How many times the writer has had to connect."""
-        return sum(line == "connected" for line in self._lines())
-
-    def _lines(self) -> list[str]:
-        """Whole lines: the last may be just being written."""
-        return self.journal.read_text().split("\n")[:-1] if self.journal.exists() else []
-
-    def rows(self) -> set[int]:
-        """What is in the table. Raises CalledProcessError where the server does not answer."""
-        argv = [*command(self.address), "-c", "select number from commits"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30)
-        return set(map(int, done.stdout.split()))
-
-    def missing(self) -> list[int]:
-        """Acknowledged commits that the database does not have."""
-        promised = self.acknowledged()
-        rows = eventually(self.rows, 90, "the rows of the bank")
-        return sorted(promised - rows)
 
 
 class Counters:

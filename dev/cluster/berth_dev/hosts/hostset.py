@@ -14,7 +14,7 @@ import functools
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -192,10 +192,11 @@ class HostSet:
         """Run a program inside a host as root, without ssh. Returns what it prints."""
         return power.enter(self._rack(), self._host(host), *argv)
 
-    def load_image(self, name: str, progress: Progress = _silent) -> Path:
+    def load_image(self, name: str, progress: Progress = _silent, only: Collection[str] = ()) -> Path:
         """Give every host that has power an image by its short name (see `images.recipes`), made now if need be.
 
-        Returns the archive. HostError names the host that refused it; a host without power does not get it.
+        `only`: no others than these. Returns the archive. HostError names the host that refused it; a host without
+        power does not get it.
         """
         archive, rack = images.ensure(name, self.bin_dir, progress), self._rack()
 
@@ -203,7 +204,8 @@ class HostSet:
             with open(archive, "rb") as stream:
                 power.enter_with_input(rack, host, stream, "/opt/k/ctr", "-n", "k8s.io", "images", "import", "-")
 
-        self._each([host for host in rack.hosts if power.running(rack, host)], load)
+        wanted = [host for host in rack.hosts if not only or host.name in only]
+        self._each([host for host in wanted if power.running(rack, host)], load)
         return archive
 
     # -- inside ----------------------------------------------------------------------------------------------------

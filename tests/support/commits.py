@@ -1,8 +1,8 @@
 """Commits to PostgreSQL one row after the other, and writes each commit that was acknowledged to a journal of its own.
 
-Started by `apps.Bank` as a process: ``python -m tests.daemons.chaos.writer JOURNAL HOST``. A number is in the journal,
-flushed to the disk, only after the server has answered for its transaction; so whatever happens to the server, every
-number of the journal must be in the table afterwards. More than one row may be there: an answer can be lost.
+Started by `postgresql.Commits` as a process: ``python -m tests.support.commits JOURNAL HOST``. A number is in the
+journal, flushed to the disk, only after the server has answered for its transaction; so whatever happens to the server,
+every number of the journal must be in the table afterwards. More than one row may be there: an answer can be lost.
 """
 
 from __future__ import annotations
