@@ -142,6 +142,7 @@ _BERTH = {
     "ordinal": 0,
     "nodeName": "n1",
     "revision": "r1",
+    "quorum": 2,
     "disks": [{"claim": "data", "name": "d1", "size": 5, "volume": "pv-1"}],
     "devices": [{"claim": "gpu", "name": "g1", "shares": 10}],
     "requests": {"cpu": "500m"},

@@ -14,8 +14,9 @@ from berth_core.app.helped import Helped
 from berth_core.app.pod_revision import Target
 from berth_core.app.stateful_app_object import with_budgets_in_fields
 from berth_core.app.update_rules import IN_PLACE_ONLY, UpdateRules
+from berth_core.app.way_home import closed
 from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError
-from berth_core.model.resources import POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
+from berth_core.model.resources import NODE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from berth_kube.clocks import utc_now
 
 from . import pausing
@@ -72,10 +73,9 @@ class Roller:
 
     async def _roll(self, ordinals: Sequence[int], target: Target) -> update.Roll:
         try:
-            roll = self._rolled(ordinals, target, None)
+            roll = self._rolled(ordinals, target, None, {})
             if roll.asks:
-                listed = await self._run.api.list(POD_DISRUPTION_BUDGET, self._run.app.namespace)
-                roll = self._rolled(ordinals, target, [Budget.of(one) for one in listed])
+                roll = self._rolled(ordinals, target, await self._budgets(), await self._closed(roll.nodes))
         except StateError as exc:
             exc.message = with_budgets_in_fields(exc.message)
             raise
@@ -83,13 +83,33 @@ class Roller:
             self._warn(note)
         return roll
 
-    def _rolled(self, ordinals: Sequence[int], target: Target, budgets: Sequence[Budget] | None) -> update.Roll:
+    async def _budgets(self) -> list[Budget]:
+        if not self._rules.budgets:
+            return []
+        return [Budget.of(one) for one in await self._run.api.list(POD_DISRUPTION_BUDGET, self._run.app.namespace)]
+
+    async def _closed(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Each is listed by its name: the controller has no right to get one."""
+        spec, found = self._run.app.template.get("spec") or {}, {}
+        for name in nodes:
+            listed = await self._run.api.list(NODE, fields=f"metadata.name={name}")
+            found[name] = closed(name, listed[0] if listed else None, spec)
+        return found
+
+    def _rolled(
+        self,
+        ordinals: Sequence[int],
+        target: Target,
+        budgets: Sequence[Budget] | None,
+        shut: Mapping[str, str],
+    ) -> update.Roll:
         run, helped = self._run, self._helped
         return update.roll(
             *(run.app.name, ordinals, run.seen.pods, target, self._rules, utc_now()),
             pulls=helped.pulls(run.seen.helpers),
             holds=helped.holds(run.seen.helpers, run.views),
             budgets=budgets,
+            closed=shut,
         )
 
     async def _do(self, act: update.Act) -> bool:

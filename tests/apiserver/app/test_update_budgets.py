@@ -124,3 +124,29 @@ def test_bare_pods_are_evicted_too(world, kubeconfig):
     done = calm(run({**with_template(first, labels={"budget": "yes"}, **ANEW), "max_unavailable": "2"}))
     assert not set(uids(world).values()) & set(before.values())
     assert "delete" not in writes(done)
+
+
+def test_no_pod_goes_while_its_node_takes_none_back(world, kubeconfig):
+    """The node is cordoned in the middle of an update, when that has been found to fit."""
+    first = covered(kubeconfig, replicas=2)
+    calm(run(first))
+    before, second = uids(world), with_template(first, labels={"budget": "yes"}, **ANEW)
+    node = pods(world)["db-0"]["spec"]["nodeName"]
+
+    def close():
+        eventually(lambda: uids(world).get("db-1", before["db-1"]) != before["db-1"], 30, "db-1 to be made anew")
+        world.client.patch(world.kinds.NODE, node, None, {"spec": {"unschedulable": True}})
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    try:
+        stuck = run({**second, "wait_timeout": 8, "min_ready_seconds": 3})
+        assert stuck["failed"]
+        assert f"node {node} to take pod db-0 back (it is cordoned: kubectl uncordon {node})" in stuck["msg"]
+        assert uids(world)["db-0"] == before["db-0"]
+    finally:
+        closing.join(40)
+        world.client.patch(world.kinds.NODE, node, None, {"spec": {"unschedulable": None}})
+    done = calm(run(second))
+    assert [row["pod"] for row in done["updated"]] == ["db-0"]
+    assert not set(uids(world).values()) & set(before.values())

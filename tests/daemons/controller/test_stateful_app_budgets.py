@@ -27,6 +27,7 @@ def ask(apps: AppWorld, command: str, **strategy: Any) -> None:
     """Another command makes pods anew."""
     template = {**apps.template(), "metadata": {"labels": COVERED}}
     template["spec"]["containers"][0]["command"] = ["sleep", command]
+    template["spec"]["tolerations"] = [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]
     apps.apply(template=template, updateStrategy={"type": "SameNode", **strategy})
 
 
@@ -87,6 +88,12 @@ def test_it_waits_for_a_budget_and_goes_past_one_that_never_allows_it(apps: AppW
     apps.stalled("Blocked", f"PodDisruptionBudget {apps.name}/few never allows its disruption (2 of 2 pods have to be")
     assert apps.uids() == before
     assert apps.world.told("db", "Blocked", "go past it with updateStrategy.disruptionBudgets: Ignore")
+    node = apps.pods()["db-1"]["spec"]["nodeName"]
+    apps.api.patch(kinds.NODE, node, None, {"spec": {"unschedulable": True}})
     ask(apps, "3", disruptionBudgets="Ignore")
+    told = f"node {node} to take pod db-1 back (it is cordoned: kubectl uncordon {node})"
+    until(lambda: told in apps.condition("Ready").get("message", ""), lambda: str(apps.status()))
+    assert apps.uids() == before
+    apps.api.patch(kinds.NODE, node, None, {"spec": {"unschedulable": None}})
     updated(apps, "3")
     apps.check()

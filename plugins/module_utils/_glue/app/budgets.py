@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The PodDisruptionBudgets that have a say in an update: reads them, and ends pods as they allow. Decides nothing:
-berth_core.app.update_budgets does, and the API server once more at each eviction.
+"""What has a say in an update, PodDisruptionBudgets and the nodes to which pods are to come back: reads them, and ends
+pods as they allow. Decides nothing: berth_core.app.update_budgets does, and the API server once more at each eviction.
 
 Called by the Updater.
 """
@@ -17,8 +17,9 @@ from ...berth_core.app.budgets import Budget
 from ...berth_core.app.pod_change import PodChange
 from ...berth_core.app.update import Roll
 from ...berth_core.app.update_budgets import IGNORED, Allowance, Verdict
+from ...berth_core.app.way_home import closed
 from ...berth_core.errors import TimeoutExpired
-from ...berth_core.model.resources import POD, POD_DISRUPTION_BUDGET
+from ...berth_core.model.resources import NODE, POD, POD_DISRUPTION_BUDGET
 from ..evicting import evict
 from .hand import Hand
 
@@ -33,16 +34,21 @@ class Budgets:
     def __init__(self, hand: Hand, respected: bool) -> None:
         self._hand, self._respected = hand, respected
         self._known: list[Budget] | None = None
+        self._closed: dict[str, str] = {}
         self._since: dict[str, float] = {}
 
     def forget(self) -> None:
         """What was read may be over."""
         self._known = None
+        self._closed = {}
 
-    def roll(self, make: Callable[[Sequence[Budget] | None], Roll]) -> Roll:
-        """What ``make`` has to say of budgets; they are read only where they have a say."""
-        found = make(self._known)
-        return make(self._read()) if found.asks else found
+    def roll(self, make: Callable[[Sequence[Budget] | None, Mapping[str, str]], Roll]) -> Roll:
+        """What ``make`` says of budgets and nodes; they are read only where they have a say."""
+        found = make(None, {})
+        if not found.asks:
+            return found
+        self._closed.update({name: self._why_closed(name) for name in found.nodes if name not in self._closed})
+        return make(self._read(), self._closed)
 
     def verdict(self, pod: Object, change: PodChange, ends: bool) -> Verdict:
         """What they say now of a change of that pod. ``ends``: in place, whether containers are ended for it."""
@@ -76,7 +82,12 @@ class Budgets:
             )
         time.sleep(_PAUSE)
 
+    def _why_closed(self, name: str) -> str:
+        return closed(name, self._hand.client.find(NODE, name), self._hand.app.template.get("spec") or {})
+
     def _read(self) -> list[Budget]:
+        if not self._respected:
+            return []
         if self._known is None:
             listed = self._hand.client.list(POD_DISRUPTION_BUDGET, self._hand.app.namespace)
             self._known = [Budget.of(one) for one in listed]

@@ -230,8 +230,8 @@ class Updater:
         known = known._replace(primaries=self._primaries.uids) if self._primaries is not None else known
         now, pulls, holds = datetime.now(timezone.utc), self._helper.pulls(pods), self._helper.holds(pods)
         return self._budgets.roll(
-            lambda budgets: update.roll(
-                app.name, ordinals, pods, target, self._rules, now, known, pulls, holds, budgets
+            lambda budgets, closed: update.roll(
+                app.name, ordinals, pods, target, self._rules, now, known, pulls, holds, budgets, closed
             )
         )
 

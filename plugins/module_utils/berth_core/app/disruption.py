@@ -13,15 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..model.fields import mapping, objects
-from ..model.taint import NO_SCHEDULE, Taint, parse_tolerations, tolerated
+from ..model.taint import CORDON, parse_tolerations, tolerated
 from .budgets import Budget, budgets_of
 from .host_maintenance import Held, comes_back, key_of
 from .maintenance_mark import BEGUN, mark_of
 from .observed import ended, ready
 
 Object = Mapping[str, Any]
-#: What a cordon puts on a node.
-_CORDON = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 
 
 class Refusal(NamedTuple):
@@ -62,9 +60,9 @@ def _never(held: Sequence[Held], pods: Sequence[Object], budgets: Sequence[Budge
                 f"pod {one.key} mounts a claim on this node, and nobody makes it anew: end it yourself "
                 f"(kubectl delete pod {one.key.name} -n {one.key.namespace}), and make it again afterwards"
             )
-        elif tolerated(_CORDON, parse_tolerations(mapping(one.pod, "spec"), f"pod {one.key}: spec.tolerations")):
+        elif tolerated(CORDON, parse_tolerations(mapping(one.pod, "spec"), f"pod {one.key}: spec.tolerations")):
             found.append(
-                f"pod {one.key} tolerates {_CORDON}, so it would come back at once: take that toleration out of its "
+                f"pod {one.key} tolerates {CORDON}, so it would come back at once: take that toleration out of its "
                 "template"
             )
     for pod in pods:

@@ -73,7 +73,8 @@ class Roll(NamedTuple):
     """What can be done now, and what is waited for, a line each. Both empty: the update has ended.
 
     ``again``: seconds after which time alone makes it another answer. ``notes``: what a person is to be warned of.
-    ``asks``: not to be carried out as it is; budgets have a say, so they are to be read, and the roll made anew.
+    ``asks``: not to be carried out as it is; budgets have a say, so they are to be read, and ``nodes``, to which pods
+    are to come back, and the roll made anew.
     """
 
     acts: tuple[Act, ...]
@@ -81,6 +82,7 @@ class Roll(NamedTuple):
     again: float | None = None
     notes: tuple[str, ...] = ()
     asks: bool = False
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,11 @@ def roll(
     pulls: pre_pull.Pulls = pre_pull.NO_PULLS,
     holds: update_hold.Holds = update_hold.NO_HOLDS,
     budgets: Sequence[Budget] | None = (),
+    closed: Mapping[str, str] | None = None,
 ) -> Roll:
     """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready`` and helper pods; ``hooks``: as far as
     they are known; ``pulls`` and ``holds``: as they are; ``budgets``: those of the namespace, None where nobody has
-    read them yet.
+    read them yet; ``closed``: node -> why it takes no pod back (way_home), of the nodes that were asked for.
 
     Raises StateError where the rules forbid what would be next, where a node cannot pull what it needs for that, and
     where no waiting has a budget allow it.
@@ -160,10 +163,10 @@ def roll(
     found = _failed(app, steps, pods, target, rules, now)
     if isinstance(found, Act):
         return Roll((found,), ())
-    allowance = _allowance(app, steps, pods, budgets)
+    allowance = _allowance(app, steps, pods, budgets if rules.budgets or budgets is None else (), closed)
     acts, waits = _due(app, steps, pods, rules, allowance)
     if allowance.asks:
-        return Roll((), (), asks=True)
+        return Roll((), (), asks=True, nodes=tuple(dict.fromkeys(allowance.nodes)))
     rests = [each for each in (found, *(one for step in steps for one in (step.rest, step.again))) if each > 0]
     rests += [allowance.again(now)] if allowance.waits else []
     notes = tuple(step.note for step in steps if step.note)
@@ -182,9 +185,8 @@ def _due(
             continue
         if step.going or not step.ready or (_in_turn(step, steps) and _spared(step, steps, busy, rules)):
             busy.add(step.ordinal)
-            if not (rules.budgets and _asks_budgets(step, step.act)) or allowance.may(
-                pods[f"{app}-{step.ordinal}"], step.takes == DELETE
-            ):
+            pod, deletes = pods.get(f"{app}-{step.ordinal}"), step.takes == DELETE
+            if pod is None or not _asks(step, pod, rules) or allowance.may(pod, deletes):
                 acts.append(step.act)
         else:
             held = True
@@ -199,16 +201,22 @@ def _due(
 
 
 def _allowance(
-    app: str, steps: Sequence[_Next], pods: Mapping[str, Object], budgets: Sequence[Budget] | None
+    app: str,
+    steps: Sequence[_Next],
+    pods: Mapping[str, Object],
+    budgets: Sequence[Budget] | None,
+    closed: Mapping[str, str] | None,
 ) -> Allowance:
     mine = [pods[name] for name in (f"{app}-{step.ordinal}" for step in steps) if name in pods]
     away = (f"{app}-{step.ordinal}" for step in steps if step.going)
-    return Allowance(budgets, mine, away, len(mine) == len(steps))
+    return Allowance(budgets, mine, away, len(mine) == len(steps), closed)
 
 
-def _asks_budgets(step: _Next, act: Act) -> bool:
-    """Whether budgets have a say: the pod is going to be taken down. What is begun is brought to its end."""
-    return bool(step.takes) and not step.going and act.do not in (PULL, DROP, NOMINATE)
+def _asks(step: _Next, pod: Object, rules: UpdateRules) -> bool:
+    """Whether budgets and nodes have a say: the pod is going to be taken down. What is begun is brought to its end."""
+    if not step.takes or step.going or step.act is None or step.act.do in (PULL, DROP, NOMINATE):
+        return False
+    return rules.budgets or bool(step.takes == DELETE and pod["spec"].get("nodeName"))
 
 
 def _takes_down(act: Act | None, pod: Object | None, target: Target) -> str:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether PodDisruptionBudgets allow that an update takes a pod down now, and what is said where they do not. Pure.
+"""Whether PodDisruptionBudgets, and the pod's node, allow that an update takes a pod down now, and what is said where
+they do not. Pure.
 
 Called by app.update in each look, for both drivers, and by app.leaving. The API server judges each eviction once more;
 in place nobody does, so pods that are on their way count here although a budget's status may not know of them yet.
@@ -43,24 +44,38 @@ class Verdict(NamedTuple):
 class Allowance:
     """What budgets leave in one look. ``budgets``: None where nobody has read them. ``pods``: all of the app; ``away``:
     names of those that are on their way; ``whole``: each replica has its pod, so that none is missing from what a
-    budget has counted.
+    budget has counted. ``closed``: node -> why it takes no pod back (way_home).
 
-    What `may` has found: ``waits``, a line each; ``never``, why no waiting helps; ``asks``: budgets are to be read.
+    What `may` has found: ``waits``, a line each; ``never``, why no waiting helps; ``asks``: budgets are to be read, and
+    ``nodes``, to which pods are to come back.
     """
 
     def __init__(
-        self, budgets: Iterable[Budget] | None, pods: Sequence[Object], away: Iterable[str], whole: bool
+        self,
+        budgets: Iterable[Budget] | None,
+        pods: Sequence[Object],
+        away: Iterable[str],
+        whole: bool,
+        closed: Mapping[str, str] | None = None,
     ) -> None:
         self._budgets = None if budgets is None else tuple(budgets)
+        self._closed = closed or {}
         self._pods, self._whole = pods, whole
         self._away = {*away, *(str(pod["metadata"]["name"]) for pod in pods if not ready(pod))}
         self.waits: list[str] = []
         self.never, self.asks = "", False
+        self.nodes: list[str] = []
 
     def may(self, pod: Object, deletes: bool) -> bool:
         """Whether the pod may be taken down now; from then on it is on its way. ``deletes``: see `verdict`."""
+        node = str(pod["spec"].get("nodeName") or "")
         if self._budgets is None:
             self.asks = True
+            self.nodes += [node] if deletes and node else []
+            return False
+        if deletes and self._closed.get(node):
+            name = pod["metadata"]["name"]
+            self.waits.append(f"node {node} to take pod {name} back ({self._closed[node]})")
             return False
         found = self.verdict(pod, deletes)
         if not found.names:

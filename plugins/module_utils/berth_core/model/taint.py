@@ -52,6 +52,10 @@ class Toleration:
         return self.operator == "Exists"
 
 
+#: What a cordon is to a pod, whether its taint is there already or not.
+CORDON = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+
+
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     """Tell whether one of the tolerations covers the taint."""
     return any(one.tolerates(taint) for one in tolerations)
