@@ -1,11 +1,9 @@
-"""10,000 tasks of one TaskBatch on the real API server, from a file and from a generator; what fits."""
+"""10,000 tasks of one TaskBatch on the real API server, from a file; what fits."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import TASK_BATCH
-from berth_core.errors import InputError
 from berth_core.tasks.items import LARGEST_ITEMS, MOST_ITEMS
-from berth_kube import config
-from berth_kube.client import KubeClient
-from berth_tasks.program import TaskBatches
 
 pytestmark = pytest.mark.usefixtures("crds")
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
@@ -49,35 +43,6 @@ def test_ten_thousand_tasks_from_one_file(
     refused = playbook([play(namespace, "other", items_src=str(file))]).failed()
     assert "line 5001: needs names 'part-99999': expected names of other items" in refused["msg"]
     assert api.find(TASK_BATCH, "other", namespace) is None
-
-
-def test_ten_thousand_tasks_from_a_generator(api: ApiClient, namespace: str, control_plane: Any) -> None:
-    async def read() -> AsyncIterator[dict[str, Any]]:
-        for one in ITEMS:
-            await asyncio.sleep(0)
-            yield one
-
-    async def main() -> None:
-        async with (
-            KubeClient(config.load(str(control_plane.kubeconfig))) as client,
-            TaskBatches(client, namespace) as batches,
-        ):
-            for _time in range(2):
-                row = await batches.submit("later", TEMPLATE, items=read())
-                assert (row["name"], row["state"]) == ("later", "Submitted")
-            await batches.submit("now", TEMPLATE, items=({"args": ("--part", one["name"])} for one in ITEMS[:3]))
-            for endless in (({"args": [str(number)]} for number in itertools.count()), forever()):
-                with pytest.raises(InputError, match=r"TaskBatch endless: spec\.items has more than 10000 items"):
-                    await batches.submit("endless", TEMPLATE, items=endless)
-
-    async def forever() -> AsyncIterator[dict[str, Any]]:
-        while True:
-            yield {}
-
-    asyncio.run(main())
-    assert api.get(TASK_BATCH, "later", namespace)["spec"]["items"] == ITEMS
-    assert len(api.get(TASK_BATCH, "now", namespace)["spec"]["items"]) == 3
-    assert api.find(TASK_BATCH, "endless", namespace) is None
 
 
 def test_the_largest_list_leaves_room_for_template_and_status(api: ApiClient, namespace: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.errors import InputError, StateError, TimeoutExpired
+from berth_core.tasks.items import MOST_ITEMS
 from berth_kube.client import KubeClient
 from berth_tasks.program import TaskBatches, TaskOffers, Tasks
 from tests.daemons.tasks import program
@@ -141,6 +143,33 @@ def test_a_batch_is_waited_for_and_says_which_of_its_tasks_failed(world: World, 
             assert await batches.remove("many")
 
     program.run(rights, main)
+
+
+def test_ten_thousand_tasks_come_from_a_generator(world: World, rights: Path) -> None:
+    items = [{"name": f"part-{number:05}", "args": ["x" * 30]} for number in range(MOST_ITEMS)]
+
+    async def read() -> AsyncIterator[dict[str, Any]]:
+        for one in items:
+            await asyncio.sleep(0)
+            yield one
+
+    async def forever() -> AsyncIterator[dict[str, Any]]:
+        while True:
+            yield {}
+
+    async def main(client: KubeClient) -> None:
+        async with TaskBatches(client) as batches:
+            for _time in range(2):
+                row = await batches.submit("later", world.template(), items=read())
+                assert (row["name"], row["state"]) == ("later", "Submitted")
+            await batches.submit("now", world.template(), items=({"args": ("-p", one["name"])} for one in items[:3]))
+            for endless in (({"args": [str(number)]} for number in itertools.count()), forever()):
+                with pytest.raises(InputError, match=r"TaskBatch endless: spec\.items has more than 10000 items"):
+                    await batches.submit("endless", world.template(), items=endless)
+
+    program.run(rights, main)
+    specs = {one["metadata"]["name"]: one["spec"]["items"] for one in world.api.list(kinds.TASK_BATCH, world.name)}
+    assert (specs["later"], len(specs["now"]), specs.keys()) == (items, 3, {"later", "now"})
 
 
 def test_room_is_held_and_goes_to_the_task_that_takes_it_and_what_is_declined_comes_back(
