@@ -68,10 +68,19 @@ def _each_lock_lives_or_is_reported(world):
     held = {(name, uid) for name, uid in stale if (LOCAL_DISK, name) in world.store}
     assert told == held, f"locks without a Berth: {held}; reported: {told}"
     assert devices == {name for name, _uid in stale - held}, f"shares without a Berth: {stale - held}; {devices}"
+    lost = {one.about["metadata"]["name"] for one in found if one.reason == orphans.VOLUME_WITHOUT_LOCK}
+    cleared = {one["metadata"]["name"] for one in _all(world, PV) if _is_cleared(world, one)}
+    assert cleared <= lost, f"volumes whose lock a person has cleared: {cleared}; reported: {lost}"
     seen = seen_of_app(world)
     ours = {(name, uid) for name, uid in held if world.store[LOCAL_DISK, name]["spec"]["claimRef"]["app"] == APP.name}
     assert {(one["metadata"]["name"], one["spec"]["claimRef"]["uid"]) for one in seen.stale_disks()} == ours
     assert {(one["metadata"]["name"], uid) for one, uid in seen.stale_devices()} == stale - held
+
+
+def _is_cleared(world, volume):
+    uid, disk = volume["metadata"]["annotations"][BERTH_ANNOTATION], volume["spec"]["local"]["path"].split("/")[-2]
+    ref = world.store[LOCAL_DISK, disk]["spec"].get("claimRef") or {}
+    return (uid, disk) in world.cleared and ref.get("uid") != uid
 
 
 def _without_berth(world):

@@ -12,7 +12,7 @@ from berth_core.app import claims, orphans
 from berth_core.app.disk_acts import released_disk
 from berth_core.app.fsid import filesystem_uuid
 from berth_core.app.phase import AVAILABLE, disk_phase
-from berth_core.app.wanted import APP_LABEL
+from berth_core.app.wanted import APP_LABEL, MANAGED_LABEL
 from berth_core.errors import LockError
 from berth_core.lifecycle import states
 from berth_core.lifecycle.locks import BERTH_ANNOTATION, unlock_disk
@@ -91,6 +91,7 @@ class RaceWorld(World):
             del self.store[PVC, name]
         elif claim is None and pod in self._wanted_pods():
             meta = {"name": name, "namespace": "default", "finalizers": [HELD_BACK[PVC]], "annotations": {}}
+            meta["labels"] = {APP_LABEL: APP.name, MANAGED_LABEL: "berth"} if pod == NAME else {}
             self._put(PVC, {"metadata": meta, "spec": dict(WANTED), "status": {"phase": "Pending"}})
         elif pod in WEB and pod not in self.web:
             self.ask_to_go(PVC, name)  # as persistentVolumeClaimRetentionPolicy says
@@ -115,7 +116,8 @@ class RaceWorld(World):
             claim["status"] = {"phase": "Bound"}
 
     def _run(self, pod):
-        """A kubelet starts it where its volumes are bound and their paths are there."""
+        """A kubelet starts it where its volumes are bound and their paths are there. Where a person cleared the lock
+        below a volume, which is reported, the path may be another holder's by now: that pod is left to the person."""
         taken = {}
         for name in CLAIMS[pod]:
             claim = self.store.get((PVC, name))
@@ -123,9 +125,10 @@ class RaceWorld(World):
             if volume is None or any(one["metadata"].get("deletionTimestamp") for one in (claim, volume)):
                 return
             disk = volume["spec"]["local"]["path"].split("/")[-2]
-            if disk not in self.mounted:
+            uid = volume["metadata"]["annotations"][BERTH_ANNOTATION]
+            if disk not in self.mounted or (uid, disk) in self.cleared:
                 return
-            taken[disk] = self.owners[volume["metadata"]["annotations"][BERTH_ANNOTATION], disk]
+            taken[disk] = self.owners[uid, disk]
         self.pods[pod] = taken
         meta = {"name": pod, "namespace": "default", "labels": {APP_LABEL: pod.rpartition("-")[0]}}
         self._put(POD, {"metadata": meta, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
@@ -207,9 +210,11 @@ class RaceWorld(World):
             self.apply(Write(REPLACE, LOCAL_DISK, freed, "by hand"))
 
     def wipe(self, disk):
-        """What a wipe that a person asked for leaves behind; it waits for a holder and for who uses the disk."""
+        """What a wipe that a person asked for leaves behind: it waits for a holder and for who uses the disk, and is
+        asked for when no volume stands for the disk any more."""
         live = self.get(LOCAL_DISK, disk)
-        if not live["spec"].get("claimRef") and not any(disk in taken for taken in self.pods.values()):
+        volumes = [one for one in self.all(PV) if one["spec"]["local"]["path"].split("/")[-2] == disk]
+        if not (live["spec"].get("claimRef") or volumes or any(disk in taken for taken in self.pods.values())):
             for part, key in ((live["spec"], "retainedFor"), (live["status"], "journal"), (self.data, disk)):
                 part.pop(key, None)
             live["status"]["observed"].pop("filesystem", None)
