@@ -1,0 +1,196 @@
+"""The module stateful_app as the driver of an app's replica: halted at every request, and killed there or let go on.
+
+What it does is the product's own: observe, Release and Driver of _glue.app. They run in a thread, which goes on only
+while `step` waits for it, so one interleaving is one order of requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Semaphore, Thread
+from types import SimpleNamespace
+
+from ansible_collections.berth.stateful.plugins.module_utils._glue.app.driver import Driver
+from ansible_collections.berth.stateful.plugins.module_utils._glue.app.observe import observe
+from ansible_collections.berth.stateful.plugins.module_utils._glue.app.release import Release
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core import errors
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.observing import view_of
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.wanted import parse_app
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.driving import reserved, there
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.history import Actor
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.replica import ReplicaOwner
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.step import Choose
+from berth_core.app.claim_disks import not_free
+from berth_core.errors import ApiError
+from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Write
+from berth_core.lifecycle.view import devices_of, disks_of
+from berth_core.model.disk import LocalDisk
+from berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, POD
+from tests.core.app.samples import changed
+from tests.core.lifecycle.replica_world import DEVICES, DISKS, NAME, TEMPLATE, merged
+
+APP = parse_app(changed(replicas=1, disks=DISKS, devices=DEVICES, template=TEMPLATE, workload="Pod"))
+
+
+class Killed(BaseException):
+    """The process ends at a request."""
+
+
+class Client:
+    """The API client of a run: each request waits for its turn first."""
+
+    def __init__(self, world, halt):
+        self._world, self._halt = world, halt
+
+    def find(self, resource, name, _namespace=None):
+        self._halt()
+        return self._world.get(resource, name)
+
+    def list(self, resource, _namespace=None, labels=None, fields=None):
+        self._halt()
+        return [one for one in self._world.all(resource) if _selected(one, labels, fields)]
+
+    def list_with_version(self, resource, namespace=None, labels=None):
+        return self.list(resource, namespace, labels), "1"
+
+    def watch(self, *_args):
+        return iter(())
+
+    def create(self, resource, body):
+        return self._write(CREATE, resource, body)
+
+    def replace(self, resource, body):
+        return self._write(REPLACE, resource, body)
+
+    def patch(self, resource, name, _namespace, body, subresource=None):
+        body = {**body, "metadata": {**body["metadata"], "name": name}}
+        if subresource is None:
+            return self._write(PATCH, resource, body)
+        before = (self._world.get(resource, name) or {}).get("status")
+        return self._write(STATUS, resource, lambda: {**body, "status": merged(before, body["status"])})
+
+    def delete(self, resource, name, _namespace=None, uid=None):
+        try:
+            self._write(REMOVE, resource, {"metadata": {"name": name, "uid": uid}})
+        except errors.NotFoundError:
+            return False
+        return True
+
+    def _write(self, do, resource, body):
+        self._halt()
+        try:
+            return self._world.apply(Write(do, resource, body() if callable(body) else body, ""))
+        except ApiError as exc:  # the collection has its own copy of the core, and so of its errors
+            raise getattr(errors, type(exc).__name__)(exc.message, exc.status, exc.reason) from exc
+
+
+def _selected(one, labels, fields):
+    """By label of an app, and by the holder of a disk: what observe asks for."""
+    app = (one["metadata"].get("labels") or {}).get("berth.dev/app")
+    ours = not labels or app == APP.name
+    return ours and (not fields or (one["spec"].get("claimRef") or {}).get("app") == APP.name)
+
+
+class Module:
+    """Runs of stateful_app, one after the other: ``state`` is present or absent."""
+
+    def __init__(self, world, state):
+        self._world, self.state, self._thread = world, state, None
+        self._go, self._halted, self._killed, self._failure = Semaphore(0), Semaphore(0), False, None
+
+    def step(self):
+        """One request. Raises what the run ends with, unless it is what a module would tell."""
+        if self._thread is None:
+            self._thread = Thread(target=self._life, daemon=True)
+            self._thread.start()
+        else:
+            self._go.release()
+        self._halted.acquire()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def kill(self):
+        """The run ends at the request that it waits with; the next step begins another one."""
+        if self._thread is not None:
+            self._killed = True
+            self.step()
+            self._killed = False
+
+    def turn(self):
+        """The next run is asked for the other state."""
+        self.kill()
+        self.state = "absent" if self.state == "present" else "present"
+
+    def _halt(self):
+        self._halted.release()
+        self._go.acquire()
+        if self._killed:
+            raise Killed
+
+    def _life(self):
+        try:
+            Run(self._world, self._halt).carry_out(self.state)
+        except (Killed, errors.BerthError) as exc:
+            self._failure = exc if isinstance(exc, errors.InvalidError) else None
+        except BaseException as exc:  # noqa: BLE001 - of a thread: step raises it
+            self._failure = exc
+        self._thread = None
+        self._halted.release()
+
+
+class Run:
+    """One task."""
+
+    def __init__(self, world, halt):
+        self._world = world
+        self._context = Context({}, False, lambda _text: None)
+        self._context._client, self._context._actor = Client(world, halt), Actor("stateful_app")
+        self._client, self._driver = self._context.client, Driver(self._context, lambda _text: None, 0.0)
+
+    def carry_out(self, state):
+        if state == "absent":
+            self._world.wanted = False
+        seen = observe(self._client, APP.name, APP.namespace, APP.workload, None, True)
+        release = Release(self._context, seen, APP.workload, 0.0)
+        release.clear_stale()
+        if state == "absent":
+            release.remove(sorted(seen.berths), "")
+        else:
+            self._present(replace(view_of(seen, 0), hostname="h1"))
+
+    def _present(self, view):
+        """Selected, then Reserved, then as far as it comes; what comes then is the next run's."""
+        chosen = self._choose() if view.berth is None else None
+        view = self._driver.drive(replace(view, owner=self._owner(chosen)), there).view
+        if view.berth is None:
+            return
+        for resource, entries in ((LOCAL_DISK, disks_of(view.berth)), (LOCAL_DEVICE, devices_of(view.berth))):
+            for entry in entries:
+                found = self._client.find(resource, entry["name"])
+                view = view if found is None else view.having(resource, found)
+        driven = self._driver.drive(replace(view, owner=self._owner()), reserved)
+        if not driven.asked or isinstance(driven.step, Choose):
+            return
+        driven = self._driver.drive(replace(driven.view, owner=self._owner()))
+        if getattr(driven.step, "reason", "") == "Workload":
+            self._world.wanted = True
+
+    def _owner(self, chosen=None):
+        world = self._world
+        return ReplicaOwner(APP, 0, chosen, told=world.wanted, ready=(POD, NAME) in world.store)
+
+    def _choose(self):
+        """Its own disks, else the first that are free."""
+        kept, free = {}, []
+        for body in self._client.list(LOCAL_DISK):
+            mine = body["spec"].get("retainedFor") or {}
+            if mine.get("app") == APP.name:
+                kept[mine["claim"]] = body["metadata"]["name"]
+            elif not not_free(LocalDisk.from_object(body)):
+                free.append(body["metadata"]["name"])
+        disks = {each["name"]: kept.get(each["name"]) or (free.pop(0) if free else None) for each in DISKS}
+        if None in disks.values():
+            return None
+        return SimpleNamespace(ordinal=0, node="h1", disks=disks, devices=(("gpu", "h1-gpu", 1000),), volumes={})
