@@ -26,8 +26,7 @@ class Kept:
         for part, fields in _ALIKE:
             found = obj.get(part)
             if isinstance(found, dict):
-                # Not a subclass: intern takes none.
-                found.update({field: sys.intern(found[field]) for field in fields if type(found.get(field)) is str})
+                found.update({field: sys.intern(found[field]) for field in fields if isinstance(found.get(field), str)})
         spec, status = obj.get("spec"), obj.get("status")
         if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
             spec["template"] = self._shared(spec["template"])

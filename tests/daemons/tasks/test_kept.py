@@ -15,10 +15,10 @@ from berth_tasks import kept
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}]}}
 
 
-def task(number: int, template: Any = TEMPLATE, **status: Any) -> dict[str, Any]:
+def task(number: int, template: Any = None, **status: Any) -> dict[str, Any]:
     """As it comes from the API server: nothing of it is shared."""
     meta = {"name": f"t{number}", "namespace": "ns", "uid": f"u{number}", "resourceVersion": str(number)}
-    spec = {"queue": "nightly", "retries": 0, "template": template}
+    spec = {"queue": "nightly", "retries": 0, "template": TEMPLATE if template is None else template}
     found: dict[str, Any] = json.loads(json.dumps({"metadata": meta, "spec": spec, "status": status}))
     return found
 
