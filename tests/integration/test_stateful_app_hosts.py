@@ -108,47 +108,6 @@ def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
     run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent")], tmp_path).ok()
 
 
-def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
-    """volumeMode Block: the pod gets the locked device itself, and what it wrote is there for its successor."""
-    kubeconfig = str(dev_cluster.kubeconfig)
-    plays = base(kubeconfig)
-    dev_cluster.hosts.disk_add("h2", "raw", "96Mi")
-    serial = next(disk["serial"] for disk in dev_cluster.hosts.disks("h2") if disk["name"] == "raw")
-    block = {"storage_class": "berth-hosts", "volume_mode": "Block"}
-    plays[1]["vars"]["berth_disks"] = "{{ raw_disks.get(inventory_hostname, []) }}"
-    plays[1]["vars"]["raw_disks"] = {"h2": [{"serial": serial, **block}]}
-    run_plays(dev_cluster, plays, tmp_path).ok()
-    container = {
-        "name": "main",
-        "image": "berth.local/busybox:1",
-        "imagePullPolicy": "Never",
-        "command": [
-            "sh",
-            "-c",
-            "head -c 4 /dev/data; echo; printf raw1 | dd of=/dev/data conv=fsync 2>/dev/null; exec sleep 1000000",
-        ],
-        "volumeDevices": [{"name": "data", "devicePath": "/dev/data"}],
-    }
-    app = {
-        "stateful_app_name": "raw",
-        "stateful_app_workload": "Pod",
-        "stateful_app_replicas": 1,
-        "stateful_app_disks": [
-            {"name": "data", "size": "64Mi", "storage_class": "berth-hosts", "volume_mode": "Block"}
-        ],
-        "stateful_app_template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}},
-        "stateful_app_topology_spread_constraints": [],
-    }
-    first = last(run_plays(dev_cluster, [app_play(kubeconfig, **app)], tmp_path).ok())
-    assert first["berths"][0]["node"] == "h2"
-    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
-    second = last(run_plays(dev_cluster, [app_play(kubeconfig, **app)], tmp_path).ok())
-    assert second["berths"][0]["disks"] == first["berths"][0]["disks"]
-    read = eventually(lambda: dev_cluster.kubectl("logs", "raw-0").strip(), what="the successor's output")
-    assert read == "raw1", "the successor read what the first pod wrote"
-    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
-
-
 @contextlib.contextmanager
 def second_scheduler(cluster):
     """Binds each pod that names it to the one node that the pod allows. It looks at nobody else's pods, nor at room."""
@@ -234,3 +193,47 @@ def test_bare_pods_that_end_come_back_in_their_berth(dev_cluster, tmp_path):
 def ended(cluster, reason):
     """Wait until the kubelet has ended bare-0 for this reason."""
     eventually(lambda: get(cluster, "pod", "bare-0")["status"].get("reason") == reason, 90, f"bare-0 {reason}")
+
+
+def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
+    """volumeMode Block: the pod gets the locked device itself, and what it wrote is there for its successor.
+
+    The last one here: it leaves a disk that keeps data and is not of the mode that the other tests declare.
+    """
+    kubeconfig = str(dev_cluster.kubeconfig)
+    plays = base(kubeconfig)
+    dev_cluster.hosts.disk_add("h2", "raw", "96Mi")
+    serial = next(disk["serial"] for disk in dev_cluster.hosts.disks("h2") if disk["name"] == "raw")
+    block = {"storage_class": "berth-hosts", "volume_mode": "Block"}
+    plays[1]["vars"]["berth_disks"] = "{{ raw_disks.get(inventory_hostname, []) }}"
+    plays[1]["vars"]["raw_disks"] = {"h2": [{"serial": serial, **block}]}
+    run_plays(dev_cluster, plays, tmp_path).ok()
+    container = {
+        "name": "main",
+        "image": "berth.local/busybox:1",
+        "imagePullPolicy": "Never",
+        "command": [
+            "sh",
+            "-c",
+            "head -c 4 /dev/data; echo; printf raw1 | dd of=/dev/data conv=fsync 2>/dev/null; exec sleep 1000000",
+        ],
+        "volumeDevices": [{"name": "data", "devicePath": "/dev/data"}],
+    }
+    app = {
+        "stateful_app_name": "raw",
+        "stateful_app_workload": "Pod",
+        "stateful_app_replicas": 1,
+        "stateful_app_disks": [
+            {"name": "data", "size": "64Mi", "storage_class": "berth-hosts", "volume_mode": "Block"}
+        ],
+        "stateful_app_template": {"spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}},
+        "stateful_app_topology_spread_constraints": [],
+    }
+    first = last(run_plays(dev_cluster, [app_play(kubeconfig, **app)], tmp_path).ok())
+    assert first["berths"][0]["node"] == "h2"
+    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
+    second = last(run_plays(dev_cluster, [app_play(kubeconfig, **app)], tmp_path).ok())
+    assert second["berths"][0]["disks"] == first["berths"][0]["disks"]
+    read = eventually(lambda: dev_cluster.kubectl("logs", "raw-0").strip(), what="the successor's output")
+    assert read == "raw1", "the successor read what the first pod wrote"
+    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
