@@ -96,7 +96,7 @@ class Batches:
         self._failures = 0
         self._wake: Callable[[Key], None] | None = None
         self._ended: Callable[[Task, Record], None] = lambda _task, _record: None
-        backend.has_pod = self._has_pod
+        backend.allocations.has_pod = self._has_pod
 
     def load(self) -> None:
         """Both kinds are listed: every batch goes on from its shards. Before the pods are."""

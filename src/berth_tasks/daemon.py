@@ -19,7 +19,7 @@ from berth_kube.informer import Informer
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.queue import Reconciler
 
-from .backend import KubernetesTaskSchedulerBackend, TaskKey
+from .backend import KubernetesTaskSchedulerBackend
 from .batches import Batches
 from .checkpoint import Checkpoint
 from .filler import FillerWork
@@ -34,6 +34,7 @@ from .queues import Queues, known_policies
 from .quotas import Quotas
 from .sqlite_store import SqliteStore
 from .store import PodSnapshotStore
+from .task_registry import TaskKey
 from .usage import Usage
 from .watch_source import PodsWatchSnapshotSource
 
@@ -63,8 +64,8 @@ class Daemon:
             read_ceiling("--ceiling", settings.ceiling),
         )
         batches = Batches(client, backend)
-        held, filler = HeldOffers(client, backend, room.set), FillerWork(backend, nodes, queues, room.set)
-        store = PodSnapshotStore(backend.follow)
+        held, filler = HeldOffers(client, backend.offers, room.set), FillerWork(backend, nodes, queues, room.set)
+        store = PodSnapshotStore(backend.allocations.follow)
         manager = TaskPodsLifecycleManager(
             client, pods, tasks, batches, store, backend, self._metrics, room, settings.running_after
         )
@@ -115,7 +116,7 @@ class Now:
 
     def by_state(self) -> Figures:
         """Tasks and elements of batches by their state."""
-        return self._backend.tasks_by_state() + self._batches.by_state()
+        return self._backend.tasks.by_state() + self._batches.by_state()
 
 
 def _checkpoint(settings: Settings, client: KubeClient) -> Checkpoint | None:

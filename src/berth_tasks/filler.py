@@ -33,9 +33,10 @@ class FillerWork:
         self, backend: KubernetesTaskSchedulerBackend, nodes: Nodes, queues: Queues, room: Callable[[], None]
     ) -> None:
         self._usage, self._backend, self._queues, self._room = backend.usage, backend, queues, room
+        self._allocations = backend.allocations
         self._loop = asyncio.get_running_loop()
         self._wake, self._looks = asyncio.Event(), False
-        nodes.arrived = backend.arrived = queues.differ = self._wake.set
+        nodes.arrived = backend.allocations.arrived = queues.differ = self._wake.set
         #: When a pod without a node was seen first.
         self._unplaced: dict[Charge, float] = {}
 
@@ -44,7 +45,7 @@ class FillerWork:
         while True:
             self._looks = self._needed()
             if self._looks:
-                await self._usage.look(self._backend.fillers())
+                await self._usage.look(self._allocations.fillers())
                 self._queues.keep_filler(self._usage.fault)
                 await self._give_way()
                 self._room()
@@ -58,17 +59,19 @@ class FillerWork:
         """What filler tasks may have on all nodes together, by resource."""
         if not self._looks:
             return {}
-        return offers.total(one.free for one in self._usage.offers(self._backend.filled(), self._backend.fillers()))
+        return offers.total(
+            one.free for one in self._usage.offers(self._allocations.filled(), self._allocations.fillers())
+        )
 
     def running(self) -> dict[tuple[str, str], int]:
         """Filler tasks that have a pod, or are about to, by namespace and queue."""
-        queues = (self._backend.queue_of(one.charge[0]).partition("/") for one in self._backend.fillers())
+        queues = (self._backend.tasks.queue_of(one.charge[0]).partition("/") for one in self._allocations.fillers())
         return dict(Counter((namespace, name) for namespace, _slash, name in queues))
 
     # -- one look --------------------------------------------------------------------------------------------------
 
     def _needed(self) -> bool:
-        return any(queue.filler for queue in self._backend.queues().values()) or bool(self._backend.fillers())
+        return any(queue.filler for queue in self._backend.queues().values()) or bool(self._allocations.fillers())
 
     async def _until_next(self) -> None:
         end = self._loop.time() + self._usage.interval
@@ -85,13 +88,13 @@ class FillerWork:
             await self._give_way()
 
     async def _give_way(self) -> None:
-        fillers = self._backend.fillers()
+        fillers = self._allocations.fillers()
         if not fillers:
             return
-        chosen = self._usage.gives_way(self._backend.filled(), fillers)
+        chosen = self._usage.gives_way(self._allocations.filled(), fillers)
         ends = dict.fromkeys(chosen, "others use what they have reserved there")
         for one in self._nowhere(fillers):
-            self._backend.avoid(one.charge, one.node)
+            self._backend.fillers.avoid(one.charge, one.node)
             ends[one.charge] = f"nobody has placed it on node {one.node}"
         done = await asyncio.gather(*(self._backend.end(key, why) for key, why in ends.items()))
         if not all(done):

@@ -20,7 +20,7 @@ from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer, pause
 
-from .backend import KubernetesTaskSchedulerBackend, OfferEvents
+from .offer_reservations import OfferEvents, OfferReservations
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 class HeldOffers:
     """Made inside a running loop. ``room``: is called when something has come back, or is asked for."""
 
-    def __init__(self, client: KubeClient, backend: KubernetesTaskSchedulerBackend, room: Callable[[], None]) -> None:
-        self._client, self._backend, self._room = client, backend, room
+    def __init__(self, client: KubeClient, reservations: OfferReservations, room: Callable[[], None]) -> None:
+        self._client, self._reservations, self._room = client, reservations, room
         self._offers = Informer(client, TASK_OFFER, optional=True)
         self._loop = asyncio.get_running_loop()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -51,7 +51,7 @@ class HeldOffers:
 
     def begin(self) -> None:
         """Hold what is held already, and follow changes. Before the first round."""
-        self._backend.offer_events = OfferEvents(self._given, self._waits, self._ended)
+        self._reservations.events = OfferEvents(self._given, self._waits, self._ended)
         self._offers.on(self._came, None, self._went)
 
     # -- what the API server tells -----------------------------------------------------------------------------------
@@ -64,10 +64,10 @@ class HeldOffers:
             return
         if offer.state == HELD and offer.node:
             left = _left(offer)
-            self._backend.hold(offer, offer.node)
+            self._reservations.hold(offer, offer.node)
         else:
             left = float(offer.seconds)
-            self._backend.ask(offer)
+            self._reservations.ask(offer)
         self._expire_after(offer, left)
         self._room()
 
@@ -79,7 +79,7 @@ class HeldOffers:
         self._due.pop(uid, None)
         self._reasons.pop(uid, None)
         try:
-            self._backend.drop(read_offer(obj))
+            self._reservations.drop(read_offer(obj))
         except InputError:
             return
         self._room()
@@ -107,7 +107,7 @@ class HeldOffers:
 
     def _expired(self, offer: TaskOffer) -> None:
         self._timers.pop(offer.uid, None)
-        self._backend.drop(offer)
+        self._reservations.drop(offer)
         self._put(offer, None)
         self._room()
 

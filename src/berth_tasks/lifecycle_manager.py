@@ -30,11 +30,13 @@ from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer
 from berth_kube.queue import Reconciler
 
-from .backend import AGAIN, KubernetesTaskSchedulerBackend, Refusal, TaskKey
+from .backend import AGAIN, KubernetesTaskSchedulerBackend
 from .batches import Batches
 from .kubernetes_client import KubernetesClient
 from .metrics import Metrics
+from .refusals import Refusal
 from .store import PodSnapshotStore
+from .task_registry import TaskKey
 from .turns import Turns
 
 _log = logging.getLogger(__name__)
@@ -95,10 +97,10 @@ class TaskPodsLifecycleManager:
             self._backend.forget(obj["metadata"]["uid"])
             wake(obj)
 
-        self._backend.ran = self._ran
-        self._backend.wake = self._queue.add
+        self._backend.allocations.ran = self._ran
+        self._backend.tasks.wake = self._queue.add
         self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
-        self._backend.gave_way = self._gave_way
+        self._backend.allocations.gave_way = self._gave_way
         self._tasks.on(wake, lambda _old, new: wake(new), gone)
         self._batches.begin(self._queue.add, self._element_ended)
 
@@ -146,7 +148,7 @@ class TaskPodsLifecycleManager:
             return None
         await self._delete(pod for pod in pods if pod.task_uid != task.uid and not pod.going)
         self._backend.know(task)
-        return await self._do(replace(task, kill=True) if self._backend.kills(task.uid) else task, pods)
+        return await self._do(replace(task, kill=True) if self._backend.tasks.kills(task.uid) else task, pods)
 
     async def _do(self, task: Task, pods: list[PodState]) -> float | None:
         step = steps.next_step(task, pods)
@@ -279,7 +281,7 @@ class TaskPodsLifecycleManager:
         self._metrics.ended.labels(task.namespace, task.queue, state, reason).inc()
 
     def _queue_of(self, pod: PodState) -> tuple[str, str]:
-        return pod.namespace, self._backend.queue_of(pod.task_uid).partition("/")[2]
+        return pod.namespace, self._backend.tasks.queue_of(pod.task_uid).partition("/")[2]
 
     def _ran(self, pod: PodState) -> None:
         """How long it took from the submission of a Task, or of its batch, until its first pod ran."""

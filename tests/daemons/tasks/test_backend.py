@@ -16,10 +16,11 @@ from berth_kube.client import KubeClient
 from berth_kube.config import Config
 from berth_kube.credentials import Static
 from berth_kube.exchange import Endpoint
-from berth_tasks.backend import KubernetesTaskSchedulerBackend, Update
+from berth_tasks.backend import KubernetesTaskSchedulerBackend
 from berth_tasks.kubernetes_client import KubernetesClient
 from berth_tasks.nodes import Nodes
 from berth_tasks.quotas import GRACE, Quotas
+from berth_tasks.task_registry import Update
 from berth_tasks.usage import Usage
 from tests.core.tasks.samples import task
 
@@ -90,19 +91,19 @@ def test_each_state_is_told_once_to_everybody_and_who_fails_keeps_nothing_from_t
 def test_a_task_is_killed_by_its_name_once_it_is_known_and_until_it_has_ended() -> None:
     def check(one: KubernetesTaskSchedulerBackend) -> None:
         woken: list[tuple[str, str]] = []
-        one.wake = woken.append
+        one.tasks.wake = woken.append
         with pytest.raises(StateError, match="Task ns/job is not there: name one that was submitted"):
             one.kill_task("ns", "job")
         one.know(task())
         one.know(replace(task(), uid="uid-2"))  # made anew under its name, before the old one's end was told
         one.forget("uid-job")
-        assert (one.kill_task("ns", "job"), one.kills("uid-2"), one.kills("uid-job")) == (True, True, False)
+        assert (one.kill_task("ns", "job"), one.tasks.kills("uid-2"), one.tasks.kills("uid-job")) == (True, True, False)
         assert woken == [("ns", "job")]
         one.status_update(replace(task(), uid="uid-2"), "Killed")
         assert not one.kill_task("ns", "job")
         one.forget("uid-2")
         with pytest.raises(StateError):
             one.kill_task("ns", "job")
-        assert not one.kills("uid-2")
+        assert not one.tasks.kills("uid-2")
 
     run(check)
