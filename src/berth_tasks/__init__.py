@@ -11,7 +11,13 @@
     pod_cleanup        PodCleanup: ended pods of final tasks, deleted together
     held_offers        HeldOffers: room that programs hold by TaskOffers, and when it goes back
     kept               what is kept of each Task, of which there may be very many
-    backend            KubernetesTaskSchedulerBackend: offers, admission, reports of states
+    backend            KubernetesTaskSchedulerBackend: the rounds, in which tasks are given what is free
+    task_registry      TaskRegistry: tasks by uid, their queues, reports of their states
+    allocations        Allocations: what was given, where it is, and what is free beside it
+    offer_reservations OfferReservations: TaskOffers that wait, and what is held for others
+    filler_admission   FillerAdmission: which filler tasks start
+    evictions          Evictions: pods that are asked to go
+    refusals           Refusal: why a task does not start
     lifecycle_manager  TaskPodsLifecycleManager: one task and its pods, brought one step further
     usage              what nodes really use, and the room that it leaves to filler tasks
     filler             FillerWork: who of the filler tasks has to go as others use what they reserved

@@ -72,8 +72,7 @@ class Builder:
         for ordinal in plan.refresh:
             record = self._run.record(ordinal)
             step = Write(REPLACE, BERTH, manifests.refreshed(self._run.app, ordinal, record), manifests.REFRESHED)
-            written = await api.replace(BERTH, noted(step, record, ACTOR, stamp(utc_now())).body)
-            self._run.views[ordinal] = self._run.views[ordinal].having(BERTH, written)
+            await self._run.replace_berth(ordinal, noted(step, record, ACTOR, stamp(utc_now())).body)
         if plan.stateful_set:
             patch = strategy_patch(plan.stateful_set, self._run.seen.stateful_set)
             if patch:
@@ -110,8 +109,7 @@ class Builder:
         """Written before the pod goes: with the pod its end is forgotten, and the next look makes another one."""
         pod, record = self._run.seen.pods[self._run.app.berth_name(ordinal)], self._run.record(ordinal)
         if not is_counted(pod, record):
-            written = await self._run.api.replace(BERTH, counted(pod, record, ACTOR, stamp(utc_now())))
-            self._run.views[ordinal] = self._run.views[ordinal].having(BERTH, written)
+            await self._run.replace_berth(ordinal, counted(pod, record, ACTOR, stamp(utc_now())))
 
     async def create_pod(self, ordinal: int) -> None:
         """Create it, or find that it is there. Its metadata tells the app's pod from another's."""

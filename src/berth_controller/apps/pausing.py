@@ -8,7 +8,6 @@ from __future__ import annotations
 from berth_core.app.update_failure import noted, with_failure, words
 from berth_core.app.update_rules import Failure
 from berth_core.errors import ConflictError
-from berth_core.model.resources import BERTH
 from berth_kube.clocks import utc_now
 
 from .run import SOON, Later, Run
@@ -26,12 +25,10 @@ async def settle(run: Run) -> None:
 
 
 async def _record(run: Run, ordinal: int, failure: Failure | None) -> None:
-    view = run.views[ordinal]
     try:
-        answer = await run.api.replace(BERTH, with_failure(run.record(ordinal), failure))
+        await run.replace_berth(ordinal, with_failure(run.record(ordinal), failure))
     except ConflictError as exc:
         raise Later("Updating", exc.message, SOON) from exc
-    run.views[ordinal] = view.having(BERTH, answer)
 
 
 def told(run: Run) -> str:

@@ -20,7 +20,7 @@ from berth_core.lifecycle.lost import Loss
 from berth_core.lifecycle.replica import ReplicaOwner
 from berth_core.lifecycle.step import Step, Wait
 from berth_core.lifecycle.view import View, devices_of, disks_of
-from berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, Resource
+from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, Resource
 
 from .drive import Driver
 from .leaving import Leaving
@@ -70,6 +70,11 @@ class Run:
         if record is None:
             raise AssertionError(f"{self.title(ordinal)} has no berth")
         return dict(record)
+
+    async def replace_berth(self, ordinal: int, body: Mapping[str, Any]) -> None:
+        """Write a replica's Berth. Raises ConflictError where somebody has changed it meanwhile."""
+        written = await self.api.replace(BERTH, body)
+        self.views[ordinal] = self.views[ordinal].having(BERTH, written)
 
     def title(self, ordinal: int) -> str:
         """The replica's name for people."""

@@ -26,7 +26,7 @@ from ...berth_core.errors import ConflictError
 from ...berth_core.lifecycle.driving import refuse
 from ...berth_core.lifecycle.forward import differs, waits
 from ...berth_core.lifecycle.view import View, disks_of, going
-from ...berth_core.model.resources import BERTH, NODE, POD, SERVICE, STATEFUL_SET
+from ...berth_core.model.resources import NODE, POD, SERVICE, STATEFUL_SET
 from . import overtaking, restarting, wait
 from .hand import Hand
 from .selecting import Selector
@@ -77,7 +77,7 @@ class Builder:
         if self._hand.plan.service:
             self._hand.client.apply(SERVICE, self._hand.plan.service)
         for ordinal in self._hand.plan.refresh:
-            self._refresh(ordinal)
+            overtaking.refresh(self._hand, ordinal)
         if self._hand.plan.stateful_set:
             self._apply_stateful_set(self._hand.plan.stateful_set)
         if self._hand.app.suspended:
@@ -99,11 +99,6 @@ class Builder:
         if patch:
             live = self._hand.client.patch(STATEFUL_SET, app.name, app.namespace, patch)
         overtaking.apply_set(self._hand, desired, live)
-
-    def _refresh(self, ordinal: int) -> None:
-        """Write the template's new facts (requests, labels, ports, revision) into the berth."""
-        written = overtaking.refresh(self._hand, ordinal)
-        self._hand.views[ordinal] = self._hand.views[ordinal].having(BERTH, written)
 
     def _stop(self) -> None:
         """The pods go, and their berths keep everything."""

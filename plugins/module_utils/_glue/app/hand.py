@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ...berth_core.app.choose import World
 from ...berth_core.app.leaving import LeaveRules
@@ -20,15 +20,18 @@ from ...berth_core.app.observing import view_of
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.replace_request import answered
 from ...berth_core.app.wanted import AppWanted
+from ...berth_core.errors import ConflictError
 from ...berth_core.lifecycle.lost import Loss
 from ...berth_core.lifecycle.replica import ReplicaOwner
 from ...berth_core.lifecycle.view import Objects, View, devices_of, disks_of
-from ...berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, Resource
+from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, Resource
 from ..base import Context
 from ..client import ApiClient
 from .driver import Driver
 
 Object = dict[str, Any]
+#: Tries of one write of a Berth, which few others write.
+_TRIES = 10
 
 
 class Rules(NamedTuple):
@@ -86,6 +89,33 @@ class Hand:
         if record is None:
             raise AssertionError(f"{self.title(ordinal)} has no berth")
         return dict(record)
+
+    def rewrite(self, ordinal: int, change: Callable[[Object], Object | None]) -> None:
+        """Write a replica's Berth as ``change`` makes it of the one that is there; None: it stays as it is.
+
+        Compare-and-swap. Raises ConflictError where somebody else writes it without pause, and where it is gone, or
+        another one of its name is there.
+        """
+        record = self.record(ordinal)
+        for _number in range(_TRIES):
+            wanted = change(record)
+            if wanted is None:
+                self.views[ordinal] = self.views[ordinal].having(BERTH, record)
+                return
+            try:
+                written = self.client.replace(BERTH, wanted)
+            except ConflictError:
+                meta = record["metadata"]
+                live = self.client.find(BERTH, meta["name"], meta["namespace"])
+                if live is None or live["metadata"]["uid"] != meta["uid"]:
+                    raise
+                record = live
+                continue
+            self.views[ordinal] = self.views[ordinal].having(BERTH, written)
+            return
+        raise ConflictError(
+            f"berth {self.title(ordinal)} changed before the write {_TRIES} times in a row", 409, "Conflict"
+        )
 
     def title(self, ordinal: int) -> str:
         """The replica's name for people."""

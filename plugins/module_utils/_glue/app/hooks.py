@@ -17,16 +17,13 @@ from ...berth_core.app.hook_rules import AFTER, BEFORE, Hooks, HookState, owes, 
 from ...berth_core.app.install_rights import Right
 from ...berth_core.app.observed import ready
 from ...berth_core.app.pod_change import PodChange
-from ...berth_core.errors import ApiError, ConflictError, ForbiddenError, StateError
+from ...berth_core.errors import ApiError, ForbiddenError, StateError
 from ...berth_core.model.names import shown
-from ...berth_core.model.resources import BERTH
 from ..pod_exec import Done, check_possible, run_in_pod
 from ..rights import may
 from .hand import Hand
 
 Object = dict[str, Any]
-#: A Berth is written by few others: who loses so often against them is told so.
-_TRIES = 10
 _NOT_READY = "the pod is not Ready"
 
 
@@ -140,17 +137,8 @@ class HookRunner:
         )
 
     def _owe(self, ordinal: int, owed: bool) -> None:
-        """Write in the Berth whether its hook is still to be run, once. Compare-and-swap."""
+        """Write in the Berth whether its hook is still to be run, once."""
         if (ordinal in self._owed) == owed:
             return
-        hand, name = self._hand, self._hand.app.berth_name(ordinal)
-        for _number in range(_TRIES):
-            record = hand.client.get(BERTH, name, hand.app.namespace)
-            try:
-                answer = hand.client.replace(BERTH, with_debt(record, owed))
-            except ConflictError:
-                continue
-            hand.views[ordinal] = hand.views[ordinal].having(BERTH, answer)
-            (self._owed.add if owed else self._owed.discard)(ordinal)
-            return
-        raise ConflictError(f"berth {hand.title(ordinal)} changed before the write {_TRIES} times", 409, "Conflict")
+        self._hand.rewrite(ordinal, lambda record: with_debt(record, owed))
+        (self._owed.add if owed else self._owed.discard)(ordinal)

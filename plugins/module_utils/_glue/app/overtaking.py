@@ -61,31 +61,17 @@ def apply_set(hand: Hand, desired: Mapping[str, Any], live: Mapping[str, Any] | 
             live = there
 
 
-def refresh(hand: Hand, ordinal: int) -> Object:
-    """Write the template's new facts into the berth.
+def refresh(hand: Hand, ordinal: int) -> None:
+    """Write the template's new facts (requests, labels, ports, revision) into the berth.
 
     Raises StateError where another run has written others, ConflictError.
     """
-    record, written = hand.record(ordinal), False
-    for _number in range(_TRIES):
-        record, written = _refreshed(hand, ordinal, record)
-        if written:
-            return record
-    raise ConflictError(
-        f"berth {hand.title(ordinal)} changed before the write {_TRIES} times in a row", 409, "Conflict"
-    )
+    app, own = hand.app, (hand.record(ordinal)["spec"].get("revision"), hand.app.revision)
 
+    def change(record: Object) -> Object:
+        if record["spec"].get("revision") not in own:
+            raise overtaken.error(app, overtaken.berths_taken(app, [record]))
+        step = Write(REPLACE, BERTH, manifests.refreshed(app, ordinal, record), manifests.REFRESHED)
+        return noted(step, record, hand.context.actor, now()).body
 
-def _refreshed(hand: Hand, ordinal: int, record: Object) -> tuple[Object, bool]:
-    """(the berth as it is now, whether it was written)."""
-    body = manifests.refreshed(hand.app, ordinal, record)
-    step = noted(Write(REPLACE, BERTH, body, manifests.REFRESHED), record, hand.context.actor, now())
-    try:
-        return hand.client.replace(BERTH, step.body), True
-    except ConflictError as exc:
-        live = hand.client.find(BERTH, record["metadata"]["name"], hand.app.namespace)
-        if live is None or live["metadata"]["uid"] != record["metadata"]["uid"]:
-            raise
-        if live["spec"].get("revision") not in (record["spec"].get("revision"), hand.app.revision):
-            raise overtaken.error(hand.app, overtaken.berths_taken(hand.app, [live])) from exc
-        return live, False
+    hand.rewrite(ordinal, change)

@@ -11,33 +11,19 @@ from typing import Any
 
 from ...berth_core.app.update_failure import noted, refuse, row, with_failure, words
 from ...berth_core.app.update_rules import Failure
-from ...berth_core.errors import ConflictError, StateError
-from ...berth_core.model.resources import BERTH
+from ...berth_core.errors import StateError
 from .hand import Hand
 
-#: A Berth is written by few others: who loses so often against them is told so.
-_TRIES = 10
 
-
-def record(hand: Hand, ordinal: int, failure: Failure | None) -> None:
-    """Compare-and-swap. Raises ConflictError where somebody writes the Berth without pause."""
-    name = hand.app.berth_name(ordinal)
-    for _number in range(_TRIES):
-        live = hand.client.get(BERTH, name, hand.app.namespace)
-        try:
-            answer = hand.client.replace(BERTH, with_failure(live, failure))
-        except ConflictError:
-            continue
-        if ordinal in hand.views:
-            hand.views[ordinal] = hand.views[ordinal].having(BERTH, answer)
-        return
-    raise ConflictError(f"berth {hand.title(ordinal)} changed before the write {_TRIES} times", 409, "Conflict")
+def _record(hand: Hand, ordinal: int, failure: Failure | None) -> None:
+    """Raises ConflictError where somebody writes the Berth without pause."""
+    hand.rewrite(ordinal, lambda live: with_failure(live, failure))
 
 
 def pause(hand: Hand, ordinal: int, why: str, missing: list[Any] | None = None) -> StateError:
     """Write the failure down. Returns the error with which the run ends."""
     failure = noted(hand.app, ordinal, why, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    record(hand, ordinal, failure)
+    _record(hand, ordinal, failure)
     left = [one for one in hand.plan.update if one != ordinal]
     more = {} if missing is None else {"missing": missing}
     return StateError(words(hand.app, failure, left), changed=True, update_paused=row(failure), **more)
@@ -46,7 +32,7 @@ def pause(hand: Hand, ordinal: int, why: str, missing: list[Any] | None = None) 
 def settle(hand: Hand) -> None:
     """Take back what is written of failures that are over."""
     for ordinal in hand.plan.settled:
-        record(hand, ordinal, None)
+        _record(hand, ordinal, None)
 
 
 def told(hand: Hand) -> dict[str, Any]:

@@ -9,20 +9,14 @@ Called by building. Whose time comes when is said in berth_core.app.restart_back
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any
 
 from ...berth_core.app.ended_pods import told
 from ...berth_core.app.restart_backoff import counted, held, is_counted
-from ...berth_core.errors import ConflictError
-from ...berth_core.model.resources import BERTH, POD
+from ...berth_core.model.resources import POD
 from ..acting import now
 from . import overtaking
 from .hand import Hand, Object
-
-#: Tries of one write, of which somebody else's changes of the Berth are in the way.
-_TRIES = 8
 
 
 def begin(hand: Hand, ordinal: int) -> bool:
@@ -45,24 +39,9 @@ def begin(hand: Hand, ordinal: int) -> bool:
 
 def _count(hand: Hand, ordinal: int) -> None:
     """Written before the pod goes: with the pod its end is forgotten."""
-    record, pod = hand.record(ordinal), hand.seen.pods[hand.app.berth_name(ordinal)]
-    for _number in range(_TRIES):
-        if is_counted(pod, record):
-            hand.views[ordinal] = hand.views[ordinal].having(BERTH, record)
-            return
-        record = _counted(hand, pod, record)
-    raise ConflictError(
-        f"berth {hand.title(ordinal)} changed before the write {_TRIES} times in a row", 409, "Conflict"
-    )
+    pod = hand.seen.pods[hand.app.berth_name(ordinal)]
 
+    def change(record: Object) -> Object | None:
+        return None if is_counted(pod, record) else counted(pod, record, hand.context.actor, now())
 
-def _counted(hand: Hand, pod: Mapping[str, Any], record: Object) -> Object:
-    """The berth as it is now: written, or as somebody else has written it."""
-    meta = record["metadata"]
-    try:
-        return hand.client.replace(BERTH, counted(pod, record, hand.context.actor, now()))
-    except ConflictError:
-        live = hand.client.find(BERTH, meta["name"], meta["namespace"])
-        if live is None or live["metadata"]["uid"] != meta["uid"]:
-            raise
-        return live
+    hand.rewrite(ordinal, change)
