@@ -33,6 +33,7 @@ from ..berth_core.model.resources import BERTH, STATEFUL_APP
 from . import stateful_app
 from .app import wait
 from .app.by_controller import warn_without_controller
+from .app.options import OPTIONS
 from .app.sources import load_template
 from .auth import AUTH_ARGUMENT_SPEC
 from .base import Context
@@ -176,7 +177,7 @@ def _nothing(_text: str) -> None:
 
 
 def _defaults() -> dict[str, Any]:
-    return {name: spec.get("default") for name, spec in stateful_app.OPTIONS.items()}
+    return {name: spec.get("default") for name, spec in OPTIONS.items()}
 
 
 def _checked(rule: Rule, app: App, ours: Mapping[str, Any]) -> dict[str, Any]:

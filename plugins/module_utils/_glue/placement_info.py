@@ -24,9 +24,9 @@ from ..berth_core.model.pod import PodInfo
 from ..berth_core.model.volume import ClaimInfo
 from ..berth_core.plugins.table import DEFAULT_PROFILE
 from .app.observe import load_world
+from .app.options import OPTIONS as APP_OPTIONS
 from .app.sources import load_template
 from .base import Context, Operation
-from .stateful_app import OPTIONS as APP_OPTIONS
 from .unreadable import warn_of_unreadable
 
 _OF_APPS = ("disks", "devices", "topology_spread_constraints")

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from berth_core.app import helper_pods, update, update_hold
+from berth_core.app import helper_pods, update, update_hold, update_step
 from berth_core.app.budgets import Budget
 from berth_core.app.helped import Helped
 from berth_core.app.pod_revision import Target
 from berth_core.app.stateful_app_object import with_budgets_in_fields
+from berth_core.app.update_budgets import Restrictions
 from berth_core.app.update_rules import IN_PLACE_ONLY, UpdateRules
 from berth_core.app.way_home import closed
 from berth_core.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError
@@ -73,9 +74,10 @@ class Roller:
 
     async def _roll(self, ordinals: Sequence[int], target: Target) -> update.Roll:
         try:
-            roll = self._rolled(ordinals, target, None, {})
+            roll = self._rolled(ordinals, target, None)
             if roll.asks:
-                roll = self._rolled(ordinals, target, await self._budgets(), await self._closed(roll.nodes))
+                restrictions = Restrictions(await self._budgets(), await self._closed(roll.nodes))
+                roll = self._rolled(ordinals, target, restrictions)
         except StateError as exc:
             exc.message = with_budgets_in_fields(exc.message)
             raise
@@ -100,34 +102,32 @@ class Roller:
         self,
         ordinals: Sequence[int],
         target: Target,
-        budgets: Sequence[Budget] | None,
-        shut: Mapping[str, str],
+        restrictions: Restrictions | None,
     ) -> update.Roll:
         run, helped = self._run, self._helped
         return update.roll(
             *(run.app.name, ordinals, run.seen.pods, target, self._rules, utc_now()),
             pulls=helped.pulls(run.seen.helpers),
             holds=helped.holds(run.seen.helpers, run.views),
-            budgets=budgets,
-            closed=shut,
+            restrictions=restrictions,
         )
 
-    async def _do(self, act: update.Act) -> bool:
+    async def _do(self, act: update_step.Act) -> bool:
         """False: the replica is to go on without its helper pod."""
-        if act.do == update.PAUSE:
+        if act.do == update_step.PAUSE:
             await pausing.pause(self._run, act.ordinal, str(act.body["why"]))
             return True
-        if act.do in (update.PULL, update.HOLD):
+        if act.do in (update_step.PULL, update_step.HOLD):
             return await self._make(act)
         if act.nomination is not None:
             return await self._nominate(act.ordinal, act.nomination)
-        if act.do == update.DROP:
+        if act.do == update_step.DROP:
             await delete_helper_pods(self._run.api, [act.body])
         else:
             await self._touch(act)
         return True
 
-    async def _make(self, act: update.Act) -> bool:
+    async def _make(self, act: update_step.Act) -> bool:
         """Whether there is a helper pod now."""
         try:
             await self._run.api.create(POD, act.body)
@@ -150,7 +150,7 @@ class Roller:
         except ApiError as exc:
             if not helper_pods.refused(exc):
                 raise
-            self._goes_on_without(update.HOLD, ordinal, update_hold.no_right(exc.message))
+            self._goes_on_without(update_step.HOLD, ordinal, update_hold.no_right(exc.message))
             done = bool(nomination.drop)
         await delete_helper_pods(self._run.api, nomination.drop)
         return done
@@ -158,23 +158,23 @@ class Roller:
     def _goes_on_without(self, kind: str, ordinal: int, why: str) -> None:
         self._warn(self._helped.goes_on_without(kind, ordinal, why))
 
-    async def _touch(self, act: update.Act) -> None:
+    async def _touch(self, act: update_step.Act) -> None:
         run, name = self._run, self._run.app.berth_name(act.ordinal)
         pod = run.seen.pods.get(name)
-        if act.do == update.CREATE or pod is None:
+        if act.do == update_step.CREATE or pod is None:
             await self._builder.create_pod(act.ordinal)
             return
         seen = {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
         try:
-            if act.do == update.DELETE:
+            if act.do == update_step.DELETE:
                 await self._end(pod)
                 return
             body = {**act.body, "metadata": {**act.body.get("metadata", {}), **seen}}
-            await run.api.patch(POD, name, run.app.namespace, body, update.SUBRESOURCES.get(act.do))
+            await run.api.patch(POD, name, run.app.namespace, body, update_step.SUBRESOURCES.get(act.do))
         except (ConflictError, NotFoundError) as exc:
             raise Later("Updating", exc.message, SOON) from exc
         except InvalidError as exc:
-            if act.do != update.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
+            if act.do != update_step.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
                 raise
             self._warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
             await self._end(pod)

@@ -13,8 +13,9 @@ from berth_core.app import helper_pods, manifests, pre_pull
 from berth_core.app.hook_rules import NO_HOOKS, Hooks
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, removal_plan
-from berth_core.app.update import BEGIN, DELETE, DROP, MARK, PATCH, PULL, RESIZE, roll
+from berth_core.app.update import roll
 from berth_core.app.update_rules import update_rules
+from berth_core.app.update_step import BEGIN, DELETE, DROP, MARK, PATCH, PULL, RESIZE
 from berth_core.app.wanted import parse_app
 from berth_core.errors import AdmissionError, ConflictError, InputError, StateError, UnavailableError
 from berth_core.model.labels import LabelSelector

@@ -9,7 +9,8 @@ from berth_core.app.leaving import LeaveRules, check_moves, find_moves, left_dat
 from berth_core.app.plan import Plan
 from berth_core.app.pod_change import PodChange
 from berth_core.app.rescheduling import due, wanted, without_left, without_updates
-from berth_core.app.update import PATCH, roll
+from berth_core.app.update import roll
+from berth_core.app.update_step import PATCH
 from berth_core.errors import InputError, StateError
 from tests.core.app.test_leaving import WELL, app, ordinals, seen
 from tests.core.app.test_update import Cluster, rules, template

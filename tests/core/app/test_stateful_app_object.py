@@ -178,7 +178,7 @@ def test_the_schema_knows_the_same_values() -> None:
 
 
 def test_every_option_that_says_something_of_an_app_has_a_field() -> None:
-    from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPTIONS
+    from ansible_collections.berth.stateful.plugins.module_utils._glue.app.options import OPTIONS
 
     assert sorted({*options(), *OF_A_RUN}) == sorted(OPTIONS)
     fields = {place.split(".")[0] for place in map(in_fields, options())}

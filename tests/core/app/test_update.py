@@ -14,8 +14,9 @@ from berth_core.app.hook_rules import HookState
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, stateful_set_change
 from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target
-from berth_core.app.update import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE, begins, roll
+from berth_core.app.update import begins, roll
 from berth_core.app.update_rules import UpdateRules, update_rules
+from berth_core.app.update_step import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
 from berth_core.model.labels import LabelSelector

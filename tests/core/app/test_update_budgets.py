@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from berth_core.app.budgets import Budget, refusal
 from berth_core.app.hook_rules import BEFORE, Hooks, HookState
-from berth_core.app.update import BEGIN, DELETE, MARK, PATCH, RESIZE, roll, under_way
-from berth_core.app.update_budgets import LATER, SOON
+from berth_core.app.update import roll
+from berth_core.app.update_budgets import LATER, SOON, Restrictions
 from berth_core.app.update_rules import update_rules
+from berth_core.app.update_step import BEGIN, DELETE, MARK, PATCH, RESIZE, under_way
 from berth_core.errors import InputError, StateError, UnavailableError
 from tests.core.app.test_update import Cluster, merge, rules, template
 
@@ -55,8 +56,8 @@ class Budgeted(Cluster):
         super().kubelet(ordinal)
 
     def roll(self, asked, read=True, **more):
-        known = [Budget.of(one) for one in self.budgets.values()] if read else None
-        return roll("db", range(self.replicas), self.pods, self.target(), asked, self.now, budgets=known, **more)
+        known = Restrictions([Budget.of(one) for one in self.budgets.values()]) if read else None
+        return roll("db", range(self.replicas), self.pods, self.target(), asked, self.now, restrictions=known, **more)
 
     def act(self, act):
         """Evictions as the API server answers them."""

@@ -10,7 +10,6 @@ import pytest
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan
 from berth_core.app.report import diff
-from berth_core.app.update import DELETE, MARK, PATCH, PAUSE
 from berth_core.app.update_failure import (
     FAILED,
     failure_of,
@@ -22,6 +21,7 @@ from berth_core.app.update_failure import (
     words,
 )
 from berth_core.app.update_rules import update_rules
+from berth_core.app.update_step import DELETE, MARK, PATCH, PAUSE
 from berth_core.app.wanted import POD, parse_app
 from berth_core.errors import InputError, StateError
 from tests.core.app.samples import changed

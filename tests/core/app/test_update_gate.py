@@ -17,7 +17,7 @@ from berth_core.app.in_service import (
     refuse_without_controller,
     to_open,
 )
-from berth_core.app.update import BEGIN, DELETE, MARK, OPEN, PATCH, RESIZE, SHUT, leaves_services
+from berth_core.app.update_step import BEGIN, DELETE, MARK, OPEN, PATCH, RESIZE, SHUT, leaves_services
 from berth_core.errors import InputError
 from tests.core.app.test_update import Cluster, merge, rules, template
 

@@ -17,9 +17,10 @@ from berth_core.app import helper_pods, manifests, update_hold
 from berth_core.app.hook_rules import NO_HOOKS, Hooks
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, removal_plan
-from berth_core.app.update import CREATE, DELETE, DROP, HOLD, MARK, NOMINATE, PATCH, roll
+from berth_core.app.update import roll
 from berth_core.app.update_hold import CLASS, SEEN, Holds, hold_pod, verdict
 from berth_core.app.update_rules import update_rules
+from berth_core.app.update_step import CREATE, DELETE, DROP, HOLD, MARK, NOMINATE, PATCH
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
 from berth_core.model.labels import LabelSelector

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from berth_core.app.hook_rules import AFTER, BEFORE, OWED, Hooks, HookState, hook_rules, owes, with_debt
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan
-from berth_core.app.update import BEGIN, DELETE, MARK, PATCH, RESIZE, first_touch, roll
+from berth_core.app.update import roll
 from berth_core.app.update_rules import update_rules
+from berth_core.app.update_step import BEGIN, DELETE, MARK, PATCH, RESIZE, first_touch
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError
 from tests.core.app.samples import changed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from berth_core.app.update import DELETE, PATCH, roll
-from berth_core.app.update_budgets import LATER, SOON
+from berth_core.app.update import roll
+from berth_core.app.update_budgets import LATER, SOON, Restrictions
+from berth_core.app.update_step import DELETE, PATCH
 from berth_core.app.way_home import closed
 from tests.core.app.test_update import Cluster, rules, template
 
@@ -51,20 +52,24 @@ def cluster():
     return made
 
 
+def shut(why):
+    return Restrictions(closed={"n1": why})
+
+
 def rolled(cluster, strategy, **more):
     return roll("db", range(2), cluster.pods, cluster.target(), rules(strategy), cluster.now, **more)
 
 
 def test_nodes_are_asked_for_before_a_pod_is_made_anew_and_for_no_other_change(cluster):
-    asked = rolled(cluster, "same_node", budgets=None)
+    asked = rolled(cluster, "same_node", restrictions=None)
     assert (asked.asks, asked.nodes, asked.acts) == (True, ("n1",), ())
-    assert rolled(cluster, "in_place_only", budgets=None).nodes == ()
+    assert rolled(cluster, "in_place_only", restrictions=None).nodes == ()
 
 
 def test_no_pod_goes_that_could_not_come_back(cluster):
-    found = rolled(cluster, "same_node", closed={"n1": "it is cordoned: kubectl uncordon n1"})
+    found = rolled(cluster, "same_node", restrictions=shut("it is cordoned: kubectl uncordon n1"))
     assert found.acts == ()
     assert found.waits == ("node n1 to take pod db-1 back (it is cordoned: kubectl uncordon n1)",)
     assert found.again in (SOON, LATER), "nothing tells a driver of a change of the node"
-    assert [act.do for act in rolled(cluster, "same_node", closed={"n1": ""}).acts] == [DELETE]
-    assert [act.do for act in rolled(cluster, "in_place_only", closed={"n1": "it is cordoned"}).acts] == [PATCH]
+    assert [act.do for act in rolled(cluster, "same_node", restrictions=shut("")).acts] == [DELETE]
+    assert [act.do for act in rolled(cluster, "in_place_only", restrictions=shut("it is cordoned")).acts] == [PATCH]

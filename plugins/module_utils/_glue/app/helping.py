@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from ...berth_core.app import helper_pods, pre_pull, update, update_hold
+from ...berth_core.app import helper_pods, pre_pull, update_hold, update_step
 from ...berth_core.app.helped import Helped
 from ...berth_core.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
 from ...berth_core.model.resources import POD, PRIORITY_CLASS
@@ -71,17 +71,17 @@ class Helper:
         """Likewise of those that hold."""
         return self._helped.holds(pods, self._hand.views)
 
-    def do(self, act: update.Act) -> bool:
+    def do(self, act: update_step.Act) -> bool:
         """Carry the act out, if it is one of a helper pod. A replica's time ends with its next act of another kind."""
-        if act.do == update.PULL:
+        if act.do == update_step.PULL:
             self._since.setdefault(act.ordinal, time.monotonic())
             self._make(act)
-        elif act.do == update.DROP:
+        elif act.do == update_step.DROP:
             delete(self._hand.client, [act.body])
         else:
             if act.ordinal in self._since:
                 self.seconds[act.ordinal] = round(time.monotonic() - self._since.pop(act.ordinal), 1)
-            if act.do == update.HOLD:
+            if act.do == update_step.HOLD:
                 self._make(act)
             elif act.nomination is not None:
                 self._nominate(act.ordinal, act.nomination)
@@ -93,7 +93,7 @@ class Helper:
         """Whether the replica's room was not held, although that was asked for."""
         return self._helped.went_without(ordinal)
 
-    def _make(self, act: update.Act) -> None:
+    def _make(self, act: update_step.Act) -> None:
         try:
             self._hand.client.create(POD, act.body)
         except ConflictError:
@@ -113,7 +113,7 @@ class Helper:
         except ApiError as exc:
             if not helper_pods.refused(exc):
                 raise
-            self._goes_on_without(update.HOLD, ordinal, update_hold.no_right(exc.message))
+            self._goes_on_without(update_step.HOLD, ordinal, update_hold.no_right(exc.message))
         delete(self._hand.client, nomination.drop)
 
     def _goes_on_without(self, kind: str, ordinal: int, why: str) -> None:

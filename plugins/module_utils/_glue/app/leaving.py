@@ -20,7 +20,7 @@ from ...berth_core.app.choose import Choice
 from ...berth_core.app.leaving import Due, LeaveRules, Move
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.plan import Plan
-from ...berth_core.app.update import rest
+from ...berth_core.app.update_step import rest
 from ...berth_core.app.wanted import APP_LABEL, AppWanted
 from ...berth_core.errors import TimeoutExpired
 from ...berth_core.lifecycle.lost import Loss

@@ -14,57 +14,37 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ...berth_core.app import helper_pods, manifests, pre_pull, update, update_failure, update_hold
+from ...berth_core.app import helper_pods, pre_pull, update, update_failure, update_hold, update_step
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
-from ...berth_core.app.observed import Observed, ready
-from ...berth_core.app.plan import OWN, lags
-from ...berth_core.app.pod_change import PodChange, with_running_fields
+from ...berth_core.app.observed import ready
+from ...berth_core.app.pod_change import PodChange
 from ...berth_core.app.pod_revision import Target, change_of, updating
 from ...berth_core.app.update_rules import IN_PLACE_ONLY, RESCHEDULE, SAME_NODE, UpdateRules
-from ...berth_core.app.wanted import POD as POD_WORKLOAD
-from ...berth_core.app.wanted import AppWanted
-from ...berth_core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, StateError, TimeoutExpired
-from ...berth_core.model.resources import POD, STATEFUL_SET
-from ..base import Context
-from ..objects import poll
+from ...berth_core.errors import ConflictError, InvalidError, NotFoundError, StateError, TimeoutExpired
+from ...berth_core.model.resources import POD
 from . import overtaking, pausing, wait
-from .budgets import Budgets
+from .disrupting import Disruptions
 from .hand import Hand
 from .helping import Helper, priorities
 from .hooks import HookRunner
 from .primaries import Primaries
-from .revisions import listed, seen_by_its_controller
+from .targets import UpdateTarget
 
 Object = dict[str, Any]
-#: The mark of a revision that the StatefulSet's controller has not named yet.
-_NEW = "(new)"
-#: Seconds for which the StatefulSet's controller is waited for where only the plan would be less exact.
-_MOMENT = 5.0
-
-
-def caught_up(context: Context, app: AppWanted, observed: Observed) -> Observed:
-    """What was seen, with the StatefulSet a moment later where its controller has not looked at it yet."""
-
-    def seen() -> Observed | None:
-        found = context.client.find(STATEFUL_SET, app.name, app.namespace)
-        later = replace(observed, stateful_set=found)
-        return None if lags(app, later) else later
-
-    return (poll(seen, _MOMENT) if lags(app, observed) else None) or observed
 
 
 class Updater:
     """``create``: makes the bare pod of an ordinal. ``tried``: the StatefulSet as a dry run returned it, if one was."""
 
     def __init__(self, hand: Hand, rules: UpdateRules, create: Callable[[int], None], tried: Object | None) -> None:
-        self._hand, self._rules, self._create, self._tried = hand, rules, create, tried
+        self._hand, self._rules, self._create = hand, rules, create
+        self._target = UpdateTarget(hand, tried)
         self.hooks = HookRunner(hand, rules.hooks) if rules.hooks is not None else None
         self._primaries = Primaries(hand, rules.primary_command) if rules.primary_command else None
         self._values = priorities(hand)
         self._helper = Helper(hand, self._values)
-        self._budgets = Budgets(hand, rules.budgets)
-        self._known: Target | None = None
+        self._disruptions = Disruptions(hand, rules.budgets)
         self._again: float | None = None
         self._since: dict[int, float] = {}
         self._down: dict[int, float] = {}
@@ -75,7 +55,7 @@ class Updater:
         found = self._changes(self._hand.plan.update, refuse=True)
         for ordinal, change in found.items():
             if self._rules.strategy_of(ordinal) == IN_PLACE_ONLY and not change.in_place:
-                raise StateError(update.only_in_place(self._hand.app.berth_name(ordinal), change.forced))
+                raise StateError(update_step.only_in_place(self._hand.app.berth_name(ordinal), change.forced))
         return found
 
     def left(self) -> dict[int, PodChange]:
@@ -97,30 +77,30 @@ class Updater:
             pod = hand.seen.pod(ordinal)
             if pod is None:
                 continue  # updated, and on its way back: its hook is what is left
-            change = change_of(pod, self._target())
+            change = change_of(pod, self._target.get())
             if change.same and updating(pod) is None:
                 continue  # the same template under another revision of the StatefulSet's own fields
             strategy = self._rules.strategy_of(ordinal)
             if change.in_place and (strategy == SAME_NODE or (strategy == RESCHEDULE and not change.same)):
                 change = PodChange(forced=(*change.fields, f"update_strategy: {strategy}"))
             pulled, held = self._pulled(pod, change, strategy), self._held(pod, change, strategy)
-            gated = change.in_place and update.leaves_services(pod, self._target())
+            gated = change.in_place and update_step.leaves_services(pod, self._target.get())
             forbidden = self._forbidden(pod, change, strategy, refuse)
             found[ordinal] = replace(change, pulled=pulled, held=held, gated=gated, forbidden=forbidden)
         return found
 
     def _forbidden(self, pod: Mapping[str, Any], change: PodChange, strategy: str, refuse: bool) -> tuple[str, ...]:
         """The budgets that do not allow it now. What is on its way has been allowed."""
-        if strategy == RESCHEDULE or update.under_way(pod, self._target()):
+        if strategy == RESCHEDULE or update_step.under_way(pod, self._target.get()):
             return ()
-        found = self._budgets.verdict(pod, change, update.ends_in_place(pod, self._target()))
+        found = self._disruptions.verdict(pod, change, update_step.ends_in_place(pod, self._target.get()))
         if refuse and found.never:
             raise StateError(f"{found.never}. Nothing was changed", changed=False)
         return found.names
 
     def _pulled(self, pod: Mapping[str, Any], change: PodChange, strategy: str) -> tuple[str, ...]:
         """The images that its node pulls before this pod is touched."""
-        target, rules = self._target(), self._rules
+        target, rules = self._target.get(), self._rules
         touched = (updating(pod) or {}).get("to") == target.revision
         if not rules.pre_pull or strategy == RESCHEDULE or touched or not ready(pod):
             return ()
@@ -130,7 +110,7 @@ class Updater:
         """Whether its room is held while there is no pod."""
         if change.in_place or strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
             return False
-        return update_hold.holds_room(pod, self._target().template, self._values)
+        return update_hold.holds_room(pod, self._target.get().template, self._values)
 
     def run(self) -> dict[int, dict[str, Any]]:
         """Go on until every pod has the new template and is Ready.
@@ -138,9 +118,8 @@ class Updater:
         Returns what of each replica's row is known afterwards: for how long it was not Ready, and its images were
         waited for, as far as this run has seen it; that its room was not held.
         """
-        if self._tried is not None:  # written meanwhile: its controller is asked what its revision is called
-            self._known = self._tried = None
-        target = self._target()
+        self._target.written()
+        target = self._target.get()
         overtaking.check(self._hand, target.template)
         self._helper.begin()
         while True:
@@ -149,14 +128,14 @@ class Updater:
             rolled = self._roll(pods, target)
             if self._primaries is not None and update.begins(rolled.acts, pods, self._hand.app.name, target):
                 rolled = self._roll(pods, target) if self._primaries.ask(pods) else rolled
-            self._budgets.forget()
+            self._disruptions.forget()
             self._helper.warn(rolled.notes)
             if not rolled.acts and rolled.waits:
                 continue  # another one is the primary by now
             if not rolled.acts:
                 return {ordinal: self._told(ordinal) for ordinal in self._hand.plan.update}
             for act in rolled.acts:
-                if act.do == update.PAUSE:
+                if act.do == update_step.PAUSE:
                     raise pausing.pause(self._hand, act.ordinal, str(act.body["why"]))
                 if self._helper.do(act):
                     continue
@@ -210,7 +189,7 @@ class Updater:
     def _missing(self, seen: Mapping[str, Object], target: Target) -> tuple[str, ...]:
         """Nothing, as soon as there is something to do. Raises StateError for a pod that no waiting mends."""
         self._clock(seen)
-        self._budgets.forget()
+        self._disruptions.forget()
         rolled = self._roll(seen, target)
         self._again = rolled.again
         if rolled.acts:
@@ -229,9 +208,9 @@ class Updater:
         known = self.hooks.state if self.hooks is not None else NO_HOOKS
         known = known._replace(primaries=self._primaries.uids) if self._primaries is not None else known
         now, pulls, holds = datetime.now(timezone.utc), self._helper.pulls(pods), self._helper.holds(pods)
-        return self._budgets.roll(
-            lambda budgets, closed: update.roll(
-                app.name, ordinals, pods, target, self._rules, now, known, pulls, holds, budgets, closed
+        return self._disruptions.roll(
+            lambda restrictions: update.roll(
+                app.name, ordinals, pods, target, self._rules, now, known, pulls, holds, restrictions
             )
         )
 
@@ -243,65 +222,28 @@ class Updater:
             elif ordinal in self._since:
                 self._down[ordinal] = self._down.get(ordinal, 0.0) + now - self._since.pop(ordinal)
 
-    def _do(self, act: update.Act, pod: Object | None, target: Target) -> None:
+    def _do(self, act: update_step.Act, pod: Object | None, target: Target) -> None:
         hand, name = self._hand, self._hand.app.berth_name(act.ordinal)
-        if act.do == update.CREATE or pod is None:
+        if act.do == update_step.CREATE or pod is None:
             self._create(act.ordinal)
             return
-        if self.hooks is not None and update.first_touch(act, pod, target):
+        if self.hooks is not None and update_step.first_touch(act, pod, target):
             self.hooks.touched(act.ordinal, pod)
         uid, version = pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]
         seen = {"uid": uid, "resourceVersion": version}
         try:
-            if act.do == update.DELETE:
-                self._budgets.end(pod)
+            if act.do == update_step.DELETE:
+                self._disruptions.end(pod)
                 return
             body = {**act.body, "metadata": {**act.body.get("metadata", {}), **seen}}
-            hand.client.patch(POD, name, hand.app.namespace, body, update.SUBRESOURCES.get(act.do))
+            hand.client.patch(POD, name, hand.app.namespace, body, update_step.SUBRESOURCES.get(act.do))
         except (ConflictError, NotFoundError):
             return  # it is looked at again
         except InvalidError as exc:
-            if act.do != update.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
+            if act.do != update_step.RESIZE or self._rules.strategy_of(act.ordinal) == IN_PLACE_ONLY:
                 raise
             hand.context.warn(f"pod {name} cannot be resized ({exc.message}): it is made anew on its node")
-            self._budgets.end(pod)
-
-    # -- where the update goes
-
-    def _target(self) -> Target:
-        """Read once before the StatefulSet is written, and once after."""
-        if self._known is None:
-            self._known = self._read_target()
-        return self._known
-
-    def _read_target(self) -> Target:
-        app = self._hand.app
-        if app.workload == POD_WORKLOAD:
-            return Target(app.revision, app.template, self._bare_templates(), OWN, comes_back=False)
-        if self._tried is not None:
-            return Target(_NEW, self._tried["spec"]["template"], self._revisions())
-        # First: then all revisions are there that pods may have.
-        live = seen_by_its_controller(self._hand.client, app.name, app.namespace, self._hand.timeout)
-        return Target(str(live["status"]["updateRevision"]), live["spec"]["template"], self._revisions())
-
-    def _bare_templates(self) -> dict[str, Any]:
-        """The templates of bare pods that differ from the new one in nothing but what a running pod takes."""
-        app, found = self._hand.app, {}
-        for pod in self._hand.seen.pods.values():
-            base = (pod["metadata"].get("annotations") or {}).get(manifests.BASE_ANNOTATION)
-            if base == app.base:
-                found[OWN.of(pod) or ""] = with_running_fields(app.template, pod)
-        return found
-
-    def _revisions(self) -> dict[str, Any]:
-        """The templates that the StatefulSet's controller has kept, by the label of their pods."""
-        app = self._hand.app
-        try:
-            kept = listed(self._hand.client, app.name, app.namespace)
-        except ForbiddenError as exc:
-            self._hand.context.warn(f"{exc.message}: every pod is made anew, because what has changed is not known")
-            return {}
-        return {one["metadata"]["name"]: one["data"]["spec"]["template"] for one in kept}
+            self._disruptions.end(pod)
 
 
 def _of_the_image_before(pod: Object) -> bool:

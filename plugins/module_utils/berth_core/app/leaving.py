@@ -28,9 +28,9 @@ from .choose import Choice, World, without_disks
 from .node_loss import loss_of
 from .observed import Object, Observed, ready
 from .observing import view_of
-from .update import rest
 from .update_budgets import line
 from .update_rules import RESCHEDULE
+from .update_step import rest
 from .wanted import AppWanted
 
 #: ordinal -> the fields of the template because of which its replica is placed anew.

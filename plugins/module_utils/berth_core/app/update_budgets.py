@@ -41,25 +41,38 @@ class Verdict(NamedTuple):
     never: str = ""
 
 
-class Allowance:
-    """What budgets leave in one look. ``budgets``: None where nobody has read them. ``pods``: all of the app; ``away``:
-    names of those that are on their way; ``whole``: each replica has its pod, so that none is missing from what a
-    budget has counted. ``closed``: node -> why it takes no pod back (way_home).
+class Restrictions(NamedTuple):
+    """What may forbid that a pod goes, as it was read. ``budgets``: those of the namespace that count.
 
-    What `may` has found: ``waits``, a line each; ``never``, why no waiting helps; ``asks``: budgets are to be read, and
-    ``nodes``, to which pods are to come back.
+    ``closed``: node -> why it takes no pod back (way_home), of the nodes that were asked for.
+    """
+
+    budgets: Sequence[Budget] = ()
+    closed: Mapping[str, str] = {}
+
+
+#: Nothing forbids anything.
+UNRESTRICTED = Restrictions()
+
+
+class Allowance:
+    """What restrictions leave in one look; None: nobody has read them. ``pods``: all of the app; ``away``: names of
+    those that are on their way; ``whole``: each replica has its pod, so that none is missing from what a budget has
+    counted.
+
+    What `may` has found: ``waits``, a line each; ``never``, why no waiting helps; ``asks``: restrictions are to be
+    read, and ``nodes``, to which pods are to come back.
     """
 
     def __init__(
         self,
-        budgets: Iterable[Budget] | None,
+        restrictions: Restrictions | None,
         pods: Sequence[Object],
         away: Iterable[str],
         whole: bool,
-        closed: Mapping[str, str] | None = None,
     ) -> None:
-        self._budgets = None if budgets is None else tuple(budgets)
-        self._closed = closed or {}
+        self._read = restrictions is not None
+        self._budgets, self._closed = restrictions if restrictions is not None else UNRESTRICTED
         self._pods, self._whole = pods, whole
         self._away = {*away, *(str(pod["metadata"]["name"]) for pod in pods if not ready(pod))}
         self.waits: list[str] = []
@@ -69,7 +82,7 @@ class Allowance:
     def may(self, pod: Object, deletes: bool) -> bool:
         """Whether the pod may be taken down now; from then on it is on its way. ``deletes``: see `verdict`."""
         node = str(pod["spec"].get("nodeName") or "")
-        if self._budgets is None:
+        if not self._read:
             self.asks = True
             self.nodes += [node] if deletes and node else []
             return False
@@ -98,7 +111,7 @@ class Allowance:
     def verdict(self, pod: Object, deletes: bool) -> Verdict:
         """``deletes``: the pod is evicted; else its containers are ended, for which no pod needs leave that is not
         Ready."""
-        own = budgets_of(pod, self._budgets or ())
+        own = budgets_of(pod, self._budgets)
         if (deletes and (pod.get("status") or {}).get("phase") in _FREE) or not (deletes or ready(pod)):
             return Verdict()
         if deletes and len(own) > 1:

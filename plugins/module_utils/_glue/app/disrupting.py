@@ -10,13 +10,13 @@ Called by the Updater.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...berth_core.app.budgets import Budget
 from ...berth_core.app.pod_change import PodChange
 from ...berth_core.app.update import Roll
-from ...berth_core.app.update_budgets import IGNORED, Allowance, Verdict
+from ...berth_core.app.update_budgets import IGNORED, Allowance, Restrictions, Verdict
 from ...berth_core.app.way_home import closed
 from ...berth_core.errors import TimeoutExpired
 from ...berth_core.model.resources import NODE, POD, POD_DISRUPTION_BUDGET
@@ -28,8 +28,8 @@ Object = Mapping[str, Any]
 _PAUSE = 1.0
 
 
-class Budgets:
-    """``respected``: False where a pod goes whatever they say."""
+class Disruptions:
+    """``respected``: False where a pod goes whatever budgets say."""
 
     def __init__(self, hand: Hand, respected: bool) -> None:
         self._hand, self._respected = hand, respected
@@ -42,20 +42,20 @@ class Budgets:
         self._known = None
         self._closed = {}
 
-    def roll(self, make: Callable[[Sequence[Budget] | None, Mapping[str, str]], Roll]) -> Roll:
+    def roll(self, make: Callable[[Restrictions | None], Roll]) -> Roll:
         """What ``make`` says of budgets and nodes; they are read only where they have a say."""
-        found = make(None, {})
+        found = make(None)
         if not found.asks:
             return found
         self._closed.update({name: self._why_closed(name) for name in found.nodes if name not in self._closed})
-        return make(self._read(), self._closed)
+        return make(Restrictions(self._read(), self._closed))
 
     def verdict(self, pod: Object, change: PodChange, ends: bool) -> Verdict:
-        """What they say now of a change of that pod. ``ends``: in place, whether containers are ended for it."""
+        """What budgets say now of a change of that pod. ``ends``: in place, whether containers are ended for it."""
         if not self._respected or (change.in_place and not ends):
             return Verdict()
         pods = list(self._hand.seen.pods.values())
-        allowance = Allowance(self._read(), pods, (), len(pods) == self._hand.app.replicas)
+        allowance = Allowance(Restrictions(self._read()), pods, (), len(pods) == self._hand.app.replicas)
         return allowance.verdict(pod, not change.in_place)
 
     def end(self, pod: Object) -> None:
