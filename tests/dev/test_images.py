@@ -57,6 +57,7 @@ def test_of_each_image_the_last_archives_stay(tmp_path: Path, monkeypatch: Any) 
     made = catalog.ensure_recipe("x", catalog.Recipe(catalog.archive.Image("berth.local/x:1"), lambda: b"", fill))
     left = {path.name for path in folder.glob("*.tar")}
     assert left == {made.name, "x-3.tar", "x-4.tar", "x-y-1.tar", "system-1.tar"}
+    assert (cached.used(made), cached.used(folder / "x-1.tar")) == (True, False), "who wants that one makes it anew"
 
 
 def test_what_was_used_a_short_time_ago_stays() -> None:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO
+from tests.apiserver.app.pull_kubelet import ABSENT, FIRST, SECOND, STARTED, ground, kubelet, label, pull_pods
 from tests.apiserver.app.runner import calm, run
-from tests.apiserver.app.test_pre_pull import ABSENT, FIRST, SECOND, STARTED, kubelet, label, pull_pods
-from tests.apiserver.app.test_stateful_app import NODES, writes
+from tests.apiserver.app.test_stateful_app import writes
 from tests.apiserver.app.test_update import images, options, uids, with_template
-from tests.apiserver.app.world import local_disk
 
 
 @pytest.fixture
 def world(app_world):
-    for node in NODES:
-        app_world.add_disk(local_disk(node, 0))
-    yield app_world
-    label(app_world, "kwok")
-    app_world.clear()
+    yield from ground(app_world)
 
 
 def told(kubeconfig):

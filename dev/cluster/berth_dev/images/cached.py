@@ -9,7 +9,6 @@ work that goes back and forth between commits, and those that were used a short 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -20,10 +19,18 @@ KEPT = 3
 IN_USE = 2 * 3600.0
 
 
-def used(archive: Path) -> None:
-    """Note that it is wanted now. Another user's read-only cache stays as it is."""
-    with contextlib.suppress(OSError):
+def used(archive: Path) -> bool:
+    """Note that it is wanted now, so that nobody gives it up; False: it is not there.
+
+    Another user's read-only cache stays as it is.
+    """
+    try:
         os.utime(archive)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return archive.exists()
+    return True
 
 
 def superfluous(last_use: Mapping[Path, float], now: float) -> set[Path]:
@@ -37,4 +44,5 @@ def prune(folder: Path, name: str) -> None:
     # The hash has no hyphen, and another name may begin with this one.
     archives = [path for path in folder.glob(f"{name}-*.tar") if path.stem.rpartition("-")[0] == name]
     for path in superfluous({path: path.stat().st_mtime for path in archives}, time.time()):
-        path.unlink()
+        if time.time() - path.stat().st_mtime > IN_USE:  # nobody has come to want it meanwhile
+            path.unlink()

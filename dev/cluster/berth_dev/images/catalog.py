@@ -94,13 +94,12 @@ def archive_of(name: str, recipe: Recipe) -> Path:
 def ensure_recipe(name: str, recipe: Recipe, progress: Callable[[str], None] = _silent) -> Path:
     """The same for an image that is in nobody's list; `name` is that of its file."""
     target = archive_of(name, recipe)
-    if not target.exists():
+    if not cached.used(target):
         with _locked():
-            if not target.exists():
+            if not cached.used(target):
                 progress(f"making image {recipe.image.name} (minutes, where it is made of Debian packages)")
                 _make(recipe, target)
                 cached.prune(target.parent, name)
-    cached.used(target)
     return target
 
 

@@ -247,7 +247,10 @@ def hindrances(
 ) -> tuple[str, ...]:
     """What has to come before this replica may be taken down, a line each: by the rules of an update, and budgets.
 
-    ``budgets``: PodDisruptionBudgets of the namespace.
+    ``budgets``: PodDisruptionBudgets of the namespace. They are asked here, and the pod is then deleted, not evicted:
+    its claims are deleted before it, which nothing undoes, and an eviction could be refused after that, for ever where
+    the pod has several budgets. Evicted before its claims go, the pod would be made anew on them, in its old place.
+    Whoever evicts another pod between this look and the deletion is therefore not kept from it.
     """
     pod = observed.pod(move.ordinal)
     if pod is None or not ready(pod):

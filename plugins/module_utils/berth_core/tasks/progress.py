@@ -112,15 +112,15 @@ class Progress:
     def _following(self) -> int | None:
         while self._free:
             index = self._free.popleft()
-            if self._closed(index):
+            if self._may_open(index):
                 return index
         while not self.batch.items and self._next < self.batch.size:
             self._next += 1
-            if self._closed(self._next - 1):
+            if self._may_open(self._next - 1):
                 return self._next - 1
         return None
 
-    def _closed(self, index: int) -> bool:
+    def _may_open(self, index: int) -> bool:
         return index not in self._open and not self._ended(index)
 
     def _ended(self, index: int) -> bool:
