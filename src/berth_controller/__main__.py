@@ -7,7 +7,6 @@ started anew.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import socket
@@ -15,14 +14,14 @@ import sys
 from collections.abc import Sequence
 
 from berth_core.app.controller_settings import Settings
-from berth_core.errors import BerthError, InputError
-from berth_kube import config, logs
+from berth_core.errors import BerthError
+from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, identity
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.serve import caches_server
-from berth_kube.stopping import together, until_stopped
+from berth_kube.stopping import command, together, until_stopped
 
 from .caches import Caches
 from .controller import Controller
@@ -38,13 +37,7 @@ EVENT_RATE, EVENT_BURST = 20.0, 200
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused; 2 wrong settings."""
-    try:
-        settings = parse(sys.argv[1:] if argv is None else argv)
-        logs.setup(settings.log_format, settings.log_level)
-        return asyncio.run(run(settings))
-    except InputError as exc:
-        print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
-        return 2
+    return command(NAME, argv, parse, run)
 
 
 async def run(settings: Settings) -> int:

@@ -235,6 +235,25 @@ class Port:
         self._told_at = now
 
 
+class Listening:
+    """Who listens on one port, ``_port``, and nothing else."""
+
+    _port: Port
+
+    @property
+    def port(self) -> int:
+        """The port, also where it was given as 0, once it listens."""
+        return self._port.port
+
+    async def start(self) -> None:
+        """Listen. Raises InputError when the address cannot be had."""
+        await self._port.start()
+
+    async def stop(self) -> None:
+        """Listen no more, and cut off who is still there."""
+        await self._port.stop()
+
+
 def _ended(task: asyncio.Task[None]) -> None:
     """What went wrong with one connection is told; the others go on."""
     if not task.cancelled() and (failure := task.exception()) is not None:

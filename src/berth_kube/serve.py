@@ -11,7 +11,7 @@ from typing import Callable, NamedTuple
 
 import h11
 
-from .listening import Limits, Peer, Port
+from .listening import Limits, Listening, Peer, Port
 from .tls import ServerTls
 
 #: Says what is wrong, or None.
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Server:
+class Server(Listening):
     """One port. ``port`` 0 takes a free one; `port` says which. Made and used inside a running loop."""
 
     def __init__(
@@ -52,19 +52,6 @@ class Server:
         self._metrics = metrics or _prometheus
         self._limits = limits
         self._port = Port(host, port, self._serve, limits, ServerTls(*tls) if tls else None, refused)
-
-    @property
-    def port(self) -> int:
-        """The port, also where it was given as 0, once it listens."""
-        return self._port.port
-
-    async def start(self) -> None:
-        """Listen. Raises InputError when the address cannot be had."""
-        await self._port.start()
-
-    async def stop(self) -> None:
-        """Listen no more."""
-        await self._port.stop()
 
     async def _serve(self, peer: Peer) -> None:
         """One request, one answer, then closed."""

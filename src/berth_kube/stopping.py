@@ -5,12 +5,48 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine
-from typing import Any
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 from berth_core.errors import BerthError, InputError
 
+from . import logs
 from .serve import Server
+
+
+class Logged(Protocol):
+    """Settings that say how the log is written."""
+
+    @property
+    def log_format(self) -> str:
+        """logfmt or json."""
+
+    @property
+    def log_level(self) -> str:
+        """The least level that is written."""
+
+
+S = TypeVar("S", bound=Logged)
+
+
+def command(
+    name: str,
+    argv: Sequence[str] | None,
+    parse: Callable[[Sequence[str]], S],
+    run: Callable[[S], Coroutine[Any, Any, int]],
+) -> int:
+    """The whole of a daemon that has flags and no commands. ``argv``: None: those of this process.
+
+    Exit status: 2 for wrong settings, else that of ``run``.
+    """
+    try:
+        settings = parse(sys.argv[1:] if argv is None else argv)
+        logs.setup(settings.log_format, settings.log_level)
+        return asyncio.run(run(settings))
+    except InputError as exc:
+        print(f"{name}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
+        return 2
 
 
 async def until_stopped(work: Coroutine[Any, Any, None], log: logging.Logger) -> int:

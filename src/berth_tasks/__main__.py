@@ -6,20 +6,18 @@ leads. Caches are filled by whoever leads: what a predecessor wrote last is in t
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import sys
 from collections.abc import Sequence
 
 from berth_core.app.task_backend_settings import Settings
-from berth_core.errors import InputError
-from berth_kube import config, logs
+from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_kube.lease import LeaderElection, identity
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.serve import caches_server
-from berth_kube.stopping import together, until_stopped
+from berth_kube.stopping import command, together, until_stopped
 
 from .daemon import Daemon
 from .only_one import refuse_second
@@ -35,13 +33,7 @@ OTHERS = 4
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused; 2 wrong settings."""
-    try:
-        settings = parse(sys.argv[1:] if argv is None else argv)
-        logs.setup(settings.log_format, settings.log_level)
-        return asyncio.run(run(settings))
-    except InputError as exc:
-        print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
-        return 2
+    return command(NAME, argv, parse, run)
 
 
 async def run(settings: Settings) -> int:

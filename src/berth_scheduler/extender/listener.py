@@ -13,7 +13,7 @@ from typing import Any
 
 import h11
 
-from berth_kube.listening import Limits, Peer, Port
+from berth_kube.listening import Limits, Listening, Peer, Port
 from berth_kube.talk import Talk
 from berth_kube.tls import ServerTls
 
@@ -31,7 +31,7 @@ BUDGET = 256 << 20
 Answer = Callable[[str, bytes], Awaitable[Any]]
 
 
-class Listener:
+class Listener(Listening):
     """One port; ``port`` 0 takes a free one, and `port` says which. ``paths``: what may be asked for."""
 
     def __init__(
@@ -47,19 +47,6 @@ class Listener:
         self._port = Port(host, port, self._serve, limits, tls, refused)
         self._paths, self._answer, self._limits = paths, answer, limits
         self._held = 0
-
-    @property
-    def port(self) -> int:
-        """The port, also where it was given as 0, once it listens."""
-        return self._port.port
-
-    async def start(self) -> None:
-        """Listen. Raises InputError when the address cannot be had."""
-        await self._port.start()
-
-    async def stop(self) -> None:
-        """Listen no more, and cut off who is still there."""
-        await self._port.stop()
 
     async def _serve(self, peer: Peer) -> None:
         talk = Talk(peer, self._limits)

@@ -19,7 +19,7 @@ import h11
 
 from berth_core.errors import InputError
 from berth_core.model.addresses import server_of
-from berth_kube.listening import Limits, Peer, Port
+from berth_kube.listening import Limits, Listening, Peer, Port
 from berth_kube.talk import Talk
 from berth_kube.tls import ServerTls
 
@@ -61,7 +61,7 @@ class _Refused(Exception):
         self.status = status
 
 
-class Results:
+class Results(Listening):
     """One listening port. Keeps one result a Task, the last pod's. Made and used inside a running loop."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -77,19 +77,6 @@ class Results:
         self._port = Port(endpoint.host, endpoint.port, self._serve, LIMITS, tls)
         self._waited: dict[str, _Waited] = {}
         self._nobody = _Waited()
-
-    @property
-    def port(self) -> int:
-        """The port, also where it was given as 0, once it listens."""
-        return self._port.port
-
-    async def start(self) -> None:
-        """Listen. Raises InputError when the address cannot be had."""
-        await self._port.start()
-
-    async def stop(self) -> None:
-        """Listen no more."""
-        await self._port.stop()
 
     def expect(self, task: str) -> str:
         """From now on a result of this Task is taken; its token."""
