@@ -18,7 +18,7 @@ from api_reference import api_objects
 from proving import costs, table, what_if
 
 from berth_core import errors
-from berth_core.lifecycle import states
+from berth_core.lifecycle import situations, states
 from berth_core.tasks import states as task_states
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,7 +74,12 @@ def change_costs() -> str:
 
 Parts = dict[str, Callable[[], str]]
 PAGES: dict[str, Parts] = {
-    "architecture.md": {"error-tree": error_tree, "state-diagram": state_diagram, "state-table": state_table},
+    "architecture.md": {
+        "error-tree": error_tree,
+        "state-diagram": state_diagram,
+        "state-table": state_table,
+        "situation-table": situations.table,
+    },
     "guides/api.md": {"api-objects": api_objects},
     "guides/tasks.md": {"task-diagram": task_diagram, "task-table": task_states.table},
     "guides/developing.md": {"change-costs": change_costs, "stage-costs": stage_costs},

@@ -20,7 +20,7 @@ from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE
 from . import evidence, history, states, way_out
 from .locks import BERTH_ANNOTATION, unlock_device, unlock_disk
 from .recording import record_phase
-from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write
+from .step import REMOVE, REPLACE, STATUS, Ref, Step, Wait, Write, first_due
 from .view import Object, Objects, View, claim_name, devices_of, disks_of, going, recorded
 
 
@@ -30,13 +30,16 @@ def release(view: View, record: Object, why: str) -> Write:
 
 
 def forget(view: View, record: Object) -> Step:
-    """Releasing -> Absent: the next write of the way back, or of the way out, in the table's order."""
-    steps = states.WAY_OUT if way_out.begun(record) else states.BACKWARD
-    for effect in steps[-1].writes:
-        step = _UNDO[effect.verb, effect.what](view, record)
-        if step is not None:
-            return step
-    raise AssertionError("the last write of each way back is the Berth's own end")
+    """Releasing -> Absent: the next write of the way back."""
+    step = first_due(states.STEPS["forget"].writes, _UNDO, view, record)
+    if step is None:
+        raise AssertionError("the last write of each way back is the Berth's own end")
+    return step
+
+
+def untie(view: View, record: Object) -> Step | None:
+    """Releasing -> Absent: the next write of the way out, where that was begun."""
+    return first_due(states.STEPS["untie"].writes, _UNDO, view, record) if way_out.begun(record) else None
 
 
 def left_locks(view: View, record: Object, now: Object | None) -> list[Write]:

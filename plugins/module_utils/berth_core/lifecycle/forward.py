@@ -9,7 +9,7 @@ Called by next_step with a record that is there and is not being given up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Callable
 
 from ..app.compare import differences
 from ..app.manifests import NAMESPACE_LABEL, replica_labels, volume_of
@@ -21,12 +21,16 @@ from .back import release, told_phase
 from .locks import BERTH_ANNOTATION, DISK_ANNOTATION, Holder, holds_disk, lock_device, lock_disk
 from .owner import Owner
 from .recording import record_phase
-from .step import CREATE, PATCH, REMOVE, REPLACE, Look, Ref, Step, Wait, Write
+from .step import CREATE, PATCH, REMOVE, REPLACE, Look, Ref, Step, Wait, Write, first_due
 from .view import Object, View, claim_name, devices_of, disks_of, going
 
 
 def reserve(view: View, record: Object, owner: Owner) -> Step:
-    """Selected -> Reserved: every lock, then the record; or the choice is given up and made again."""
+    """Selected -> Reserved: every lock, then the record; or the choice is given up and made again.
+
+    The table's order stands in the code here: each disk's lock is followed by its phase before the next disk's, and a
+    lock that is refused changes the way.
+    """
     why = owner.withdrawn(view, record)
     if why:
         return release(view, record, why)
@@ -41,17 +45,20 @@ def reserve(view: View, record: Object, owner: Owner) -> Step:
     return record_phase(record, states.RESERVED)
 
 
-def prebind(view: View, record: Object, owner: Owner) -> Step:
-    """Reserved -> Bound. A choice that was Reserved is final: its disks may carry data from now on."""
-    for entry in disks_of(record):
-        step = _volume(view, record, owner, entry)
-        if step is not None:
-            return step
-    for entry in disks_of(record):
-        step = _claim(view, record, owner, entry)
-        if step is not None:
-            return step
-    return _device_claim(view, record, owner) or owner.arrived(view, record)
+def prebind(view: View, record: Object, owner: Owner) -> Step | None:
+    """Reserved -> Bound, but for the record, which the owner makes. A choice that was Reserved is final: its disks may
+    carry data from now on. Of a berth that is further on, what is missing is made again."""
+    return first_due(states.STEPS["prebind"].writes, _PREBIND, view, record, owner)
+
+
+def _volumes(view: View, record: Object, owner: Owner) -> Step | None:
+    steps = (_volume(view, record, owner, entry) for entry in disks_of(record))
+    return next((step for step in steps if step is not None), None)
+
+
+def _claims(view: View, record: Object, owner: Owner) -> Step | None:
+    steps = (_claim(view, record, owner, entry) for entry in disks_of(record))
+    return next((step for step in steps if step is not None), None)
 
 
 def hold(view: View, record: Object, owner: Owner) -> Step | None:
@@ -263,6 +270,14 @@ def _device_claim(view: View, record: Object, owner: Owner) -> Step | None:
         if wrong:
             return differs(RESOURCE_CLAIM, live, wrong)
     return None
+
+
+#: How each write of the step is made; None: it has been.
+_PREBIND: Mapping[tuple[str, str], Callable[[View, Object, Owner], Step | None]] = {
+    ("create", "PersistentVolume"): _volumes,
+    ("create", "PersistentVolumeClaim"): _claims,
+    ("create", "ResourceClaim"): _device_claim,
+}
 
 
 def differs(resource: Resource, live: Object, wrong: list[str]) -> Wait:

@@ -11,8 +11,9 @@ confirm its end; on one that is well the pod is asked to go, and is waited for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Callable
 
 from ..app.disk_acts import cordoned_disk
 from ..app.manifests import volume_of
@@ -21,8 +22,8 @@ from ..model.resources import LOCAL_DISK, POD, PVC, RESOURCE_CLAIM
 from . import states
 from .back import release
 from .locks import BERTH_ANNOTATION, holds_disk
-from .step import FORCE, REMOVE, REPLACE, Ref, Step, Wait, Write
-from .view import Object, View, claim_name, devices_of, disks_of, going, recorded
+from .step import FORCE, REMOVE, REPLACE, Ref, Step, Wait, Write, first_due
+from .view import Object, View, claim_name, devices_of, disks_of, going
 
 #: In place of a Berth's uid, of a Loss. ANY_BERTH: whichever is on that node goes. NO_BERTH: disks alone are given up,
 #: no Berth of the ordinal is left, and one that is made later, there or elsewhere, stays.
@@ -64,12 +65,15 @@ class Loss:
         return self.berth in (ANY_BERTH, record["metadata"]["uid"])
 
 
+def exchanging(record: Object, loss: Loss) -> Wait:
+    """A berth whose disk is being exchanged is not given up: somebody else carries it on."""
+    told = (record.get("status") or {}).get("replacing") or {}
+    what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')} on {loss.where.rstrip(',')}"
+    return Wait("Replacing", f"{what}: delete the Berth to end that; its data is kept", True)
+
+
 def give_up(view: View, record: Object, loss: Loss) -> Step:
-    """-> Releasing; not of a berth whose disk is being exchanged, which somebody else carries on."""
-    if recorded(record) == states.REPLACING:
-        told = (record.get("status") or {}).get("replacing") or {}
-        what = f"LocalDisk {told.get('from')} is being exchanged for {told.get('to')} on {loss.where.rstrip(',')}"
-        return Wait("Replacing", f"{what}: delete the Berth to end that; its data is kept", True)
+    """-> Releasing."""
     held = [view.disks[each["name"]] for each in disks_of(record) if each["name"] in view.disks]
     own = [disk for disk in held if holds_disk(disk, record["metadata"]["uid"])]
     why = f"it leaves node {loss.node}" if loss.left else f"its node {loss.node} is lost ({loss.proof})"
@@ -100,24 +104,39 @@ def _cordon(disks: Iterable[Object], loss: Loss) -> Write | None:
 
 
 def stop(view: View, record: Object, loss: Loss) -> Step | None:
-    """Releasing: claims are asked to go first, so that no new pod is made of them; then the pod's object goes.
+    """Releasing: what was made for its pod goes, and the pod. None: the rest goes as of every other berth (back.py)."""
+    return first_due(states.STEPS["vacate" if loss.left else "bury"].writes, _UNDO, view, record, loss)
 
-    A claim that the StatefulSet's controller has made anew meanwhile is the next berth's.
-    """
-    own = [view.claims.get(claim_name(record, each["claim"])) for each in disks_of(record)]
-    volumes = {volume_of(record, each) for each in disks_of(record)}
-    claims = [one for one in own if one is not None and (going(one) or one["spec"].get("volumeName") in volumes)]
-    for claim in claims:
+
+def _claims_go(view: View, record: Object, loss: Loss) -> Step | None:
+    """All are asked to go before the pod is, so that no new one is made of them."""
+    for claim in _claims(view, record):
         if not going(claim):
             return Write(REMOVE, PVC, dict(claim), f"the claim over a disk of {loss.where} goes")
+    return None
+
+
+def _claims(view: View, record: Object) -> list[Object]:
+    """One that the StatefulSet's controller has made anew meanwhile is the next berth's."""
+    own = [view.claims.get(claim_name(record, each["claim"])) for each in disks_of(record)]
+    volumes = {volume_of(record, each) for each in disks_of(record)}
+    return [one for one in own if one is not None and (going(one) or one["spec"].get("volumeName") in volumes)]
+
+
+def _pod_and_claims_end(view: View, record: Object, loss: Loss) -> Step | None:
+    """The claims that are going stay until the pod has."""
     step = _pod_goes(view, record, loss)
     if step is not None:
         return step
-    if claims:
-        ref = Ref.of(PVC, claims[0])
-        return Wait(
-            "PersistentVolumeClaimGoing", f"waits for the finalizers of PersistentVolumeClaim {ref.name}", on=ref
-        )
+    claims = _claims(view, record)
+    if not claims:
+        return None
+    ref = Ref.of(PVC, claims[0])
+    return Wait("PersistentVolumeClaimGoing", f"waits for the finalizers of PersistentVolumeClaim {ref.name}", on=ref)
+
+
+def _device_claims_go(view: View, record: Object, loss: Loss) -> Step | None:
+    """They hold no data, and are not waited for."""
     for name in dict.fromkeys(claim_name(record, each["claim"]) for each in devices_of(record)):
         live = view.device_claims.get(name)
         if live is not None and not going(live) and _made_for(live, record):
@@ -149,3 +168,12 @@ def _of_node(pod: Object, loss: Loss) -> bool:
     spec = pod.get("spec") or {}
     bound = spec.get("nodeName")
     return bound == loss.node or (not bound and is_tied(spec, loss.node))
+
+
+#: How the writes are made in which such a berth differs from others.
+_UNDO: Mapping[tuple[str, str], Callable[[View, Object, Loss], Step | None]] = {
+    ("delete", "PersistentVolumeClaim"): _claims_go,
+    ("delete by force", "Pod"): _pod_and_claims_end,
+    ("delete", "Pod"): _pod_and_claims_end,
+    ("delete", "ResourceClaim"): _device_claims_go,
+}

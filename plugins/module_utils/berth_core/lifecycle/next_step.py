@@ -4,89 +4,113 @@
 """From what there is of a berth to what it needs next: one write at a time, so that any of them may be the last.
 
 The only place that decides it, for replicas of apps and for claims, forward, back, and while a disk is exchanged. Which
-part of the life is next stands in states.py. Drivers (berth_kube.lifecycle, _glue.app.driver) carry the answer out, put
-what the API server said into the view, and ask again. Never reads, never writes.
+steps are due stands in situations.py, what each writes in states.py; how each is made stands here, at the end. Drivers
+(berth_kube.lifecycle, _glue.app.driver) carry the answer out, put what the API server said into the view, and ask
+again. Never reads, never writes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Callable, TypeVar
+
 from ..app import claims
-from . import back, forward, lost, replacing, replacing_claim, states, way_out
-from .owner import Owner
+from . import back, forward, lost, replacing, replacing_claim, situations, states, way_out
 from .step import DONE, Step, Wait
-from .view import Object, View, going, recorded
+from .view import View
+
+_T = TypeVar("_T")
 
 
 def next_step(view: View) -> Step:
     """What has to be done next for this berth."""
-    record, owner = view.berth, view.owner
-    if view.lost:
-        return Wait("ClassGone", view.lost, True)
-    if view.exchange is not None and view.exchange.of is not None:
-        return _exchange_of_claim(view, view.exchange, view.exchange.of)
-    if record is None:
-        if view.exchange is not None:
-            return replacing.without_berth(view, view.exchange)
-        return _begin(view, owner)
-    if view.leaves and not way_out.begun(record):
-        return way_out.begin(record)
-    if view.loss is not None and view.loss.takes(record):
-        return _lost(view, record, view.loss)
-    if recorded(record) == states.RELEASING:
-        return back.forget(view, record)
-    if owner is None:
-        return _without_owner(view, record)
-    if going(record):
-        return _asked_to_go(view, record)
-    return _onward(view, record, owner)
+    phase = situations.phase_of(view)
+    if phase not in (states.ABSENT, *states.RECORDED):
+        text = f"its Berth is in phase {phase}, which this release does not know: a newer one has to carry it on"
+        return Wait("UnknownPhase", text, True)
+    for name in situations.DUE[phase, situations.situation_of(view)]:
+        step = STEPS[name](view)
+        if step is not None:
+            return step
+    raise AssertionError(f"berth {view.key}, {phase} ({situations.situation_of(view)}), has no next step")
 
 
-def _begin(view: View, owner: Owner | None) -> Step:
-    if owner is None:
-        return DONE
-    cordon = lost.cordon_kept(view, view.loss) if view.loss is not None else None
-    return cordon or owner.begin()
+def _there(thing: _T | None) -> _T:
+    """What is in the view in every situation whose rows name the step."""
+    if thing is None:
+        raise AssertionError("a step of another situation is asked for")
+    return thing
 
 
-def _lost(view: View, record: Object, loss: lost.Loss) -> Step:
-    if recorded(record) != states.RELEASING:
-        return lost.give_up(view, record, loss)
-    return lost.stop(view, record, loss) or back.forget(view, record)
+def _release(view: View) -> Step:
+    why = "what it was made for is gone" if view.owner is None else "its Berth is asked to go"
+    return back.release(view, _there(view.berth), why)
 
 
-def _exchange_of_claim(view: View, exchange: replacing.Exchange, of: replacing.OfClaim) -> Step:
-    step = replacing_claim.away(view, exchange, of)
-    if step is not None:
-        return step
+def _keep(view: View) -> Step:
+    """Somebody deleted the Berth while what it is for is there."""
+    what = "the claim" if claims.claim_of(_there(view.berth)) is not None else "the replica"
+    text = f"its Berth is asked to go while {what} is there: nothing is given up before {what} is deleted"
+    return Wait("BerthDeleted", text, True)
+
+
+def _of_claim(view: View) -> tuple[replacing.Exchange, replacing.OfClaim]:
+    exchange = _there(view.exchange)
+    return exchange, _there(exchange.of)
+
+
+def _adopt(view: View) -> Step | None:
+    exchange = _there(view.exchange)
+    if exchange.of is not None:
+        return replacing_claim.adopt(view, exchange, exchange.of)
+    return replacing.adopt(view, exchange, None)
+
+
+def _forget(view: View) -> Step:
+    step = back.forget(view, _there(view.berth))
+    of = view.exchange.of if view.exchange is not None else None
+    return step if of is None else replacing_claim.end_named(view, of, step)
+
+
+def _heir(view: View) -> Step:
+    """The claim that was made anew is a berth's owner as any other."""
+    exchange, of = _of_claim(view)
     heir = replacing_claim.heir(view, exchange, of)
     if isinstance(heir, Wait):
         return heir
     return replacing_claim.old_goes(view, of) or replacing_claim.named(view, of, next_step(heir))
 
 
-def _without_owner(view: View, record: Object) -> Step:
-    """Given up; but a claim goes in the course of an exchange of its disk, and then its Berth is let be until it is
-    asked to go itself."""
-    exchanged = recorded(record) == states.REPLACING and claims.claim_of(record) is not None
-    if exchanged and not going(record):
-        return replacing.left_alone(record)
-    return back.release(view, record, "what it was made for is gone")
-
-
-def _onward(view: View, record: Object, owner: Owner) -> Step:
-    if recorded(record) == states.REPLACING:
-        return replacing.relock(view, record, owner)
-    if view.exchange is not None and not view.exchange.done(record):
-        return replacing.replace(view, record, view.exchange)
-    if recorded(record) == states.SELECTED:
-        return forward.reserve(view, record, owner)
-    return forward.hold(view, record, owner) or forward.prebind(view, record, owner)
-
-
-def _asked_to_go(view: View, record: Object) -> Step:
-    """Somebody deleted the Berth while what it is for is there."""
-    if recorded(record) == states.SELECTED:
-        return back.release(view, record, "its Berth is asked to go")
-    what = "the claim" if claims.claim_of(record) is not None else "the replica"
-    text = f"its Berth is asked to go while {what} is there: nothing is given up before {what} is deleted"
-    return Wait("BerthDeleted", text, True)
+#: How each step of situations.py is made; None: nothing of it is due.
+STEPS: Mapping[str, Callable[[View], Step | None]] = {
+    "select": lambda view: _there(view.owner).begin(),
+    "reserve": lambda view: forward.reserve(view, _there(view.berth), _there(view.owner)),
+    "hold": lambda view: forward.hold(view, _there(view.berth), _there(view.owner)),
+    "prebind": lambda view: forward.prebind(view, _there(view.berth), _there(view.owner)),
+    "follow": lambda view: _there(view.owner).arrived(view, _there(view.berth)),
+    "not reserved": lambda view: replacing.not_reserved(_there(view.berth), _there(view.exchange)),
+    "same exchange": lambda view: replacing.other_exchange(_there(view.berth), _there(view.exchange)),
+    "cordon": lambda view: replacing.cordon(view, _there(view.exchange)),
+    "replace": lambda view: replacing.replace(view, _there(view.berth), _there(view.exchange)),
+    "relock": lambda view: replacing.relock(view, _there(view.berth), _there(view.owner), _there(view.exchange)),
+    "adopt": _adopt,
+    "let be": lambda view: replacing.left_alone(_there(view.berth)),
+    "let claim's be": lambda view: replacing.left_to_its_claim(_there(view.berth)),
+    "fit": lambda view: replacing_claim.unfitting(view, *_of_claim(view)),
+    "rename": lambda view: replacing_claim.rename(view, _there(view.berth), _there(view.exchange)),
+    "take off": lambda view: replacing.take_off(view, _there(view.berth), _there(view.exchange)),
+    "heir": _heir,
+    "release": _release,
+    "keep": _keep,
+    "untie": lambda view: back.untie(view, _there(view.berth)),
+    "forget": _forget,
+    "cordon kept": lambda view: lost.cordon_kept(view, _there(view.loss)),
+    "abandon": lambda view: lost.give_up(view, _there(view.berth), _there(view.loss)),
+    "leave": lambda view: lost.give_up(view, _there(view.berth), _there(view.loss)),
+    "finish exchange": lambda view: lost.exchanging(_there(view.berth), _there(view.loss)),
+    "bury": lambda view: lost.stop(view, _there(view.berth), _there(view.loss)),
+    "vacate": lambda view: lost.stop(view, _there(view.berth), _there(view.loss)),
+    "part": lambda view: way_out.begin(_there(view.berth)),
+    "wait for class": lambda view: Wait("ClassGone", view.lost, True),
+    "nothing": lambda _view: DONE,
+}

@@ -11,8 +11,11 @@ replica that it is of.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Callable
 
+from ..app import claims
 from ..app.disk_acts import cordoned_disk
 from ..app.manifests import volume_over
 from ..app.phase import AVAILABLE
@@ -25,7 +28,7 @@ from .forward import lock_disks
 from .locks import disk_holder, holds_disk, unlock_disk
 from .owner import Owner
 from .recording import record_phase
-from .step import CREATE, DONE, REMOVE, REPLACE, Ref, Step, Wait, Write
+from .step import CREATE, REMOVE, REPLACE, Ref, Step, Wait, Write, first_due
 from .view import Object, View, claim_name, disks_of, going
 
 #: Every part in order, and what it means.
@@ -78,8 +81,22 @@ class Exchange:
         return self.new in [each["name"] for each in disks_of(record) if each["claim"] == self.claim]
 
 
-def replace(view: View, record: Object, exchange: Exchange) -> Step:
-    """-> Replacing."""
+def not_reserved(record: Object, exchange: Exchange) -> Wait | None:
+    """A berth that is only Selected has nothing to be exchanged yet; one that has the new disk goes on."""
+    name = record["metadata"]["name"]
+    if exchange.of is not None:
+        text = f"Berth {name} to be Reserved or given up: its claim is just being bound"
+        return Wait("NotReserved", text, on=Ref.of(BERTH, record), part="begin")
+    if exchange.done(record):
+        return None
+    text = f"Berth {name} is Selected, and LocalDisk {exchange.old} is not its own yet: run stateful_app to its end"
+    return Wait("NotReserved", f"{text} first; nothing was changed", True, part="begin")
+
+
+def replace(view: View, record: Object, exchange: Exchange) -> Step | None:
+    """-> Replacing; None where the berth has the new disk."""
+    if exchange.done(record):
+        return None
     entries = {each["claim"]: each["name"] for each in disks_of(record)}
     if entries.get(exchange.claim) != exchange.old:
         has = entries.get(exchange.claim, "no disk")
@@ -90,14 +107,21 @@ def replace(view: View, record: Object, exchange: Exchange) -> Step:
     return cordon(view, exchange) or begin
 
 
-def relock(view: View, record: Object, owner: Owner) -> Step:
+def relock(view: View, record: Object, owner: Owner, exchange: Exchange) -> Step | None:
     """Replacing -> Reserved."""
-    asked = view.exchange
-    if asked is None:
-        return left_alone(record)
-    away = other_exchange(record, asked) or cordon(view, asked)
-    away = away or _stop(view, record, asked) or unbind(view, record, asked)
-    return away or unlock(view, record, asked) or _onto(view, record, owner, asked)
+    onto: Mapping[tuple[str, str], Callable[[], Step | None]] = {
+        ("create", "LocalDisk"): lambda: adopt(view, exchange, record["metadata"]["uid"]),
+        ("assign", "Berth"): lambda: _assign(record, exchange),
+        ("lock", "LocalDisk"): lambda: _lock(view, record, owner),
+        ("record", "Berth status"): lambda: record_phase(record, states.RESERVED)._replace(part="bind"),
+    }
+    return take_off(view, record, exchange) or first_due(states.STEPS["relock"].writes, onto)
+
+
+def take_off(view: View, record: Object, exchange: Exchange) -> Step | None:
+    """The writes of relock that have to do with the old disk: all that there is to do under a Berth that goes with its
+    claim."""
+    return first_due(states.STEPS["relock"].writes, _OFF, view, record, exchange)
 
 
 def left_alone(record: Object) -> Wait:
@@ -107,6 +131,11 @@ def left_alone(record: Object) -> Wait:
     return Wait("Replacing", f"{what}: run disk_replace again to finish it")
 
 
+def left_to_its_claim(record: Object) -> Wait | None:
+    """A claim goes in the course of an exchange of its disk: its Berth is let be until it is asked to go itself."""
+    return left_alone(record) if claims.claim_of(record) is not None and not going(record) else None
+
+
 def other_exchange(record: Object, asked: Exchange) -> Wait | None:
     """Another exchange than the one that the Berth tells of is refused."""
     told = (record.get("status") or {}).get("replacing") or {}
@@ -114,11 +143,6 @@ def other_exchange(record: Object, asked: Exchange) -> Wait | None:
         return None
     what = f"LocalDisk {told.get('from')} (claim {told.get('claim')}) is being exchanged for {told.get('to')}"
     return Wait("OtherExchange", f"{what}: finish that first; nothing was changed", True)
-
-
-def without_berth(view: View, exchange: Exchange) -> Step:
-    """A disk that is nobody's, or whose replica is not there: the new one is made ready to be taken."""
-    return cordon(view, exchange) or adopt(view, exchange, None) or DONE
 
 
 def part_of(step: Step) -> str:
@@ -152,18 +176,31 @@ def cordon(view: View, exchange: Exchange) -> Step | None:
     return Write(REPLACE, LOCAL_DISK, cordoned_disk(old, True), f"LocalDisk {exchange.old} is cordoned", "cordon")
 
 
-def _stop(view: View, record: Object, exchange: Exchange) -> Step | None:
+def _old_claim(view: View, record: Object, exchange: Exchange) -> Object | None:
+    """The claim over the old disk: one that was made anew stays."""
+    if exchange.of is not None:
+        claim = view.claims.get(exchange.of.name)
+        made_for = claim is not None and claims.berth_name(claim["metadata"]["uid"]) == record["metadata"]["name"]
+        return claim if made_for else None
     claim = view.claims.get(claim_name(record, exchange.claim))
     before = volume_over(record, exchange.old)
-    if claim is None or not (going(claim) or claim["spec"].get("volumeName") == before):
+    old = claim is not None and (going(claim) or claim["spec"].get("volumeName") == before)
+    return claim if old else None
+
+
+def _claim_goes(view: View, record: Object, exchange: Exchange) -> Step | None:
+    """First: while it is going, no new pod is made, and it goes when the pod has stopped."""
+    claim = _old_claim(view, record, exchange)
+    if claim is None or going(claim):
         return None
-    return stop(view, claim, record["metadata"]["name"])
+    return Write(REMOVE, PVC, dict(claim), "the claim over the old disk goes", "stop")
 
 
-def stop(view: View, claim: Object, pod_name: str) -> Step:
-    """The claim goes first: while it is going, no new pod is made, and it goes when the pod has stopped."""
-    if not going(claim):
-        return Write(REMOVE, PVC, dict(claim), "the claim over the old disk goes", "stop")
+def _pod_stops(view: View, record: Object, exchange: Exchange) -> Step | None:
+    claim = _old_claim(view, record, exchange)
+    if claim is None:
+        return None
+    pod_name = exchange.of.pod if exchange.of is not None else str(record["metadata"]["name"])
     pod = view.pods.get(pod_name)
     if pod is not None and not going(pod):
         return Write(REMOVE, POD, dict(pod), "the pod on the old disk stops", "stop")
@@ -172,7 +209,7 @@ def stop(view: View, claim: Object, pod_name: str) -> Step:
     return Wait("PodGoing", text, on=ref, part="stop")
 
 
-def unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
+def _unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
     """The volume over the old disk goes."""
     name = volume_over(record, exchange.old)
     volume = view.volumes.get(name)
@@ -183,33 +220,32 @@ def unbind(view: View, record: Object, exchange: Exchange) -> Step | None:
     return Wait("VolumeGoing", f"volume {name} to go", on=Ref(PV, name), part="unbind")
 
 
-def unlock(view: View, record: Object, exchange: Exchange) -> Step | None:
+def _unlock(view: View, record: Object, exchange: Exchange) -> Step | None:
     """The old disk's lock is given up; its data stays in its name."""
     old = view.disks.get(exchange.old)
     if old is None:
         return None
     unlocked = unlock_disk(old, record["metadata"]["uid"], keep_data=True)
-    if unlocked is not None:
-        text = f"LocalDisk {exchange.old} is given up; its data is kept"
-        return Write(REPLACE, LOCAL_DISK, history.carried(unlocked, record), text, "release")
-    told = None if old["spec"].get("claimRef") else told_phase(old)
+    if unlocked is None:
+        return None
+    text = f"LocalDisk {exchange.old} is given up; its data is kept"
+    return Write(REPLACE, LOCAL_DISK, history.carried(unlocked, record), text, "release")
+
+
+def _old_told(view: View, _record: Object, exchange: Exchange) -> Step | None:
+    """The phase of the old disk, which nobody holds any more."""
+    old = view.disks.get(exchange.old)
+    told = None if old is None or old["spec"].get("claimRef") else told_phase(old)
     return told._replace(part="release") if told is not None else None
 
 
-def _onto(view: View, record: Object, owner: Owner, exchange: Exchange) -> Step:
-    """The new disk takes the old one's place; every lock that the berth is to have is looked at once more."""
-    adopted = adopt(view, exchange, record["metadata"]["uid"])
-    if adopted is not None:
-        return adopted
-    if not exchange.done(record):
-        return _assign(record, exchange)
+def _lock(view: View, record: Object, owner: Owner) -> Step | None:
+    """Every lock that the berth is to have is looked at once more, and the phase that follows from it."""
     try:
         lock = lock_disks(view, record, owner)
     except LockError as exc:
         return Wait("LockLost", f"{exc.message}: find out who took it, and run the task again", True, part="lock")
-    if lock is not None:
-        return lock._replace(part="lock")
-    return record_phase(record, states.RESERVED)._replace(part="bind")
+    return lock._replace(part="lock") if lock is not None else None
 
 
 def adopt(view: View, exchange: Exchange, uid: str | None) -> Step | None:
@@ -236,7 +272,10 @@ def adopt(view: View, exchange: Exchange, uid: str | None) -> Step | None:
     return Wait("NotAdopted", text, on=Ref(LOCAL_DISK, exchange.new), part="adopt")
 
 
-def _assign(record: Object, exchange: Exchange) -> Step:
+def _assign(record: Object, exchange: Exchange) -> Step | None:
+    """The new disk takes the old one's place."""
+    if exchange.done(record):
+        return None
     body = copy.deepcopy(dict(record))
     body["spec"]["disks"] = [
         {"claim": each["claim"], "name": exchange.new, "size": each["size"]}
@@ -245,3 +284,13 @@ def _assign(record: Object, exchange: Exchange) -> Step:
         for each in disks_of(record)
     ]
     return Write(REPLACE, BERTH, body, f"LocalDisk {exchange.new} takes the place of {exchange.old}", "assign")
+
+
+#: How the writes of relock are made that have to do with the old disk; None: it has been.
+_OFF: Mapping[tuple[str, str], Callable[[View, Object, Exchange], Step | None]] = {
+    ("delete", "PersistentVolumeClaim"): _claim_goes,
+    ("delete", "Pod"): _pod_stops,
+    ("delete", "PersistentVolume"): _unbind,
+    ("unlock", "LocalDisk"): _unlock,
+    ("record", "LocalDisk status"): _old_told,
+}

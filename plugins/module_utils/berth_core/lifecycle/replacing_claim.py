@@ -18,22 +18,13 @@ from ..app import claims
 from ..app.claim_disks import unfit
 from ..app.observed import ready
 from ..model.disk import LocalDisk
-from ..model.resources import BERTH, PVC
+from ..model.resources import PVC
 from ..model.tenant import Tenant
 from . import back, replacing, states
 from .claim import ClaimOwner
 from .replacing import Exchange, OfClaim
 from .step import DONE, Choose, Ref, Step, Wait
 from .view import Object, View, going, recorded
-
-
-def away(view: View, exchange: Exchange, of: OfClaim) -> Step | None:
-    """Off the old disk, and the new one adopted. None: what is next is the heir's."""
-    record = view.berth
-    step = _unfit(view, exchange, of) or replacing.cordon(view, exchange)
-    if step is None and record is not None:
-        step = _old_berth(view, record, exchange, of)
-    return step or _adopt(view, exchange, of)
 
 
 def heir(view: View, exchange: Exchange, of: OfClaim) -> View | Wait:
@@ -81,7 +72,7 @@ def named(view: View, of: OfClaim, step: Step) -> Step:
     return step._replace(part=part)
 
 
-def _unfit(view: View, exchange: Exchange, of: OfClaim) -> Wait | None:
+def unfitting(view: View, exchange: Exchange, of: OfClaim) -> Wait | None:
     """A disk that is not what the claim asks for is refused before anything is touched."""
     claim = view.claims.get(of.name)
     if claim is None:
@@ -93,34 +84,20 @@ def _unfit(view: View, exchange: Exchange, of: OfClaim) -> Wait | None:
     return Wait("Unfit", f"{text}: name another disk; nothing was changed", True)
 
 
-def _old_berth(view: View, record: Object, exchange: Exchange, of: OfClaim) -> Step | None:
-    phase = recorded(record)
-    if phase == states.RELEASING:
-        new = _record(view, of)
-        after = new is not None and states.reached(recorded(new), states.RESERVED)
-        step = back.forget(view, record)
-        return step if isinstance(step, Choose) else step._replace(part="bind" if after else "release")
-    if phase == states.SELECTED:
-        text = f"Berth {record['metadata']['name']} to be Reserved or given up: its claim is just being bound"
-        return Wait("NotReserved", text, on=Ref.of(BERTH, record), part="begin")
+def rename(view: View, record: Object, exchange: Exchange) -> Step | None:
+    """Its own disks never change: another new disk may be named as long as the heir has none."""
     told = (record.get("status") or {}).get("replacing") or {}
-    if phase != states.REPLACING or told.get("to") != exchange.new:
-        # Its own disks never change: another new disk may be named as long as the heir has none.
-        return replacing.replace(view, record, exchange)
-    return (
-        _stop(view, record, of) or replacing.unbind(view, record, exchange) or replacing.unlock(view, record, exchange)
-    )
+    return replacing.replace(view, record, exchange) if told.get("to") != exchange.new else None
 
 
-def _stop(view: View, record: Object, of: OfClaim) -> Step | None:
-    """The very claim that the Berth was made for: one that was made anew stays."""
-    claim = view.claims.get(of.name)
-    if claim is None or claims.berth_name(claim["metadata"]["uid"]) != record["metadata"]["name"]:
-        return None
-    return replacing.stop(view, claim, of.pod)
+def end_named(view: View, of: OfClaim, step: Step) -> Step:
+    """A step of the end of the old Berth as one of the exchange."""
+    new = _record(view, of)
+    after = new is not None and states.reached(recorded(new), states.RESERVED)
+    return step if isinstance(step, Choose) else step._replace(part="bind" if after else "release")
 
 
-def _adopt(view: View, exchange: Exchange, of: OfClaim) -> Step | None:
+def adopt(view: View, exchange: Exchange, of: OfClaim) -> Step | None:
     new, record = view.disks.get(exchange.new), _record(view, of)
     kept: Mapping[str, Any] = ((new or {}).get("spec") or {}).get("retainedFor") or {}
     same = (kept.get("namespace"), kept.get("app")) == (of.namespace, claims.app_name(of.name))

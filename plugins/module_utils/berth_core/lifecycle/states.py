@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the berth authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of a berth, as data: its phases, and the writes of each step in their order.
+"""The life of a berth, as data: its phases, and the writes of each step in their order. Which step is due when stands
+in situations.py.
 
-No other phase is recorded than this table lets follow (recording.py), and what is given up goes in its order (back.py).
+No other phase is recorded than this table lets follow (recording.py), and the writes of a step are made in its order.
 The crash tests cut a process at each of its writes, and the diagram in the docs is made from it. Each write is
 idempotent, so a run that dies after any of them is continued by the next run, and two runs of one app help each other
 instead of fighting.
@@ -80,8 +81,8 @@ FORWARD = (
         RESERVED,
         (
             Effect("lock", "LocalDisk", "disk"),
-            Effect("lock", "LocalDevice", "device"),
             Effect("record", "LocalDisk status", "disk"),
+            Effect("lock", "LocalDevice", "device"),
             RECORD,
         ),
         "every lock is taken by compare-and-swap; losing one gives the berth up and chooses again. Reserved is "
@@ -138,9 +139,11 @@ REPLACEMENT = (
             Effect("delete", "Pod", "berth"),
             Effect("delete", "PersistentVolume", "old disk"),
             Effect("unlock", "LocalDisk", "old disk"),
+            Effect("record", "LocalDisk status", "old disk"),
             Effect("create", "LocalDisk", "new disk"),
             Effect("assign", "Berth", "berth"),
             Effect("lock", "LocalDisk", "new disk"),
+            Effect("record", "LocalDisk status", "new disk"),
             RECORD,
         ),
         "the pod stops, the old disk keeps its data in the replica's name, and the new one takes its place",
@@ -155,7 +158,7 @@ LOSS = (
         RELEASING,
         (Effect("cordon", "LocalDisk", "disk"), RECORD),
         "its node is lost: its disks are given to nobody anew, this replica among them, and keep its data",
-        also=(BOUND, CREATED, RUNNING),
+        also=(SELECTED, BOUND, CREATED, RUNNING),
     ),
     Transition(
         "bury",
@@ -210,7 +213,7 @@ LEAVING = (
         RELEASING,
         (Effect("cordon", "LocalDisk", "disk"), RECORD),
         "its replica is to run on another node: its disks are given to nobody anew, and keep its data",
-        also=(BOUND, CREATED, RUNNING),
+        also=(SELECTED, BOUND, CREATED, RUNNING),
     ),
     Transition(
         "vacate",
@@ -265,6 +268,8 @@ BACKWARD = (
 
 #: Every step that there is.
 TABLE = (*FORWARD, *REPLACEMENT, *BACKWARD, *LOSS, *LEAVING, *WAY_OUT)
+#: By name.
+STEPS = {step.name: step for step in TABLE}
 
 
 def reached(phase: str, goal: str) -> bool:

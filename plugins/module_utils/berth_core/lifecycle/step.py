@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Union
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, NamedTuple, Union
 
 from ..model.resources import Resource
+from .states import Effect
 
 CREATE, REPLACE, STATUS, PATCH, REMOVE = "create", "replace", "status", "patch", "delete"
 #: A delete without waiting for a kubelet. Of a pod alone, and only where it is proven that its node runs nothing.
@@ -77,3 +78,18 @@ class Look(NamedTuple):
 
 DONE = Wait()
 Step = Union[Write, Choose, Wait, Look]
+
+
+def first_due(
+    writes: Iterable[Effect], made_by: Mapping[tuple[str, str], Callable[..., Step | None]], *args: Any
+) -> Step | None:
+    """The first of a step's writes that is still to be made, in the table's order. None: all of them have been.
+
+    ``made_by``: how, by verb and what; those that it does not name are made elsewhere.
+    """
+    for effect in writes:
+        make = made_by.get((effect.verb, effect.what))
+        step = make(*args) if make is not None else None
+        if step is not None:
+            return step
+    return None
