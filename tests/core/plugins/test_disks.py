@@ -149,9 +149,18 @@ def test_a_disk_that_is_being_deleted():
     assert chosen(cluster(going), one()) is None
 
 
-@pytest.mark.parametrize("phase", ["Available", "Released", "Locked"])
-def test_a_disk_that_nobody_holds_can_be_had(phase):
-    assert chosen(cluster(disk("d", "h1", phase=phase)), one()) == ("h1", {"data": "d"})
+def test_a_disk_that_nobody_holds_can_be_had():
+    assert chosen(cluster(disk("d", "h1", phase="Available")), one()) == ("h1", {"data": "d"})
+
+
+@pytest.mark.parametrize("phase", ["Released", "Locked"])
+def test_a_disk_whose_lock_somebody_has_taken_off_waits_for_its_agents_look(phase):
+    snapshot = cluster(disk("d", "h1", phase=phase))
+    assert chosen(snapshot, one()) is None
+    told = [verdict.reason for verdict in place(DEFAULT_PROFILE, snapshot, one(), explain=True).diagnosis.disks]
+    assert told == ["not looked at since the lock went"]
+    snapshot.upsert_disk(disk("d", "h1", phase="Available"))
+    assert chosen(snapshot, one()) == ("h1", {"data": "d"})
 
 
 def test_any_filesystem_does_on_a_disk_that_declares_none_and_for_a_claim_that_asks_for_none():
