@@ -133,7 +133,8 @@ resources:
         why_not_free:
           description:
             - V(held), V(retained), V(reserved), V(pending), V(faulted), V(missing), V(unhealthy), V(terminating),
-              V(in_use), or nothing.
+              V(in_use), V(wiping), V(cordoned), V(stale), or nothing.
+            - V(stale) - its lock, or the word whose data it keeps, was taken off, and its agent has not looked since.
           type: str
         holder:
           description: Who holds it, as namespace, berth, app, ordinal and claim.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,10 @@ from berth_core.app.claim_disks import Place, place_of
 from berth_core.app.claim_pods import ClaimPod, claim_pod
 from berth_core.app.claims import claims_of_pod
 from berth_core.app.overview import LIVING
-from berth_core.app.wanted import MANAGED_LABEL
+from berth_core.app.wanted import OURS
 from berth_core.errors import InputError
 from berth_core.model.disk import LocalDisk
+from berth_core.model.over_disk import disk_below
 from berth_core.model.resources import (
     BERTH,
     CSI_STORAGE_CAPACITY,
@@ -39,7 +41,6 @@ from berth_kube.store import Key, key_of
 from berth_kube.written import Written, is_last
 
 Obj = dict[str, Any]
-_MANAGED = f"{MANAGED_LABEL}=berth"
 
 
 def slim(*parts: str) -> Callable[[Obj], Obj]:
@@ -86,6 +87,11 @@ def _disk_index(record: Obj) -> list[str]:
     return [disk["name"] for disk in record["spec"].get("disks") or ()]
 
 
+def _volume_index(volume: Obj) -> list[str]:
+    below = disk_below(volume)
+    return [below] if below else []
+
+
 def _app_index(record: Obj) -> list[str]:
     return [f"{record['metadata']['namespace']}/{record['spec']['app']}"]
 
@@ -108,11 +114,11 @@ class Caches:
         self.disks = Informer(client, LOCAL_DISK)
         self.devices = Informer(client, LOCAL_DEVICE)
         self.berths = Informer(client, BERTH, indexers={"disk": _disk_index, "node": _node_index, "app": _app_index})
-        self.volumes = Informer(client, PV, labels=_MANAGED)
+        self.volumes = Informer(client, PV, labels=OURS, indexers={"disk": _volume_index})
         self.nodes = Informer(client, NODE, transform=slim_node)
         self.pods = Informer(client, POD, fields=LIVING, transform=slim_pod, indexers={"claim": _pod_index})
-        self.app_pods = Informer(client, POD, labels=_MANAGED, transform=bare)
-        self.sets = Informer(client, STATEFUL_SET, labels=_MANAGED, transform=bare)
+        self.app_pods = Informer(client, POD, labels=OURS, transform=bare)
+        self.sets = Informer(client, STATEFUL_SET, labels=OURS, transform=bare)
         self.apps = Informer(client, STATEFUL_APP, optional=True)
         self.capacities = Informer(client, CSI_STORAGE_CAPACITY, namespace, labels=SELECTOR)
         self.written = Written()
@@ -153,6 +159,11 @@ class Caches:
         """A LocalDisk, Berth, volume or claim as it is known now, own writes and questions included."""
         key = Key(namespace or "", name)
         return self.written.newest(resource, key, self._cached(resource, key))
+
+    def volumes_over(self, disk: str) -> list[Obj]:
+        """The volumes of berth's that stand for that LocalDisk, whoever they were made for."""
+        found = (self.written.newest(PV, key_of(one), one) for one in self.volumes.by_index("disk", disk))
+        return [one for one in found if one is not None]
 
     def wrote(self, resource: Resource, answer: Obj) -> None:
         """Keep the answer to an own write, unless it was the last that was heard of the object."""
@@ -208,7 +219,14 @@ class Caches:
             except InputError:  # the schema refuses such a thing; it is no disk to be given out
                 return None
             self._parsed[name] = known
-        return known[1]
+        return self._with_volume(known[1])
+
+    def _with_volume(self, disk: LocalDisk) -> LocalDisk:
+        """A disk that is nobody's with the volume that has stayed over it: it changes without the disk."""
+        if disk.claim_ref is not None or disk.retained_for is not None:
+            return disk
+        over = self.volumes_over(disk.name)
+        return replace(disk, volume=over[0]["metadata"]["name"]) if over else disk
 
     def places(self) -> dict[str, Place]:
         """Every node that can be read."""

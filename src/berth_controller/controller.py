@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Iterable
 
 from berth_core.app import claim_wakes, claims
-from berth_core.app.claim_disks import place_of
+from berth_core.app.claim_disks import not_free, place_of
 from berth_core.app.controller_settings import Settings
-from berth_core.lifecycle.locks import DISK_ANNOTATION
+from berth_core.model.disk import LocalDisk
+from berth_core.model.over_disk import disk_below
 from berth_kube.client import KubeClient
 from berth_kube.lifecycle import claim_berth
 from berth_kube.metrics import Metrics as RequestMetrics
@@ -112,7 +113,15 @@ class Controller:
             ref, notes = volume["spec"].get("claimRef") or {}, volume["metadata"].get("annotations") or {}
             if notes.get(claims.PROVISIONED_BY) == claims.PROVISIONER:
                 self._visit(ClaimKey(ref.get("namespace", ""), ref.get("uid", "")))
-            self._holders(self._caches.berths.by_index("disk", notes.get(DISK_ANNOTATION, "")))
+            below = disk_below(volume)
+            self._holders(self._caches.berths.by_index("disk", below))
+            self._off_disk(self._caches.parse(self._caches.disk(below)))
+
+    def _off_disk(self, disk: LocalDisk | None) -> None:
+        """A volume over it has come to be known, or goes: where its lock is gone, claims see another disk."""
+        if disk is not None and disk.claim_ref is None and disk.retained_for is None:
+            self._wakes.wake([disk.storage_class], soon=not not_free(disk))
+            self._measure()
 
     def _disk(self, old: Obj | None, new: Obj | None) -> None:
         for disk in (old, new):

@@ -16,6 +16,7 @@ from berth_core.app.manifests import volume_of_lock
 from berth_core.app.orphans import Finding, Holdings
 from berth_core.errors import BerthError
 from berth_core.lifecycle.locks import unlock_disk
+from berth_core.model.over_disk import disk_of
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 from berth_kube.client import KubeClient
 
@@ -133,7 +134,7 @@ class OrphanWatch:
         volume = await self._client.find(PV, finding.about["metadata"]["name"])
         if volume is None:
             return []
-        disk = await self._client.find(LOCAL_DISK, orphans.disk_of(volume))
+        disk = await self._client.find(LOCAL_DISK, disk_of(volume))
         berths = (await self._client.list(BERTH)).items
         return orphans.find(Holdings([disk] if disk else [], [], [volume], berths))
 

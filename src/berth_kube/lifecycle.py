@@ -17,6 +17,7 @@ from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.claim import ClaimOwner
 from berth_core.lifecycle.driving import berth_of
 from berth_core.lifecycle.history import Actor, noted
+from berth_core.lifecycle.left_volumes import with_volumes
 from berth_core.lifecycle.locks import unlock_device, unlock_disk
 from berth_core.lifecycle.step import CREATE, REMOVE, STATUS, Ref, Write
 from berth_core.lifecycle.view import View, devices_of, disks_of
@@ -35,6 +36,9 @@ class Known(Protocol):
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Obj | None:
         """The object as it is known now."""
+
+    def volumes_over(self, disk: str) -> list[Obj]:
+        """The PersistentVolumes of berth's that stand for that LocalDisk, whoever they were made for."""
 
     def wrote(self, resource: Resource, answer: Obj) -> None:
         """The answer to a write."""
@@ -146,7 +150,7 @@ def _record_ref(view: View, step: Write | None) -> Ref | None:
 
 
 def view_of_claim(known: Known, view: View) -> View:
-    """``view`` with the disk and the volume that its Berth names, as they are known."""
+    """``view`` with the disk and the volume that its Berth names, as they are known, and others' volumes over it."""
     record = view.berth
     if record is None:
         return view
@@ -155,6 +159,7 @@ def view_of_claim(known: Known, view: View) -> View:
         volume = known.get(PV, volume_of(record, each))
         view = view if disk is None else view.having(LOCAL_DISK, disk)
         view = view if volume is None else view.having(PV, volume)
+        view = with_volumes(view, known.volumes_over(each["name"]))
     return view
 
 

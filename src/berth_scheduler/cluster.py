@@ -19,6 +19,7 @@ from berth_core.errors import BerthError, TimeoutExpired
 from berth_core.framework.events import Action, Change, ClusterEvent, node_changes
 from berth_core.model import resources as kinds
 from berth_core.model.node import NodeInfo
+from berth_core.model.over_disk import disk_below
 from berth_core.model.resources import Resource
 from berth_kube import json_fast
 from berth_kube.client import KubeClient
@@ -84,6 +85,14 @@ _LABELS = {kinds.CSI_STORAGE_CAPACITY: capacity.OF_OTHERS}
 _OPTIONAL = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 
 
+def _disk_index(volume: Obj) -> list[str]:
+    below = disk_below(volume)
+    return [below] if below else []
+
+
+_INDEXERS = {kinds.PV: {"disk": _disk_index}}
+
+
 class Cluster:
     """Made inside a running loop. ``tell`` is called with each change, after the snapshot has it.
 
@@ -96,7 +105,14 @@ class Cluster:
         self._has_pods = only is None or kinds.POD in only
         self._tables = {kind: table for kind, table in _tables(self.snapshot).items() if only is None or kind in only}
         self._informers = {
-            kind: Informer(client, kind, labels=_LABELS.get(kind), transform=SLIM.get(kind), optional=kind in _OPTIONAL)
+            kind: Informer(
+                client,
+                kind,
+                labels=_LABELS.get(kind),
+                transform=SLIM.get(kind),
+                optional=kind in _OPTIONAL,
+                indexers=_INDEXERS.get(kind),
+            )
             for kind in self._tables
         }
         self.nodes = Informer(client, kinds.NODE, transform=nodes())
@@ -165,6 +181,12 @@ class Cluster:
 
     def _newest(self, kind: Resource, key: Key) -> Obj | None:
         return self._written.newest(kind, key, self._informers[kind].store.get(key))
+
+    def volumes_over(self, disk: str) -> list[Obj]:
+        """The volumes of berth's that stand for that LocalDisk, whoever they were made for."""
+        told = self._informers[kinds.PV].by_index("disk", disk)
+        found = (self._newest(kinds.PV, key_of(one)) for one in told)
+        return [one for one in found if one is not None]
 
     def all(self, kind: Resource) -> list[Obj]:
         """Every object of a kind, as `get` gives it; of pods, what is kept of them."""

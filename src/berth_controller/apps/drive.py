@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from berth_core.app.wanted import OURS
 from berth_core.errors import ConflictError, NotFoundError
 from berth_core.lifecycle.back import left_locks
 from berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, berth_of, status_patch
 from berth_core.lifecycle.history import noted
+from berth_core.lifecycle.left_volumes import anew, asks_anew
 from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import CREATE, FORCE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
 from berth_core.lifecycle.view import View, devices_of, disks_of
-from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
+from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, PV
 from berth_core.model.tenant import Tenant
 from berth_kube.clocks import stamp, utc_now
 
@@ -84,6 +86,8 @@ class Driver:
         """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of its own behind."""
         before = view.records()
         view = await self._look(view, step.ref)
+        if asks_anew(step.ref):
+            view = anew(view, step.ref.name, await self._api.list(PV, labels=OURS))
         for record in before:
             name = record["metadata"]["name"]
             if (step.resource, step.ref.name) != (BERTH, name):

@@ -13,7 +13,7 @@ from berth_core.app.contents import asked_for, own_content, with_contents
 from berth_core.app.given_beside import BESIDE
 from berth_core.app.observed import Observed
 from berth_core.app.observing import Answers, Question, has_devices, observed, uses_claims
-from berth_core.app.wanted import AppWanted
+from berth_core.app.wanted import OURS, AppWanted
 from berth_core.errors import NotFoundError
 from berth_core.model.resources import (
     BERTH,
@@ -80,7 +80,8 @@ async def counted(api: Requests, app: AppWanted, kinds: Sequence[str]) -> AppWan
 
 
 async def load_world(api: Requests, app: AppWanted) -> World:
-    """What a choice is made from. Claims and volumes only where the template itself brings some."""
+    """What a choice is made from. Claims, and volumes of others, only where the template itself brings some: berth's
+    own volumes tell which disks are below one whose lock is gone."""
     own_claims = uses_claims(app.template)
     namespace = await api.find(NAMESPACE, app.namespace)
     disks, devices = await api.list(LOCAL_DISK), await api.list(LOCAL_DEVICE)
@@ -91,7 +92,7 @@ async def load_world(api: Requests, app: AppWanted) -> World:
         nodes=await api.list(NODE),
         pods=await api.list(POD),
         storage_classes=await api.list(STORAGE_CLASS),
-        volumes=await api.list(PV) if own_claims else (),
+        volumes=await api.list(PV, labels=None if own_claims else OURS),
         claims=await api.list(PVC, app.namespace) if own_claims else (),
         namespaces=(namespace,) if namespace is not None else (),
     )

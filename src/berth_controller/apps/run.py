@@ -16,6 +16,7 @@ from berth_core.app.plan import Plan
 from berth_core.app.replace_request import answered
 from berth_core.app.wanted import AppWanted
 from berth_core.lifecycle.driving import refuse
+from berth_core.lifecycle.left_volumes import with_volumes
 from berth_core.lifecycle.lost import Loss
 from berth_core.lifecycle.replica import ReplicaOwner
 from berth_core.lifecycle.step import Step, Wait
@@ -92,7 +93,8 @@ class Run:
             raise Later(step.reason, step.message, SOON)
 
     async def complete(self, view: View) -> View:
-        """The view with all disks and devices that its berth names: from the world where there is one, else read."""
+        """The view with all disks and devices that its berth names: from the world where there is one, else read. With
+        a world also the volumes over them, whoever they were made for."""
         if view.berth is None:
             return view
         disks, devices = (self.world.disks, self.world.devices) if self.world is not None else ((), ())
@@ -104,7 +106,7 @@ class Run:
             for name in dict.fromkeys(str(each["name"]) for each in entries):
                 if name not in there:
                     view = await self._with(view, resource, name, named)
-        return view
+        return with_volumes(view, self.world.volumes if self.world is not None else ())
 
     async def _with(self, view: View, resource: Resource, name: str, named: Mapping[str, Any]) -> View:
         found = named.get(name) or await self.api.find(resource, name)

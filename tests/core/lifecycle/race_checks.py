@@ -17,7 +17,9 @@ from tests.core.lifecycle.replica_world import APP
 
 def check(world):
     """Raises AssertionError. Of a disk in ``world.torn`` nothing on record tells any more whose its data is: it is not
-    Available, chosen by nobody, and written to by its owner's pod alone."""
+    Available, nobody's to take, and written to by its owner's pod alone. No other volume is made over a disk below a
+    volume whose lock a person has cleared; one that is made ``blind`` of that, from a cache, keeps no holder from its
+    own."""
     _one_holder(world)
     _no_data_is_available(world)
     _each_lock_lives_or_is_reported(world)
@@ -30,7 +32,7 @@ def _one_holder(world):
     pointed = {}
     for volume in _all(world, PV):
         disk, uid = volume["spec"]["local"]["path"].split("/")[-2], volume["metadata"]["annotations"][BERTH_ANNOTATION]
-        if (uid, disk) not in world.cleared and not volume["metadata"].get("deletionTimestamp"):
+        if volume["metadata"]["name"] not in world.blind:
             pointed.setdefault(disk, set()).add(world.owners[uid, disk])
     assert all(len(owners) == 1 for owners in pointed.values()), f"two owners' volumes over one disk: {pointed}"
     for pod, taken in world.pods.items():
@@ -45,13 +47,13 @@ def _one_holder(world):
 
 
 def _no_data_is_available(world):
-    """A disk with data is its owner's, or, where a person has cleared its lock, nobody's to take."""
+    """A disk with data is its owner's, or nobody's where a person has cleared its lock; nobody else can have it."""
     for name, owner in world.data.items():
         disk = world.store[LOCAL_DISK, name]
         keeper = disk["spec"].get("claimRef") or disk["spec"].get("retainedFor")
         assert keeper or name in world.torn, f"{name} carries the data of {owner}, and is nobody's"
         ours = keeper is None or keeper["dataUID"] == owner
-        assert ours or name in world.torn, f"{name} carries the data of {owner}, and is {keeper}"
+        assert ours, f"{name} carries the data of {owner}, and is {keeper}"
         assert disk["status"]["phase"] != AVAILABLE, f"{name} carries the data of {owner}, and is Available"
         assert disk_phase(disk["spec"], disk["status"]["observed"]) != AVAILABLE
         assert disk["spec"].get("claimRef") or not_free(LocalDisk.from_object(disk)), f"{name} could be given away"

@@ -16,7 +16,8 @@ from berth_core.lifecycle.next_step import next_step
 from berth_core.lifecycle.step import CREATE, REMOVE, REPLACE, STATUS, Choose, Look, Wait, Write
 from berth_core.lifecycle.view import View
 from berth_core.model.disk import LocalDisk
-from berth_core.model.resources import BERTH, LOCAL_DISK, PVC
+from berth_core.model.over_disk import disk_below
+from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC
 from berth_kube.lifecycle import Driver, claim_berth, view_of_claim
 from tests.core.app.claim_world import node, places
 
@@ -76,6 +77,9 @@ class Known:
 
     def get(self, resource, name, _namespace=None):
         return self._items.get((resource, name))
+
+    def volumes_over(self, disk):
+        return sorted((one for one in self.all(PV) if disk_below(one) == disk), key=lambda one: one["metadata"]["name"])
 
     def wrote(self, resource, answer):
         if answer is not None:
@@ -172,4 +176,11 @@ class Controller:
         return next_step(replace(view, owner=replace(view.owner, chosen=chosen)))
 
     def _disks(self):
-        return [LocalDisk.from_object(one) for one in self._known.all(LOCAL_DISK)]
+        volumes = self._known.all(PV)
+        return [with_volume(LocalDisk.from_object(one), volumes) for one in self._known.all(LOCAL_DISK)]
+
+
+def with_volume(disk, volumes):
+    """The disk as choices see it: with the volume that has stayed over it."""
+    over = [one["metadata"]["name"] for one in volumes if disk_below(one) == disk.name]
+    return replace(disk, volume=min(over, default=""))

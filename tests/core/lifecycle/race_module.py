@@ -19,15 +19,18 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.obse
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.wanted import parse_app
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.driving import reserved, there
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.history import Actor
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.left_volumes import with_volumes
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.replica import ReplicaOwner
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.step import Choose
 from berth_core.app.claim_disks import not_free
+from berth_core.app.wanted import OURS
 from berth_core.errors import ApiError
 from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Write
 from berth_core.lifecycle.view import devices_of, disks_of
 from berth_core.model.disk import LocalDisk
-from berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, POD
+from berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, POD, PV
 from tests.core.app.samples import changed
+from tests.core.lifecycle.race_controller import with_volume
 from tests.core.lifecycle.replica_world import DEVICES, DISKS, NAME, TEMPLATE, merged
 
 APP = parse_app(changed(replicas=1, disks=DISKS, devices=DEVICES, template=TEMPLATE, workload="Pod"))
@@ -88,7 +91,7 @@ class Client:
 def _selected(one, labels, fields):
     """By label of an app, and by the holder of a disk: what observe asks for."""
     app = (one["metadata"].get("labels") or {}).get("berth.dev/app")
-    ours = not labels or app == APP.name
+    ours = labels in (None, OURS) or app == APP.name
     return ours and (not fields or (one["spec"].get("claimRef") or {}).get("app") == APP.name)
 
 
@@ -170,6 +173,7 @@ class Run:
             for entry in entries:
                 found = self._client.find(resource, entry["name"])
                 view = view if found is None else view.having(resource, found)
+        view = with_volumes(view, self._client.list(PV, labels=OURS))
         driven = self._driver.drive(replace(view, owner=self._owner()), reserved)
         if not driven.asked or isinstance(driven.step, Choose):
             return
@@ -184,11 +188,12 @@ class Run:
     def _choose(self):
         """Its own disks, else the first that are free."""
         kept, free = {}, []
-        for body in self._client.list(LOCAL_DISK):
+        bodies, volumes = self._client.list(LOCAL_DISK), self._client.list(PV, labels=OURS)
+        for body in bodies:
             mine = body["spec"].get("retainedFor") or {}
             if mine.get("app") == APP.name:
                 kept[mine["claim"]] = body["metadata"]["name"]
-            elif not not_free(LocalDisk.from_object(body)):
+            elif not not_free(with_volume(LocalDisk.from_object(body), volumes)):
                 free.append(body["metadata"]["name"])
         disks = {each["name"]: kept.get(each["name"]) or (free.pop(0) if free else None) for each in DISKS}
         if None in disks.values():

@@ -18,6 +18,7 @@ from berth_core.lifecycle import states
 from berth_core.lifecycle.locks import BERTH_ANNOTATION, unlock_disk
 from berth_core.lifecycle.step import REMOVE, REPLACE, Write
 from berth_core.lifecycle.view import recorded
+from berth_core.model.over_disk import disk_below
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, POD, PV, PVC
 from tests.core.app.claim_world import storage_class
 from tests.core.lifecycle.race_checks import check
@@ -37,11 +38,12 @@ WANTED = {
 class RaceWorld(World):
     """``pods``: of each that runs, its disks with whose data it takes them for. ``mounted``: disks that the agent has
     mounted. ``torn``: disks with data whose lock a person has cleared, without a word of whose data it is. ``owners``:
-    whose data a lock was taken for, by the Berth's uid and the disk; ``cleared``: those that a person has cleared."""
+    whose data a lock was taken for, by the Berth's uid and the disk; ``cleared``: those that a person has cleared.
+    ``blind``: volumes that were made after that, by who had not heard of it."""
 
     def __init__(self, waits=False):
         self.pods, self.owners, self.found = {}, {}, {}
-        self.mounted, self.torn, self.cleared = set(), set(), set()
+        self.mounted, self.torn, self.cleared, self.blind = set(), set(), set(), set()
         self.storage_class, self.web = storage_class(waits=waits), set(WEB)
         super().__init__()
         self.store[NAMESPACE, "default"] = {"metadata": {"name": "default", "uid": self.tenant.namespace_uid}}
@@ -50,10 +52,19 @@ class RaceWorld(World):
         check(self)
 
     def _put(self, resource, body):
+        made = (resource, body["metadata"]["name"]) not in self.store
         super()._put(resource, body)
+        if resource == PV and made and self._is_cleared(body):
+            self.blind.add(body["metadata"]["name"])
         ref = body["spec"].get("claimRef") if resource == LOCAL_DISK else None
         if ref:
             self.owners[ref["uid"], body["metadata"]["name"]] = ref["dataUID"]
+
+    def _is_cleared(self, volume):
+        """Whether a person has cleared the lock that the volume was made for."""
+        uid, disk = volume["metadata"]["annotations"][BERTH_ANNOTATION], disk_below(volume)
+        held = self.store[LOCAL_DISK, disk]["spec"].get("claimRef") or {}
+        return (uid, disk) in self.cleared and held.get("uid") != uid
 
     def _gone(self, key):
         if key[0] == POD:
@@ -116,8 +127,8 @@ class RaceWorld(World):
             claim["status"] = {"phase": "Bound"}
 
     def _run(self, pod):
-        """A kubelet starts it where its volumes are bound and their paths are there. Where a person cleared the lock
-        below a volume, which is reported, the path may be another holder's by now: that pod is left to the person."""
+        """A kubelet starts it where its volumes are bound and their paths are there. The path of a volume that was made
+        after its lock was cleared, which is reported, may be another holder's: that pod is left to the person."""
         taken = {}
         for name in CLAIMS[pod]:
             claim = self.store.get((PVC, name))
@@ -126,7 +137,7 @@ class RaceWorld(World):
                 return
             disk = volume["spec"]["local"]["path"].split("/")[-2]
             uid = volume["metadata"]["annotations"][BERTH_ANNOTATION]
-            if disk not in self.mounted or (uid, disk) in self.cleared:
+            if disk not in self.mounted or volume["metadata"]["name"] in self.blind:
                 return
             taken[disk] = self.owners[uid, disk]
         self.pods[pod] = taken
@@ -189,15 +200,14 @@ class RaceWorld(World):
     # -- people ------------------------------------------------------------------------------------------------------
 
     def clear_lock(self, disk):
-        """kubectl edit: the lock is taken away, without a word of whose data is there. The agent, which watches its
-        disks, has said what it is now before anybody chooses."""
+        """kubectl edit: the lock is taken away, without a word of whose data is there. Its agent says what it is now
+        when it comes to look."""
         live = self.get(LOCAL_DISK, disk)
         ref = live["spec"].pop("claimRef", None)
         if ref:
             self.cleared.add((ref["uid"], disk))
             if disk in self.data:
                 self.torn.add(disk)
-            live["status"]["phase"] = disk_phase(live["spec"], live["status"]["observed"])
             self._put(LOCAL_DISK, live)
             self.check()
 
@@ -210,11 +220,9 @@ class RaceWorld(World):
             self.apply(Write(REPLACE, LOCAL_DISK, freed, "by hand"))
 
     def wipe(self, disk):
-        """What a wipe that a person asked for leaves behind: it waits for a holder and for who uses the disk, and is
-        asked for when no volume stands for the disk any more."""
+        """What a wipe that a person asked for leaves behind: it waits for a holder and for who uses the disk."""
         live = self.get(LOCAL_DISK, disk)
-        volumes = [one for one in self.all(PV) if one["spec"]["local"]["path"].split("/")[-2] == disk]
-        if not (live["spec"].get("claimRef") or volumes or any(disk in taken for taken in self.pods.values())):
+        if not (live["spec"].get("claimRef") or any(disk in taken for taken in self.pods.values())):
             for part, key in ((live["spec"], "retainedFor"), (live["status"], "journal"), (self.data, disk)):
                 part.pop(key, None)
             live["status"]["observed"].pop("filesystem", None)

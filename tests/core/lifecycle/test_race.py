@@ -62,7 +62,7 @@ def settle(world, processes, rounds):
     """The module and the controller in turn, undisturbed."""
     for _number in range(rounds):
         for name in ("module", "controller"):
-            for _request in range(15):
+            for _request in range(20):
                 processes[name].step()
         for verb in ("kubernetes", "choose_node", "agent", "watch"):
             getattr(world, verb)()

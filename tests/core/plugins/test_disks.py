@@ -12,7 +12,7 @@ from berth_core.model.labels import LabelSelector
 from berth_core.model.placement import DiskClaim, Placement
 from berth_core.plugins.local_disk_fit import LocalDiskFit
 from berth_core.plugins.table import DEFAULT_PROFILE
-from tests.core.cluster.objects import GI, claim_ref, disk, node, request, retained
+from tests.core.cluster.objects import GI, claim_ref, disk, node, request, retained, volume
 from tests.core.plugins.helpers import judged, passing, scored
 
 NODES = (node("h1"), node("h2"), node("h3"))
@@ -149,9 +149,34 @@ def test_a_disk_that_is_being_deleted():
     assert chosen(cluster(going), one()) is None
 
 
-@pytest.mark.parametrize("phase", ["Available", "Released", "Locked"])
-def test_a_disk_that_nobody_holds_can_be_had(phase):
-    assert chosen(cluster(disk("d", "h1", phase=phase)), one()) == ("h1", {"data": "d"})
+def test_a_disk_that_nobody_holds_can_be_had():
+    assert chosen(cluster(disk("d", "h1", phase="Available")), one()) == ("h1", {"data": "d"})
+
+
+@pytest.mark.parametrize("phase", ["Released", "Locked"])
+def test_a_disk_whose_lock_somebody_has_taken_off_waits_for_its_agents_look(phase):
+    snapshot = cluster(disk("d", "h1", phase=phase))
+    assert chosen(snapshot, one()) is None
+    told = [verdict.reason for verdict in place(DEFAULT_PROFILE, snapshot, one(), explain=True).diagnosis.disks]
+    assert told == ["not looked at since the lock went"]
+    snapshot.upsert_disk(disk("d", "h1", phase="Available"))
+    assert chosen(snapshot, one()) == ("h1", {"data": "d"})
+
+
+def test_a_disk_below_a_volume_whose_lock_is_gone_waits_until_that_volume_is_gone():
+    snapshot, left = cluster(disk("d", "h1")), volume("d-01234567")
+    assert chosen(snapshot, one()) is not None
+    left["metadata"]["annotations"] = {"berth.dev/berth-uid": "0123456789"}
+    snapshot.upsert_volume(left)
+    assert chosen(snapshot, one()) is None
+    (verdict,) = place(DEFAULT_PROFILE, snapshot, one(), explain=True).diagnosis.disks
+    assert (verdict.reason, verdict.detail) == ("below a PersistentVolume whose lock is gone", "(d-01234567)")
+    snapshot.upsert_disk(disk("d", "h1", phase="Released", retainedFor=retained("web", 0)))
+    assert chosen(snapshot, one()) == ("h1", {"data": "d"}), "its own data"
+    snapshot.upsert_disk(disk("d", "h1"))
+    assert chosen(snapshot, one()) is None
+    snapshot.remove_volume("d-01234567")
+    assert chosen(snapshot, one()) == ("h1", {"data": "d"})
 
 
 def test_any_filesystem_does_on_a_disk_that_declares_none_and_for_a_claim_that_asks_for_none():

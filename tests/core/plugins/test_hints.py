@@ -85,6 +85,8 @@ THEIRS = berth("db", 0, "a", {"cpu": "2"}, {"app": "db"}, ({"protocol": "TCP", "
 MINE = berth("me", 0, "a")
 
 #: Plugin, the pod, kind, before, after, whether it is tried again.
+ANY_VOLUME = {"metadata": {"name": "d-01234567"}}
+BERTHS_VOLUME = {"metadata": {**ANY_VOLUME["metadata"], "annotations": {"berth.dev/berth-uid": "0123456789"}}}
 CASES: dict[str, tuple[str, dict[str, Any], str, Any, Any, bool]] = {
     "room, a node came": ("NodeResourcesFit", me(), "Node", None, there(), True),
     "room, one too small": ("NodeResourcesFit", me(), "Node", None, there(cpu="1"), False),
@@ -180,6 +182,10 @@ CASES: dict[str, tuple[str, dict[str, Any], str, Any, Any, bool]] = {
     "preemption, a pod went": ("DefaultPreemption", me(), "Pod", other(), None, False),
     "a disk came": ("LocalDiskFit", me(), "LocalDisk", None, disk("d", "a"), True),
     "a disk with its data is gone": ("LocalDiskFit", me(), "LocalDisk", disk("d", "a"), None, True),
+    "a volume is over its disk no more": ("LocalDiskFit", me(), "PersistentVolume", BERTHS_VOLUME, None, True),
+    "a volume is berth's no more": ("LocalDiskFit", me(), "PersistentVolume", BERTHS_VOLUME, ANY_VOLUME, True),
+    "a volume is bound": ("LocalDiskFit", me(), "PersistentVolume", BERTHS_VOLUME, BERTHS_VOLUME, False),
+    "a volume of others went": ("LocalDiskFit", me(), "PersistentVolume", ANY_VOLUME, None, False),
     "a device came": ("LocalDeviceFit", me(), "LocalDevice", None, device("d", "a"), True),
 }  # fmt: skip
 

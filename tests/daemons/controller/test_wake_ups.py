@@ -47,7 +47,7 @@ SPECS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "of-its-mode": ({"volumeMode": "Block"}, {"volumeMode": "Filesystem"}),
 }
 #: What the agent says of the disk at first.
-PHASES = ("Pending", "Missing", "Faulted", "InUse")
+PHASES = ("Pending", "Missing", "Faulted", "InUse", "Locked")
 
 
 def prepare(world: Any, node: str, kind: str, **spec: Any) -> str:
@@ -58,6 +58,22 @@ def prepare(world: Any, node: str, kind: str, **spec: Any) -> str:
 
 def patch(world: Any, name: str, body: dict[str, Any]) -> None:
     world.api.patch(kinds.LOCAL_DISK, name, None, body)
+
+
+def cover(world: Any, disk: str) -> str:
+    """A volume that was made for a berth whose lock somebody has taken off the disk."""
+    labels = {"app.kubernetes.io/managed-by": "berth", "berth.dev/app": "db", "berth.dev/namespace": "x"}
+    meta = {"name": f"{disk}-01234567", "labels": labels, "annotations": {"berth.dev/berth-uid": "0123456789"}}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "none",
+        "hostPath": {"path": f"/tmp/{disk}"},
+        "claimRef": {"namespace": "x", "name": "data-db-0"},
+    }
+    made = world.api.create(kinds.PV, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec})
+    return str(made["metadata"]["name"])
 
 
 def wait(world: Any, *names: str) -> None:
@@ -87,6 +103,9 @@ def test_a_disk_that_can_be_given_now_is_given_at_once(world: Any, start: Any, n
     moved = prepare(world, nodes[2], "of-its-class")
     patch(world, moved, {"spec": {"storageClassName": f"{world.name}-none"}})
     changes["of-its-class"] = lambda: patch(world, moved, {"spec": {"storageClassName": f"{world.name}-of-its-class"}})
+    below = prepare(world, nodes[2], "uncovered")
+    left = cover(world, below)
+    changes["uncovered"] = lambda: world.delete(kinds.PV, left)
     world.storage_class(suffix="-added")
     changes["added"] = lambda: world.disk(nodes[2], "added", storageClassName=f"{world.name}-added")
     # What is on a broken disk is the claim's own: it gets another one when that is forgotten.

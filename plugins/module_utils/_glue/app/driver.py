@@ -12,14 +12,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable
 
+from ...berth_core.app.wanted import OURS
 from ...berth_core.errors import ConflictError, NotFoundError, TimeoutExpired
 from ...berth_core.lifecycle.back import left_locks, release
 from ...berth_core.lifecycle.driving import LOST, STEPS, Driven, Until, berth_of, status_patch
 from ...berth_core.lifecycle.history import noted
+from ...berth_core.lifecycle.left_volumes import anew, asks_anew
 from ...berth_core.lifecycle.next_step import next_step
 from ...berth_core.lifecycle.step import CREATE, FORCE, PATCH, REMOVE, STATUS, Look, Ref, Wait, Write
 from ...berth_core.lifecycle.view import View, devices_of, disks_of
-from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE
+from ...berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, PV
 from ...berth_core.model.tenant import Tenant
 from ..acting import now
 from ..base import Context
@@ -121,6 +123,8 @@ class Driver:
         """What the step wrote, and the berth. A berth that went, or was made anew, leaves none of its locks behind."""
         before = view.records()
         view = self.look(view, step.ref)
+        if asks_anew(step.ref):
+            view = anew(view, step.ref.name, self._client.list(PV, labels=OURS))
         for record in before:
             name = record["metadata"]["name"]
             if (step.resource, step.ref.name) != (BERTH, name):

@@ -21,6 +21,7 @@ from ...berth_core.app.plan import Plan
 from ...berth_core.app.replace_request import answered
 from ...berth_core.app.wanted import AppWanted
 from ...berth_core.errors import ConflictError
+from ...berth_core.lifecycle.left_volumes import with_volumes
 from ...berth_core.lifecycle.lost import Loss
 from ...berth_core.lifecycle.replica import ReplicaOwner
 from ...berth_core.lifecycle.view import Objects, View, devices_of, disks_of
@@ -142,7 +143,8 @@ class Hand:
         return [*(disk.name for disk in self.app.disks), *(device.name for device in self.app.devices)]
 
     def complete(self, view: View, world: World | None) -> View:
-        """The view with all disks and devices that its berth names: from the world where there is one, else read."""
+        """The view with all disks and devices that its berth names: from the world where there is one, else read. With
+        a world also the volumes over them, whoever they were made for."""
         if view.berth is None:
             return view
         world_disks, world_devices = (world.disks, world.devices) if world is not None else ((), ())
@@ -154,7 +156,7 @@ class Hand:
             for name in dict.fromkeys(str(each["name"]) for each in entries):
                 if name not in there:
                     view = self._with(view, resource, name, named)
-        return view
+        return with_volumes(view, world.volumes if world is not None else ())
 
     def _with(self, view: View, resource: Resource, name: str, named: Mapping[str, Any]) -> View:
         found = named.get(name) or self.client.find(resource, name)

@@ -16,8 +16,8 @@ from ...berth_core.app.choose import World
 from ...berth_core.app.given_beside import BESIDE
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.observing import Answers, Question, has_devices, observed, uses_claims
+from ...berth_core.app.wanted import OURS, AppWanted
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
-from ...berth_core.app.wanted import AppWanted
 from ...berth_core.errors import ForbiddenError, NotFoundError
 from ...berth_core.model.resources import (
     BERTH,
@@ -94,7 +94,8 @@ def with_beside(client: ApiClient, seen: Observed, warn: Callable[[str], None]) 
 
 
 def load_world(client: ApiClient, app: AppWanted) -> World:
-    """What a choice is made from. Claims and volumes only where the template itself brings some.
+    """What a choice is made from. Claims, and volumes of others, only where the template itself brings some: berth's
+    own volumes tell which disks are below one whose lock is gone.
 
     Raises ForbiddenError where the app's namespace may not be read: without its uid, data that an earlier namespace of
     that name has left is not told from the app's own.
@@ -109,7 +110,7 @@ def load_world(client: ApiClient, app: AppWanted) -> World:
         nodes=client.list(NODE),
         pods=client.list(POD),
         storage_classes=client.list(STORAGE_CLASS),
-        volumes=client.list(PV) if own_claims else (),
+        volumes=client.list(PV, labels=None if own_claims else OURS),
         claims=client.list(PVC, app.namespace) if own_claims else (),
         namespaces=(namespace,) if namespace is not None else (),
     )

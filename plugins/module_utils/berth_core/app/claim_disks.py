@@ -33,6 +33,8 @@ _WORDS = {
     Condition.IN_USE: "in use without a lock",
     Condition.WIPING: "to be wiped",
     Condition.CORDONED: "cordoned",
+    Condition.STALE: "not looked at since the lock went",
+    Condition.VOLUME_LEFT: "below a PersistentVolume whose lock is gone",
 }
 #: Disks of earlier tenants that one message names.
 _TOLD = 2
@@ -61,13 +63,20 @@ def _node_problem(node: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     return "tainted" if untolerated(parse_taints(spec, "spec.taints"), ()) else ""
 
 
+def words(condition: Condition) -> str:
+    """What a disk is in that condition, for people."""
+    return _WORDS.get(condition, condition.name.lower())
+
+
 def not_free(disk: LocalDisk) -> str:
     """Why a disk cannot be given to a claim that has nothing on it; empty where it can."""
     if disk.claim_ref is not None:
         return "held"
     condition = condition_of(disk)
+    if condition == Condition.VOLUME_LEFT:
+        return f"below PersistentVolume {disk.volume}, whose lock is gone"
     if condition != Condition.GOOD:
-        return _WORDS.get(condition, condition.name.lower())
+        return words(condition)
     return f"with retained data of {disk.retained_for}" if disk.retained_for is not None else ""
 
 
@@ -133,7 +142,7 @@ def _own(asked: Asked, own: Sequence[LocalDisk]) -> LocalDisk:
 
 def _own_problem(asked: Asked, disk: LocalDisk) -> str:
     condition = condition_of(disk)
-    return unfit(asked, disk) if condition == Condition.GOOD else _WORDS.get(condition, condition.name.lower())
+    return unfit(asked, disk) if condition == Condition.GOOD else words(condition)
 
 
 def _fitting(

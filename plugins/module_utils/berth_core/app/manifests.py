@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..lifecycle.locks import BERTH_ANNOTATION, Holder
+from ..model import over_disk
 from ..model.one_node import tie
 from ..model.pod import PodInfo
 from ..model.quantity import exact_bytes
@@ -37,6 +38,8 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 REFRESHED = "the template has changed"
 #: On a bare pod: a hash of what no update in place changes.
 BASE_ANNOTATION = "berth.dev/base"
+
+volume_name = over_disk.volume_name
 
 
 def app_labels(app: AppWanted, ordinal: int | None = None) -> dict[str, str]:
@@ -162,11 +165,6 @@ def hostname_of(node: Mapping[str, Any]) -> str:
     """What a volume's node affinity names: the Node's hostname label, or its name where it has none."""
     meta = node["metadata"]
     return str((meta.get("labels") or {}).get(HOSTNAME_LABEL) or meta["name"])
-
-
-def volume_name(disk: str, uid: str) -> str:
-    """A PV belongs to one disk under one lock: a disk that is given out again gets a new one."""
-    return f"{disk[:240]}-{uid[:8]}"
 
 
 def volume_of(record: Mapping[str, Any], entry: Mapping[str, Any]) -> str:

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..lifecycle import states
-from ..lifecycle.locks import BERTH_ANNOTATION, DISK_ANNOTATION
 from ..lifecycle.view import recorded
+from ..model.over_disk import berth_uid, disk_of
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, PV, Resource
 from .claims import claim_of, provisioned
-from .manifests import volume_name
 
 Object = Mapping[str, Any]
 
@@ -76,8 +75,8 @@ def find(holdings: Holdings) -> list[Finding]:
     """Every orphan, in a stable order."""
     berths = {record["metadata"]["uid"]: record for record in holdings.berths}
     disks = {disk["metadata"]["name"]: disk for disk in holdings.disks}
-    volumes = [one for one in holdings.volumes if _berth_uid(one)]
-    with_volume = {_berth_uid(one) for one in volumes}
+    volumes = [one for one in holdings.volumes if berth_uid(one)]
+    with_volume = {berth_uid(one) for one in volumes}
     found = [
         *(_lock(disk, berths, with_volume) for disk in disks.values()),
         *(_device(device, berths) for device in holdings.devices),
@@ -108,7 +107,7 @@ def _device(device: Object, berths: Mapping[str, Object]) -> Finding | None:
 
 
 def _volume(volume: Object, disks: Mapping[str, Object], berths: Mapping[str, Object]) -> Finding | None:
-    uid, name = _berth_uid(volume), volume["metadata"]["name"]
+    uid, name = berth_uid(volume), volume["metadata"]["name"]
     disk = disks.get(disk_of(volume))
     if disk is None:
         text = f"PersistentVolume {name} stands for LocalDisk {disk_of(volume)}, which is gone"
@@ -136,15 +135,3 @@ def _berth(record: Object, disks: Mapping[str, Object], holdings: Holdings) -> F
         return None
     text = f"neither StatefulSet {namespace}/{spec['app']} nor pod {namespace}/{name} is there"
     return Finding(BERTH_WITHOUT_APP, BERTH, record, text)
-
-
-def disk_of(volume: Object) -> str:
-    """The LocalDisk below a volume: as it says, else from its name."""
-    meta = volume["metadata"]
-    said = (meta.get("annotations") or {}).get(DISK_ANNOTATION)
-    tail = volume_name("", _berth_uid(volume))
-    return str(said or meta["name"].removesuffix(tail))
-
-
-def _berth_uid(volume: Object) -> str:
-    return str((volume["metadata"].get("annotations") or {}).get(BERTH_ANNOTATION) or "")

@@ -33,6 +33,8 @@ from .update_rules import UpdateRules, update_rules
 APP_LABEL = "berth.dev/app"
 ORDINAL_LABEL = "berth.dev/ordinal"
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
+#: The selector of everything that berth has made, of whichever app or claim.
+OURS = f"{MANAGED_LABEL}=berth"
 STATEFUL_SET = "StatefulSet"
 POD = "Pod"
 #: The revision that an object was made from: a field that left it leaves no other trace in a subset comparison.

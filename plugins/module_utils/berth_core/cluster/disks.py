@@ -8,6 +8,7 @@ Owned by the snapshot, read by the plugin LocalDiskFit. Slots do not move; a slo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 
 from ..model.disk import Condition, LocalDisk, condition_of
@@ -53,6 +54,8 @@ class DiskTable:
         self.owned: dict[Owner, set[int]] = {}
         self._free: list[int] = []
         self._assumed: dict[str, Owner] = {}
+        self._over: dict[str, set[str]] = {}
+        self._below: dict[str, str] = {}
         self._grow(0)
 
     def _grow(self, size: int) -> None:
@@ -77,7 +80,7 @@ class DiskTable:
 
     def upsert(self, disk: LocalDisk) -> None:
         """Add a disk or write its new facts."""
-        slot = self.slot_of.get(disk.name)
+        slot, disk = self.slot_of.get(disk.name), self._with_volume(disk)
         if slot is None:
             slot = self._new_slot()
             self.slot_of[disk.name] = slot
@@ -93,6 +96,39 @@ class DiskTable:
         self.label_set[slot] = self.label_sets.id(disk.labels)
         self.condition[slot] = condition_of(disk)
         self._write_owner(slot, disk)
+
+    def _with_volume(self, disk: LocalDisk) -> LocalDisk:
+        """The disk with the volume that has stayed over it, where nobody is on record for the disk."""
+        if disk.claim_ref is not None or disk.retained_for is not None:
+            return disk
+        over = min(self._over.get(disk.name, ()), default="")
+        return disk if over == disk.volume else replace(disk, volume=over)
+
+    def cover(self, volume: str, name: str) -> list[str]:
+        """Note that a volume stands for the disk of that name, "" for none. Return the nodes of disks it changes."""
+        before = self._below.pop(volume, "")
+        if name:
+            self._below[volume] = name
+        if before == name:
+            return []
+        if before:
+            self._over[before].discard(volume)
+            if not self._over[before]:
+                del self._over[before]
+        if name:
+            self._over.setdefault(name, set()).add(volume)
+        return [node for one in (before, name) if one for node in self._judge_anew(one)]
+
+    def _judge_anew(self, name: str) -> list[str]:
+        slot = self.slot_of.get(name)
+        old = None if slot is None else self.disks[slot]
+        if slot is None or old is None:
+            return []
+        disk = self._with_volume(old)
+        if disk is old:
+            return []
+        self.disks[slot], self.condition[slot] = disk, condition_of(disk)
+        return [disk.node_name]
 
     def remove(self, name: str) -> LocalDisk | None:
         """Take a disk out; return what it was."""

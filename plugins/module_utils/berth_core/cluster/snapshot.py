@@ -430,12 +430,18 @@ class Snapshot:
         """Add a PersistentVolume, or write its new facts."""
         info = VolumeInfo.from_object(volume)
         self.volumes.volumes[info.name] = info
+        self._covered(info.name, info.local_disk)
         self._storage_changed()
 
     def remove_volume(self, name: str) -> None:
         """Take a PersistentVolume out."""
         self.volumes.volumes.pop(name, None)
+        self._covered(name, "")
         self._storage_changed()
+
+    def _covered(self, volume: str, disk: str) -> None:
+        for node in self.disks.cover(volume, disk):
+            self._dirty(node)
 
     def upsert_claim(self, claim: Object) -> None:
         """Add a PersistentVolumeClaim, or write its new facts."""

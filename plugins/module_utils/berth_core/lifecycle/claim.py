@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..app import claim_manifests, claims
-from ..app.claim_disks import unfit
+from ..app.claim_disks import unfit, words
 from ..app.claim_pods import ClaimPod, named_pod
 from ..app.claims import Asked
 from ..app.fsid import DEFAULT_MOUNT_ROOT
+from ..app.manifests import volume_of
 from ..errors import StateError
 from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.resources import BERTH
@@ -81,7 +82,7 @@ class ClaimOwner:
         """Asked right before the lock: the disk may have changed, and anybody may have written the Berth."""
         seen = LocalDisk.from_object(disk)
         condition = condition_of(seen)
-        return unfit(self.asked, seen) if condition == Condition.GOOD else condition.name.lower()
+        return unfit(self.asked, seen) if condition == Condition.GOOD else words(condition)
 
     def waits_for_others(self) -> bool:
         return False
@@ -122,7 +123,7 @@ class ClaimOwner:
         claim = self.asked.claim
         if claim.phase == "Bound" and claim.volume_name:
             return DONE if self.pods is None else _follow(record, self.pods)
-        names = ", ".join(sorted(view.volumes))
+        names = ", ".join(sorted(volume_of(record, each) for each in disks_of(record)))
         return Wait("Binding", f"PersistentVolume {names} is there; Kubernetes binds the claim to it")
 
 

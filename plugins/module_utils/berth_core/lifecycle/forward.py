@@ -16,7 +16,7 @@ from ..app.manifests import NAMESPACE_LABEL, replica_labels, volume_of
 from ..app.wanted import APP_LABEL, MANAGED_LABEL
 from ..errors import LockError
 from ..model.resources import LOCAL_DEVICE, LOCAL_DISK, PV, PVC, RESOURCE_CLAIM, Resource
-from . import states
+from . import left_volumes, states
 from .back import release, told_phase
 from .locks import BERTH_ANNOTATION, DISK_ANNOTATION, Holder, holds_disk, lock_device, lock_disk
 from .owner import Owner
@@ -104,7 +104,7 @@ def _lock_disk(view: View, record: Object, owner: Owner, entry: Mapping[str, Any
     disk = view.disks.get(name)
     if disk is None:
         raise LockError(f"LocalDisk {name} is gone", disk=name)
-    why = "" if holds_disk(disk, uid) else owner.unusable(entry["claim"], disk)
+    why = "" if holds_disk(disk, uid) else _unusable(view, record, owner, entry["claim"], disk)
     if why:
         raise LockError(f"LocalDisk {name} is {why}", disk=name)
     if not holds_disk(disk, uid) and view.tenant is None:
@@ -113,6 +113,10 @@ def _lock_disk(view: View, record: Object, owner: Owner, entry: Mapping[str, Any
     if locked is not None:
         return Write(REPLACE, LOCAL_DISK, locked, f"LocalDisk {name} is locked")
     return None if view.quiet else told_phase(disk)
+
+
+def _unusable(view: View, record: Object, owner: Owner, claim: str, disk: Object) -> str:
+    return owner.unusable(claim, disk) or left_volumes.over(view, record, disk)
 
 
 def _of_tenant(view: View, record: Object, holder: Holder) -> Holder:
@@ -162,6 +166,9 @@ def _volume(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) 
         return _volume_gone(record, entry)
     if view.hostname is None:
         return Wait("NodeGone", f"node {node} is gone, and LocalDisk {name} with it", True)
+    left = left_volumes.waits(view, record, disk)
+    if left is not None:
+        return left
     body = owner.volume(record, entry["claim"], disk, view.hostname)
     return body if isinstance(body, Wait) else Write(CREATE, PV, body, f"PersistentVolume over LocalDisk {name}")
 

@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import LockError
+from ..model import over_disk
 from ..model.tenant import UNKNOWN, Tenant, how_to_free
 from . import history
 
-#: On everything that is made for a berth and is not its lock: the Berth's uid.
-BERTH_ANNOTATION = "berth.dev/berth-uid"
-#: On a PersistentVolume whose name does not tell it: the LocalDisk below it. A lock that is gone tells no more.
-DISK_ANNOTATION = "berth.dev/local-disk"
+#: Marks of what is made for a berth.
+BERTH_ANNOTATION, DISK_ANNOTATION = over_disk.BERTH_ANNOTATION, over_disk.DISK_ANNOTATION
 #: What lock and kept data say of a filesystem that was there before berth: its UUID, for as long as it is there; the
 #: PersistentVolume through which it is used, and where the host itself mounts it, for as long as that volume is there.
 _FILESYSTEM, _VOLUME, _MOUNT = "filesystemUUID", "volume", "mountPoint"

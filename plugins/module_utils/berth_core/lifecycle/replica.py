@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..app import manifests
+from ..app.claim_disks import words
 from ..app.compare import differences
 from ..app.device_claim import DRIVER
 from ..app.replace_request import marked
 from ..app.wanted import AppWanted
+from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.resources import BERTH, PV
 from . import states
 from .forward import differs
@@ -21,6 +23,9 @@ from .locks import Holder
 from .recording import record_phase
 from .step import CREATE, DONE, Choose, Step, Wait, Write
 from .view import Object, View, devices_of, recorded
+
+#: What the lock's own rules refuse, and say more about.
+_BY_THE_LOCK = (Condition.GOOD, Condition.RESERVED, Condition.CORDONED, Condition.WIPING)
 
 
 class Place(Protocol):
@@ -73,7 +78,12 @@ class ReplicaOwner:
         return self.refused
 
     def unusable(self, claim: str, disk: Object) -> str:
-        return ""  # the choice looked at the disk, and the lock's own rules refuse what came since
+        """Asked right before the lock: the choice may be an earlier run's, and the disk's agent may have found data
+        since. A disk of somebody's is judged by the lock's own rules: this replica's data stays its own."""
+        if disk["spec"].get("claimRef") or disk["spec"].get("retainedFor"):
+            return ""
+        condition = condition_of(LocalDisk.from_object(disk))
+        return words(condition) if condition not in _BY_THE_LOCK else ""
 
     def waits_for_others(self) -> bool:
         return not self.alone

@@ -80,6 +80,8 @@ class LocalDisk:
     terminating: bool
     wiping: bool = False
     cordoned: bool = False
+    volume: str = ""
+    """A PersistentVolume of berth's over it, where nobody holds it and it keeps nobody's data: see over_disk."""
 
     @property
     def tenant(self) -> Tenant:
@@ -146,12 +148,20 @@ class Condition(IntEnum):
     IN_USE = 8
     WIPING = 9
     CORDONED = 10
+    STALE = 11
+    VOLUME_LEFT = 12
+
+
+#: A disk of these phases is somebody's. Where nobody is named, somebody has taken the lock, or the word whose data is
+#: kept, off the object, and its agent has not looked since: the phase of before says nothing of what is on it.
+_SOMEBODYS = ("Locked", "InUse", "Released")
 
 
 def condition_of(disk: LocalDisk) -> Condition:
     """Judge a disk by itself.
 
-    A disk without a lock that is still reported in use is not given out: something has it mounted.
+    A disk that is nobody's is given out when its agent has said so: one that is still reported in use may be mounted,
+    and one that is still Locked or Released may carry data. Nor is one over which a volume of berth's has stayed.
     """
     phases = {
         "Faulted": Condition.FAULTED,
@@ -171,9 +181,11 @@ def condition_of(disk: LocalDisk) -> Condition:
         return phases[disk.phase]
     if not disk.healthy:
         return Condition.UNHEALTHY
-    if disk.phase == "InUse" and disk.claim_ref is None and disk.retained_for is None:
-        return Condition.IN_USE
-    return Condition.GOOD
+    if disk.claim_ref is not None or disk.retained_for is not None:
+        return Condition.GOOD
+    if disk.phase in _SOMEBODYS:
+        return Condition.IN_USE if disk.phase == "InUse" else Condition.STALE
+    return Condition.VOLUME_LEFT if disk.volume else Condition.GOOD
 
 
 def observed_health(status: Object, where: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .attachable import Attachable, attachable
 from .fields import Object, mapping, metadata, objects, string, string_map, strings
 from .labels import LabelSelector, NodeSelector
+from .over_disk import disk_below
 from .quantity import bytes_
 
 LOCAL_PROVISIONER = "local.berth.dev"
@@ -47,6 +48,8 @@ class VolumeInfo:
     attachable: Attachable | None = None
     csi: bool = False
     """Made by a CSI driver; else it may be of an old kind that one has taken over."""
+    local_disk: str = ""
+    """The LocalDisk below it, where it is berth's."""
 
     @classmethod
     def from_object(cls, volume: Object) -> VolumeInfo:
@@ -73,6 +76,7 @@ class VolumeInfo:
             terminating=meta.get("deletionTimestamp") is not None,
             attachable=attachable(spec, f"{where}: spec"),
             csi=spec.get("csi") is not None,
+            local_disk=disk_below(volume),
         )
 
     def bound_to(self, claim: ClaimInfo) -> bool:

@@ -35,6 +35,8 @@ _CONDITIONS = {
     Condition.IN_USE: "in use without a lock",
     Condition.WIPING: "to be wiped",
     Condition.CORDONED: "cordoned",
+    Condition.STALE: "not looked at since the lock went",
+    Condition.VOLUME_LEFT: "below a PersistentVolume whose lock is gone",
 }
 
 
@@ -156,10 +158,7 @@ def disk_verdicts(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim) -
 def _state_checks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, slots: IntColumn) -> list[Check]:
     table = snapshot.disks
     condition = table.view(table.condition)
-    checks: list[Check] = [
-        (words, condition == code, lambda disk: f"({disk.health})" if not disk.healthy else "")
-        for code, words in _CONDITIONS.items()
-    ]
+    checks: list[Check] = [(words, condition == code, _more_of) for code, words in _CONDITIONS.items()]
     own = own_disks(snapshot, holder, claim)
     mine = np.isin(slots, [table.slot_of[disk.name] for disk in own]) if own else bools(len(slots))
     hold = table.view(table.hold)
@@ -175,6 +174,13 @@ def _state_checks(snapshot: Snapshot, holder: Holder | None, claim: DiskClaim, s
         where = ", ".join(disk.name for disk in own)
         checks.append((f"without this replica's data, which is on {where}", ~mine, lambda _disk: ""))
     return checks
+
+
+def _more_of(disk: LocalDisk) -> str:
+    """The particular of a condition."""
+    if not disk.healthy:
+        return f"({disk.health})"
+    return f"({disk.volume})" if disk.volume else ""
 
 
 def _holder_of(table: DiskTable, disk: LocalDisk) -> str:

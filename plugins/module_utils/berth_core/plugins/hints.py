@@ -17,6 +17,7 @@ from ..framework.contract import Plugin, Requeues
 from ..framework.events import ANY, NODE, POD, Action, Change, ClusterEvent, Fact, Wish, Wishes
 from ..model.csi_capacity import volume_limit
 from ..model.node import NodeInfo
+from ..model.over_disk import disk_below
 from ..model.pod import PodInfo
 from ..model.requests import PODS
 from ..model.taint import Taint, untolerated
@@ -190,6 +191,12 @@ def _own_berth(pod: PodInfo, change: Change) -> bool:
     return (meta.get("namespace"), meta.get("name")) == (pod.namespace, pod.name)
 
 
+def _off_disk(_pod: PodInfo, change: Change) -> bool:
+    """LocalDiskFit: a volume of berth's stands for its disk no more, which may be free with it."""
+    old, new = (disk_below(one) if isinstance(one, Mapping) else "" for one in (change.old, change.new))
+    return bool(old) and old != new
+
+
 def _relabelled(_pod: PodInfo, change: Change) -> bool:
     """InterPodAffinity: a namespace is meant by other namespaceSelectors than before."""
     old, new = ((_object(one).get("metadata") or {}).get("labels") or {} for one in (change.old, change.new))
@@ -227,6 +234,7 @@ BUILT_IN: Mapping[str, Sequence[Wish]] = {
         _wish(BERTH, _DELETE),
         _wish(CLAIM, _CHANGED, _own_claim),
         _wish(CLASS, _ADD),
+        _wish(VOLUME, Action.UPDATE | _DELETE, _off_disk),
     ),
     "NodeAffinity": (_wish(NODE, _ADD | Action.NODE_LABEL, _wanted),),
     "NodeDeclaredFeatures": (
