@@ -301,8 +301,9 @@ options:
     default: false
     version_added: 0.2.0
   progress_deadline_seconds:
-    description: With O(pause_on_failure), for how many seconds a replica with the new template may be not Ready before
-      its update has failed; 600 by default. A run that waits no longer (O(wait_timeout)) counts likewise.
+    description: With O(pause_on_failure), for how many seconds a replica with the new template may be not Ready, or not
+      resized yet by its node (V(Deferred)), before its update has failed; 600 by default. A run that waits no longer
+      (O(wait_timeout)) counts likewise.
     type: int
     version_added: 0.2.0
   update_hooks:
