@@ -395,11 +395,12 @@ options:
     version_added: 0.2.0
   rollback_to:
     description:
-      - Takes the pod template of a former revision in the place of that in O(template) or O(src), a number as
+      - Takes the pod template of a former revision in the place of that in O(template) or O(src), a number or name as
         M(berth.stateful.stateful_app_info) lists it, or V(previous). Everything else is as the other options say, and
         the pods come to it as they come to any other template.
       - A StatefulSet gives the revision a new number then. The same request given again finds it nevertheless, and
         changes nothing. Without this option the next run goes on to O(template) or O(src) again.
+      - With O(driver=controller) it is C(spec.rollbackTo) of the StatefulApp, which stays there until a run without it.
       - Bare pods have no former revisions. An unknown one is refused, with those that are known.
     type: str
     version_added: 0.2.0

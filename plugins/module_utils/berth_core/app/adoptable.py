@@ -83,9 +83,9 @@ def check_volume(volume: Object | None, claim: Object, hostnames: Mapping[str, s
         raise StateError(f"{title} is bound to claim {ref.get('namespace')}/{ref.get('name')} (uid {ref.get('uid')})")
     if not spec.get("local"):
         raise StateError(
-            f"{title} has no spec.local ({_kind_of(spec)}): only local volumes over whole disks come under berth. Leave "
-            "the StatefulSet outside, or make a new application with stateful_app and bring the data there: by the "
-            "application's own replication, or from a backup"
+            f"{title} has no spec.local ({_kind_of(spec)}): only local volumes over whole disks come under berth. "
+            "Leave the StatefulSet outside, or make a new application with stateful_app and bring the data there: by "
+            "the application's own replication, or from a backup"
         )
     if spec.get("volumeMode", "Filesystem") != "Filesystem":
         raise StateError(f"{title} has volumeMode {spec['volumeMode']}: only volumes of mode Filesystem are adopted")
