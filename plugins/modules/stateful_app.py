@@ -301,8 +301,9 @@ options:
     default: false
     version_added: 0.2.0
   progress_deadline_seconds:
-    description: With O(pause_on_failure), for how many seconds a replica with the new template may be not Ready before
-      its update has failed; 600 by default. A run that waits no longer (O(wait_timeout)) counts likewise.
+    description: With O(pause_on_failure), for how many seconds a replica with the new template may be not Ready, or not
+      resized yet by its node (V(Deferred)), before its update has failed; 600 by default. A run that waits no longer
+      (O(wait_timeout)) counts likewise.
     type: int
     version_added: 0.2.0
   update_hooks:
@@ -394,11 +395,12 @@ options:
     version_added: 0.2.0
   rollback_to:
     description:
-      - Takes the pod template of a former revision in the place of that in O(template) or O(src), a number as
+      - Takes the pod template of a former revision in the place of that in O(template) or O(src), a number or name as
         M(berth.stateful.stateful_app_info) lists it, or V(previous). Everything else is as the other options say, and
         the pods come to it as they come to any other template.
       - A StatefulSet gives the revision a new number then. The same request given again finds it nevertheless, and
         changes nothing. Without this option the next run goes on to O(template) or O(src) again.
+      - With O(driver=controller) it is C(spec.rollbackTo) of the StatefulApp, which stays there until a run without it.
       - Bare pods have no former revisions. An unknown one is refused, with those that are known.
     type: str
     version_added: 0.2.0

@@ -75,7 +75,7 @@ def show(answer: Answer) -> str:
 
 
 def apps(answer: Answer) -> str:
-    """A line for each StatefulApp."""
+    """A line for each StatefulApp; of a single one its revisions."""
     rows = [
         (
             *(one[key] for key in ("namespace", "name", "driver")),
@@ -87,7 +87,25 @@ def apps(answer: Answer) -> str:
         )
         for one in answer["apps"]
     ]
-    return table(("NAMESPACE", "APP", "DRIVER", "READY", "UPDATED", "STATE", "REVISION", "MESSAGE"), rows)
+    told = table(("NAMESPACE", "APP", "DRIVER", "READY", "UPDATED", "STATE", "REVISION", "MESSAGE"), rows)
+    known = _revisions(answer["apps"][0]) if len(answer["apps"]) == 1 else ""
+    return "\n".join(part for part in (told, known) if part)
+
+
+def _revisions(app: Answer) -> str:
+    """Those that a StatefulApp can go back to, of which one is asked for now."""
+    now = datetime.now(UTC)
+    rows = [
+        (
+            one["number"],
+            one["name"],
+            times.spoken(times.age(str(one.get("created")), now)),
+            "asked for" if one["name"] == app["revision"] else "",
+            ", ".join(f"{name}={image}" for name, image in (one.get("images") or {}).items()),
+        )
+        for one in app["revisions"]
+    ]
+    return table(("NUMBER", "REVISION", "AGE", "NOW", "IMAGES"), rows) if rows else ""
 
 
 def tasks(answer: Answer) -> str:

@@ -95,7 +95,7 @@ CASES: tuple[Case, ...] = (
     app("replicas", "1000000", "0 to 10000", replicas=10**6),
     app("replicas", "inf", "a whole number", replicas=float("inf")),
     app("replicas", "[9223372036854775808, None, None]", "a whole number", replicas=[2**63, None, None]),
-    app("rollback_to", "'last'", "the number of a revision, or previous", rollback_to="last"),
+    app("rollback_to", "'last'", "the number of a revision", "previous", rollback_to="last"),
     app(
         "update_primary_label",
         "'role'",
@@ -126,7 +126,7 @@ CASES: tuple[Case, ...] = (
     app("confirm_fenced", "hand the application over", driver="controller", confirm_fenced=["n1"]),
     app("update_primary_command", "driver: controller", driver="controller", update_primary_command=["is", "it"]),
     app("explain", "driver: controller", driver="controller", explain=True),
-    app("rollback_to", "driver: controller", driver="controller", rollback_to="previous"),
+    app("rollback_to", "'last'", "the number of a revision", "previous", driver="controller", rollback_to="last"),
     app("disks is empty", driver="controller", disks=[]),
     disk("storage_class", "'Fast Disks'", "DNS-1123", storage_class="Fast Disks"),
     disk("size", "'1e400'", size="1e400"),

@@ -223,6 +223,9 @@ ROWS: tuple[Row, ...] = (
     made("a raw filesystem", "StatefulApp", "no meaning", disks=[{**GIVEN, "volumeMode": "Block", "fsType": "xfs"}]),
     made("two shares", "StatefulApp", "exclude", devices=[{"name": "g", "deviceClass": "g", "count": 1, "share": 5}]),
     made("a mount root that is none", "StatefulApp", "spec.mountRoot", mountRoot="here"),
+    made("a rollback to nothing", "StatefulApp", "rollbackTo", "or previous", rollbackTo=0),
+    made("a rollback to no name", "StatefulApp", "rollbackTo", "or previous", rollbackTo="Last One"),
+    made("a rollback of bare pods", "StatefulApp", "rollbackTo", "bare pods", workload="Pod", rollbackTo=1),
     turned("another workload", "StatefulApp", {}, {"workload": "Pod"}, "only while replicas is 0"),
     turned(
         "another disk",
@@ -233,6 +236,9 @@ ROWS: tuple[Row, ...] = (
     ),
     turned("a disk less", "StatefulApp", {"disks": [GIVEN]}, {}, "the names of the disks"),
     said("a count of less than none", "StatefulApp", {"replicas": -1}, "status.replicas"),
+    said(
+        "a revision without a name", "StatefulApp", {"replicas": 0, "revisions": [{"number": 1}]}, "revisions[0].name"
+    ),
     # -- Task
     made("an offer for a gang", "Task", "spec.offer", "room for one task", "leave one of them out", **RING_IN_AN_OFFER),
     turned("a gang that gets an offer", "Task", {"gang": RING}, RING_IN_AN_OFFER, "spec.offer", "room for one task"),

@@ -36,7 +36,7 @@ def run(context: Context) -> dict[str, Any]:
         return _by_controller(context)
     if params["wait"] and params["until"] != states.CREATED:
         raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
-    check_rollback(params["rollback_to"], params["workload"])
+    check_rollback(params["rollback_to"], params["workload"], params["name"])
     app, rules = _asked(params)
     live = by_controller.found(context)
     by_controller.refuse(live)

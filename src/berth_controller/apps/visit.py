@@ -35,6 +35,7 @@ from berth_core.app.stateful_app_status import (
     condition,
     status_of,
     unchanged,
+    with_rollback,
 )
 from berth_core.app.update_failure import paused_by_failure
 from berth_core.app.wanted import STATEFUL_SET, AppWanted
@@ -65,6 +66,7 @@ from .reserving import Reservation, discard, select, waiting
 from .rolling import Roller, delete_helper_pods, priorities
 from .run import LATER, SOON, Later, Run
 from .serving import open_gates
+from .target import kept_revisions, rolled_back
 from .trying import Trial
 
 _log = logging.getLogger(__name__)
@@ -90,12 +92,14 @@ class AppKey(NamedTuple):
 
 @dataclass
 class Found:
-    """What a look came to: for the status, and when the next one is due. ``app`` and ``seen``, as soon as known."""
+    """What a look came to: for the status, and when the next one is due. ``app``, ``seen`` and its
+    ControllerRevisions, as soon as known."""
 
     outcome: Outcome = RUNNING
     seconds: float = LATER
     app: AppWanted | None = None
     seen: Observed | None = None
+    kept: list[Obj] | None = None
     gone: bool = False
 
 
@@ -195,13 +199,17 @@ class Visits:
         asked = Question(app.name, app.namespace, app.workload, service, app.beside)
         seen = found.seen = await observe(api, asked, bool(app.handed))
         refuse_foreign(app, seen)
-        counts = options_of(body)["update_on"]
+        options = options_of(body)
+        counts, back = options["update_on"], options["rollback_to"]
+        found.kept = await kept_revisions(api, app, seen, needed=back is not None)
+        app = found.app = rolled_back(app, back, seen, found.kept or ())
         app = found.app = await counted(api, app, counts)
         app = found.app = paused_by_failure(restarted(app, body["spec"].get("restartedAt"), seen), seen)
         plan = ended_pods.into(make_plan(app, seen), seen, utc_now())
         run = Run.of(api, app, seen, plan, await leaving.look(api, body, app, seen, plan))
         waits, again = await self._work(run, body)
         found.outcome, found.seconds = self._rest(run, [*waits, *run.leaving.waits])
+        found.outcome = with_rollback(found.outcome, back)
         found.seconds = min(found.seconds, again or found.seconds, CONTENT_SECONDS if counts else found.seconds)
 
     async def _work(self, run: Run, body: Obj) -> tuple[list[str], float | None]:
@@ -321,7 +329,8 @@ class Visits:
 
     async def _tell(self, body: Obj, found: Found) -> None:
         """The status, where it says something else; an event for a new cause of being stalled."""
-        status = status_of(body, found.outcome, utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"), found.app, found.seen)
+        now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = status_of(body, found.outcome, now, found.app, found.seen, found.kept)
         if unchanged(body, status):
             return
         if found.outcome.stalled and condition(body, STALLED).get("message") != found.outcome.message[:1024]:

@@ -173,6 +173,7 @@ GONE = {"namespace": "shop", "name": "db-0", "uid": "gone", "app": "db", "ordina
     ("part", "thing", "words"),
     [
         ("volumes", edited(edited(volume(0), "spec/local", None), "spec/csi", {}), r"pv-0 has no spec.local \(csi\)"),
+        ("volumes", edited(edited(volume(0), "spec/local", None), "spec/nfs", {}), r"pv-0 has no spec.local \(nfs\)"),
         ("volumes", edited(volume(0), "spec/volumeMode", "Block"), "pv-0 has volumeMode Block"),
         ("volumes", edited(volume(0), AFFINITY, TWO_NODES), "pv-0 is not of exactly one node"),
         ("volumes", edited(volume(0), AFFINITY, TWO_NODES * 2), "pv-0 is not of exactly one node"),
@@ -238,6 +239,16 @@ def test_what_cannot_be_adopted_is_refused_by_name(part, thing, words):
         judged(with_one(part, thing))
     assert str(caught.value).startswith("shop/db is not adopted: ")
     assert str(caught.value).endswith("; nothing was changed")
+
+
+def test_a_topolvm_volume_is_refused_with_its_driver_and_the_way_out():
+    csi = {"driver": "topolvm.io", "volumeHandle": "1f0c", "fsType": "xfs"}
+    node = [{"matchExpressions": [{"key": "topology.topolvm.io/node", "operator": "In", "values": ["n0"]}]}]
+    lvm = edited(edited(edited(volume(0), "spec/local", None), "spec/csi", csi), AFFINITY, node)
+    with pytest.raises(StateError) as told:
+        judged(with_one("volumes", lvm))
+    assert "PersistentVolume pv-0 has no spec.local (csi, driver topolvm.io)" in told.value.message
+    assert "make a new application with stateful_app and bring the data there" in told.value.message
 
 
 def test_all_that_is_in_the_way_is_told_at_once():

@@ -9,8 +9,18 @@ import pytest
 
 from berth_core.app import manifests
 from berth_core.app.observed import Observed
+from berth_core.app.pod_change import RESTARTED
 from berth_core.app.pod_revision import HASH
-from berth_core.app.revisions import ROLLED_BACK, bare_rows, check_rollback, of_set, rolled_back, set_rows
+from berth_core.app.revisions import (
+    MOST,
+    ROLLED_BACK,
+    bare_rows,
+    check_rollback,
+    of_set,
+    rolled_back,
+    set_rows,
+    status_rows,
+)
 from berth_core.app.wanted import REVISION_ANNOTATION, parse_app
 from berth_core.errors import InputError, StateError
 from tests.core.app.samples import changed
@@ -47,6 +57,10 @@ KEPT = (revision(3, template("db:3")), revision(1, template("db:1", command=["x"
 
 def back(asked, there, kept=KEPT):
     return rolled_back(APP, asked, there, of_set(kept, there))
+
+
+def mark_of(app):
+    return json.loads(manifests.stateful_set(app)["metadata"]["annotations"][ROLLED_BACK])
 
 
 def image_of(app):
@@ -100,18 +114,20 @@ def test_bare_pods_tell_what_they_bear():
     ]
 
 
-@pytest.mark.parametrize(("asked", "image"), [("1", "db:1"), ("2", "db:2"), ("3", "db:3"), ("previous", "db:2")])
+@pytest.mark.parametrize(
+    ("asked", "image"), [("1", "db:1"), ("2", "db:2"), ("3", "db:3"), ("previous", "db:2"), ("db-db1", "db:1")]
+)
 def test_a_rollback_has_the_template_that_was(asked, image):
     app = back(asked, live("db:3"))
     assert image_of(app) == image
     assert "$patch" not in app.template
     assert app.disks == APP.disks
-    mark = json.loads(manifests.stateful_set(app)["metadata"]["annotations"][ROLLED_BACK])
-    assert mark == {"asked": asked, "revision": f"db-db{image[-1]}"}
+    mark = mark_of(app)
+    assert (mark["asked"], mark["revision"]) == (asked, f"db-db{image[-1]}")
     assert app.set_revision != APP.set_revision
 
 
-@pytest.mark.parametrize("asked", ["2", "previous"])
+@pytest.mark.parametrize("asked", ["2", "previous", "db-db2"])
 def test_a_rollback_that_is_run_again_stays_where_it_is(asked):
     """Its controller has given the revision a new number meanwhile."""
     there = live("db:2", {"asked": asked, "revision": "db-db2"})
@@ -119,6 +135,34 @@ def test_a_rollback_that_is_run_again_stays_where_it_is(asked):
     again = back(asked, there, kept)
     assert image_of(again) == "db:2"
     assert again.set_revision == back(asked, live("db:3")).set_revision
+
+
+def test_a_request_that_stands_outlives_the_revision_that_it_meant():
+    """Each restart makes a revision, and the StatefulSet keeps the latest of them."""
+    mark = mark_of(back("2", live("db:3")))
+    restarted = template("db:2")
+    restarted["metadata"]["annotations"] = {RESTARTED: "today"}
+    there = live("db:2", mark)
+    there["spec"]["template"] = restarted
+    kept = [revision(8, template("db:8")), revision(9, restarted)]
+    kept[1]["metadata"]["name"] = "db-restarted"
+    again = back("2", there, kept)
+    assert again.template == template("db:2"), "without the restart, which is added anew"
+    with pytest.raises(InputError, match="no such revision"):
+        back("2", there, kept[:1])
+    with pytest.raises(InputError, match="no such revision"):
+        back("5", there, kept)
+
+
+def test_a_status_has_the_newest_revisions_with_their_images():
+    assert status_rows(of_set(KEPT, live("db:3")))[1:] == [
+        {"name": "db-db2", "number": 2, "created": "2026-01-01T00:02:00Z", "images": {"db": "db:2"}},
+        {"name": "db-db3", "number": 3, "created": "2026-01-01T00:03:00Z", "images": {"db": "db:3"}},
+    ]
+    many = [revision(number, template(f"db:{'x' * 600}{number}")) for number in range(1, MOST + 5)]
+    rows = status_rows(many)
+    assert [row["number"] for row in rows] == list(range(5, MOST + 5))
+    assert {len(image) for row in rows for image in row["images"].values()} == {512}
 
 
 def test_previous_is_not_the_template_that_is_there():
@@ -134,10 +178,11 @@ def test_an_annotation_that_is_something_else_is_none(text):
 
 
 def test_an_unknown_revision_is_refused_with_those_that_are_known():
-    told = r"rollback_to is 7.* no such revision: known are 1 \(db:1\), 2 \(db:2\), 3 \(db:3, current\)"
-    with pytest.raises(InputError, match=told):
-        back("7", live("db:3"))
-    with pytest.raises(InputError, match=r"known are 1 \(db:1, current\)"):
+    known = r"known are 1 = db-db1 \(db:1\), 2 = db-db2 \(db:2\), 3 = db-db3 \(db:3, current\)"
+    for asked in ("7", "db-db7"):
+        with pytest.raises(InputError, match=f"rollback_to is {asked}, .* no such revision: {known}"):
+            back(asked, live("db:3"))
+    with pytest.raises(InputError, match=r"known are 1 = db-db1 \(db:1, current\)"):
         back("previous", live("db:1"), [revision(1, template("db:1"))])
 
 
@@ -148,11 +193,11 @@ def test_without_its_set_there_is_nothing_to_go_back_to():
 
 @pytest.mark.parametrize("asked", ["0", "-1", "1.5", "last", "", "\u0661"])
 def test_what_is_no_revision_is_refused(asked):
-    with pytest.raises(InputError, match="expected the number of a revision, or previous"):
-        check_rollback(asked, "StatefulSet")
+    with pytest.raises(InputError, match=r"expected the number of a revision, its name \(db-\.\.\.\), or previous"):
+        check_rollback(asked, "StatefulSet", "db")
 
 
 def test_bare_pods_have_no_way_back():
     with pytest.raises(InputError, match="give the former template itself"):
-        check_rollback("1", "Pod")
-    check_rollback(None, "Pod")
+        check_rollback("1", "Pod", "db")
+    check_rollback(None, "Pod", "db")

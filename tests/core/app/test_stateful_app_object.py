@@ -58,6 +58,8 @@ ASKED = [
     {"on_node_loss": "keep"},
     {"update_on": ["config_maps", "secrets"]},
     {"update_on": []},
+    {"rollback_to": "previous"},
+    {"rollback_to": "3"},
     {
         "service": {
             "name": "dbs",
@@ -155,6 +157,14 @@ def test_a_refusal_has_the_names_of_the_kind(spec: dict, words: str) -> None:
         wanted_of(app(replicas=3, **spec))
     assert words in told.value.message
     assert not [name for name in ("disk_names", "storage_class", "max_unavailable") if name in told.value.message]
+
+
+def test_a_rollback_is_asked_for_by_name_or_number() -> None:
+    assert manifest_of(changed(rollback_to="db-5f6"), CONTROLLER)["spec"]["rollbackTo"] == "db-5f6"
+    assert "rollbackTo" not in manifest_of(changed(), CONTROLLER)["spec"]
+    assert options_of(app(rollbackTo=3))["rollback_to"] == "3", "as kubectl users write a number"
+    assert options_of(app())["rollback_to"] is None
+    assert in_fields("rollback_to is 7") == "rollbackTo is 7"
 
 
 def test_what_becomes_of_a_lost_replica_is_said_where_it_is_not_the_default() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from berth_cli import tables
 from berth_core.app.observed import Observed
 from berth_core.app.plan import OWN
 from berth_core.app.stateful_app_status import (
@@ -14,9 +15,11 @@ from berth_core.app.stateful_app_status import (
     row_of,
     status_of,
     unchanged,
+    with_rollback,
 )
 from berth_core.app.wanted import parse_app
 from tests.core.app.samples import changed
+from tests.core.app.test_revisions import revision, template
 
 NOW, THEN = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
 APP = parse_app(changed())
@@ -104,6 +107,40 @@ def test_what_is_said_already_is_not_written_again() -> None:
     assert not unchanged(live, status_of(live, BUSY, NOW, APP, seen(pod(0, "db-new", ready=False))))
     assert condition(live, READY)["reason"] == "WaitsForPods"
     assert condition(body(), READY) == {}
+
+
+def test_the_revisions_are_those_of_its_stateful_set() -> None:
+    kept = [revision(1, template("db:1")), revision(2, template("db:2"))]
+    status = status_of(body(), RUNNING, NOW, APP, seen(pod(0, "db-new")), kept)
+    assert [(one["number"], one["images"]) for one in status["revisions"]] == [(1, {"db": "db:1"}), (2, {"db": "db:2"})]
+    told_before = body(**status)
+    unread = status_of(told_before, RUNNING, NOW, APP, seen(pod(0, "db-new")), None)
+    assert unread["revisions"] == status["revisions"], "they could not be read"
+    assert row_of({**told_before, "spec": {}})["revisions"] == status["revisions"]
+    gone = status_of(told_before, RUNNING, NOW, APP, seen(pod(0, "db-new")), [])
+    assert gone["revisions"] == []
+    assert not unchanged(told_before, gone)
+
+
+def test_kubectl_berth_shows_the_revisions_of_a_single_app() -> None:
+    live = {**body(), "spec": {"driver": "controller", "replicas": 1}}
+    kept = [revision(1, template("db:1")), revision(2, template("db:2"))]
+    live["status"] = status_of(live, RUNNING, NOW, APP, seen(pod(0, "db-db2"), revision="db-db2"), kept)
+    row = row_of(live)
+    shown = [line.split() for line in tables.apps({"apps": [row]}).splitlines()]
+    assert shown[-3] == ["NUMBER", "REVISION", "AGE", "NOW", "IMAGES"]
+    assert (shown[-2][:2], shown[-2][3:]) == (["1", "db-db1"], ["-", "db=db:1"])
+    assert (shown[-1][:2], shown[-1][3:]) == (["2", "db-db2"], ["asked", "for", "db=db:2"])
+    assert "NUMBER" not in tables.apps({"apps": [row, row]})
+    assert "NUMBER" not in tables.apps({"apps": [{**row, "revisions": []}]})
+
+
+def test_an_app_that_has_gone_back_says_that_its_template_is_not_looked_at() -> None:
+    assert with_rollback(RUNNING, None) == RUNNING
+    assert with_rollback(BUSY, "db-old") == BUSY
+    back = with_rollback(RUNNING, "db-old")
+    assert (back.reason, back.done) == (RUNNING.reason, True)
+    assert "the template of rollbackTo db-old, and that in template is not looked at" in back.message
 
 
 def test_a_message_fits_into_its_condition() -> None:

@@ -161,6 +161,27 @@ def test_a_replica_is_done_when_its_container_is_another_one():
     assert [act.do for act in cluster.roll(rules()).acts] == [MARK]
 
 
+def test_the_same_digest_under_a_new_tag_ends_too():
+    """imageID is the same before and after: what tells is the kubelet's look, and that another container runs."""
+    cluster = Cluster(1, one=template("db:1"), two=template("db:1.0"))
+    pod = cluster.pods["db-0"]
+    told = pod["status"]["containerStatuses"][0]
+    told["imageID"] = "registry.example/db@sha256:5c1e"
+    before = dict(told)
+    cluster.act(cluster.roll(rules()).acts[0])
+    pod["metadata"]["generation"], pod["status"]["observedGeneration"] = 2, 1
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]  # of the old container
+    assert cluster.roll(rules())[:2] == ((), ("pod db-0 to be seen by its kubelet",))
+    pod["status"]["observedGeneration"] = 2
+    assert cluster.roll(rules())[:2] == ((), ("pod db-0 to start container db with its new image",))
+    cluster.kubelet(0)
+    assert told["imageID"] == before["imageID"]
+    assert told["containerID"] != before["containerID"]
+    assert [act.do for act in cluster.roll(rules()).acts] == [MARK]
+    cluster.finish(rules())
+    assert cluster.log == [(PATCH, 0), (MARK, 0)]
+
+
 def test_an_older_observed_generation_is_waited_for():
     cluster = Cluster(1, one=template(), two=template(labels={"tier": "gold"}))
     cluster.act(cluster.roll(rules()).acts[0])

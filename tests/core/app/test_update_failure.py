@@ -21,7 +21,7 @@ from berth_core.app.update_failure import (
     words,
 )
 from berth_core.app.update_rules import update_rules
-from berth_core.app.update_step import DELETE, MARK, PATCH, PAUSE
+from berth_core.app.update_step import BEGIN, DELETE, MARK, PATCH, PAUSE, RESIZE
 from berth_core.app.wanted import POD, parse_app
 from berth_core.errors import InputError, StateError
 from tests.core.app.samples import changed
@@ -114,6 +114,59 @@ def test_a_failed_replica_that_is_mended_gets_to_its_end_and_no_other_is_begun()
     assert (act.do, act.ordinal) == (MARK, 1)
     cluster.act(act)
     assert cluster.roll(asked).acts == ()
+
+
+def deferred(cluster, ordinal, reason="Deferred", kind="PodResizePending"):
+    """Another size is asked for, and its node says so from now on; the pod is Ready as it was."""
+    for _number in range(3):
+        (act,) = cluster.roll(rules(deadline=60)).acts
+        cluster.act(act)
+    assert [do for do, _ordinal in cluster.log[-3:]] == [BEGIN, RESIZE, PATCH]
+    since = cluster.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = {"type": kind, "status": "True", "reason": reason, "message": "no room", "lastTransitionTime": since}
+    cluster.pods[cluster.name(ordinal)]["status"]["conditions"].append(told)
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("PodResizePending", "Deferred"), ("PodResizeInProgress", "Error")])
+def test_a_resize_that_does_not_come_is_waited_for_with_its_reason_until_the_deadline(kind, reason):
+    cluster = Cluster(2, one=template(), two=template(cpu="1"))
+    deferred(cluster, 1, reason, kind)
+    cluster.wait(20)
+    rolled = cluster.roll(rules(deadline=60))
+    since = "since 2026-01-01T00:00:00Z; the update pauses after 60 s"
+    assert (rolled.acts, rolled.again) == ((), 40)
+    assert rolled.waits[0] == f"pod db-1 to be resized: {reason}: no room ({since})"
+    cluster.wait(40)
+    (act,) = cluster.roll(rules(deadline=60)).acts
+    assert (act.do, act.ordinal) == (PAUSE, 1)
+    assert act.body == {"why": f"pod db-1 was not resized for 60 s: {reason}: no room"}
+    without = cluster.roll(rules())
+    assert without.acts == (), "without pause_on_failure nothing ends the wait"
+    assert "(since 2026-01-01T00:00:00Z; pause_on_failure sets a deadline)" in without.waits[0]
+
+
+def test_a_paused_resize_that_its_node_has_room_for_after_all_gets_to_its_end():
+    cluster = Cluster(2, one=template(), two=template(cpu="1"))
+    deferred(cluster, 1)
+    cluster.wait(3600)
+    asked = rules(deadline=60, paused=True)
+    assert cluster.roll(asked).acts == ()
+    cluster.pods["db-1"]["status"]["conditions"].pop()
+    cluster.finish(asked)
+    assert cluster.log[-1] == (MARK, 1), "and no other is begun"
+
+
+def test_what_a_node_has_not_seen_yet_is_not_too_late():
+    """The condition is of a resize before: its kubelet keeps the time of it."""
+    cluster = Cluster(2, one=template(), two=template(cpu="1"))
+    deferred(cluster, 1)
+    pod = cluster.pods["db-1"]
+    pod["metadata"]["generation"], pod["status"]["observedGeneration"] = 3, 2
+    cluster.wait(3600)
+    rolled = cluster.roll(rules(deadline=60))
+    assert (rolled.acts, rolled.waits) == ((), ("pod db-1 to be seen by its kubelet",))
+    pod["status"]["observedGeneration"] = 3
+    assert [act.do for act in cluster.roll(rules(deadline=60)).acts] == [PAUSE]
 
 
 # -- from run to run

@@ -138,6 +138,50 @@ def test_a_claim_that_changes_under_a_replica_is_refused_and_told(apps: AppWorld
     assert (apps.uids(), apps.world.locks()) == (before, locks)
 
 
+def test_it_goes_back_to_a_revision_and_stays_there(apps: AppWorld, start: Any) -> None:
+    """Applied again the request changes nothing; taken out, the app has the template that it is given."""
+    apps.allow()
+    apps.disks(1)
+    start("--no-leader-elect")
+    for image in ("none:1", "none:2"):
+        apps.apply(replicas=1, template=apps.template(image))
+        updated(apps, image)
+    before, known = apps.uids(), revisions(apps)
+    assert [each for _name, each in known] == ["none:1", "none:2"]
+    apps.apply(replicas=1, template=apps.template("none:2"), rollbackTo=9)
+    apps.stalled("Refused", f"known are 1 = {known[0][0]} (none:1), 2 = {known[1][0]} (none:2, current)")
+    first = {"replicas": 1, "template": apps.template("none:2"), "rollbackTo": known[0][0]}
+    apps.apply(**first)
+    updated(apps, "none:1")
+    assert revisions(apps) == [known[1], known[0]], "the former one is the newest again"
+    assert f"the template of rollbackTo {known[0][0]}" in apps.condition("Ready")["message"]
+    done = apps.api.get(kinds.STATEFUL_SET, "db", apps.name)["metadata"]["generation"]
+    apps.apply(**first)
+    apps.kubectl("annotate", "sapp", "db", "looked=1")
+    apps.apply(replicas=1, template=apps.template("none:1"))
+    until(lambda: "rollbackTo" not in apps.condition("Ready").get("message", "rollbackTo"), lambda: str(apps.status()))
+    updated(apps, "none:1")
+    assert apps.api.get(kinds.STATEFUL_SET, "db", apps.name)["metadata"]["generation"] == done
+    assert apps.uids() == before, "in the running pod"
+
+
+def updated(apps: AppWorld, image: str) -> None:
+    """Once every replica has the image, and the app is Ready."""
+
+    def done() -> bool:
+        status = apps.status()
+        images = {one["spec"]["containers"][0]["image"] for one in apps.pods().values()}
+        ready = apps.condition("Ready").get("status") == "True"
+        return ready and status.get("updatedReplicas") == status.get("replicas") == 1 and images == {image}
+
+    until(done, lambda: str(apps.status()))
+
+
+def revisions(apps: AppWorld) -> list[tuple[str, str]]:
+    """Names and images, as the status has them."""
+    return [(one["name"], one["images"]["main"]) for one in apps.status()["revisions"]]
+
+
 def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: Any) -> None:
     """An app of a playbook becomes a StatefulApp, and back, without a pod made anew."""
     apps.disks(2)

@@ -15,6 +15,7 @@ from typing import Any
 from ...berth_core.app.compare import differences
 from ...berth_core.app.controller_install import SHIPPED
 from ...berth_core.app.node_loss import RELEASE
+from ...berth_core.app.revisions import check_rollback
 from ...berth_core.app.shipped import SHIPPED_NAMESPACE
 from ...berth_core.app.stateful_app_object import CONTROLLER, manifest_of
 from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, UPDATE_PAUSED, condition
@@ -56,8 +57,7 @@ def check(params: Mapping[str, Any]) -> None:
             f"until: {params['until']} stops a run of the playbook; with driver: controller leave it out, agents make "
             "the filesystems"
         )
-    if params["rollback_to"] is not None:
-        raise InputError("rollback_to reads former revisions for one run; with driver: controller give that template")
+    check_rollback(params["rollback_to"], params["workload"], params["name"])
     runs = [name for name in ("update_hooks", "update_primary_command") if params[name] is not None]
     if runs:
         raise InputError(

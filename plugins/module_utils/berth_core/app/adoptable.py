@@ -82,11 +82,21 @@ def check_volume(volume: Object | None, claim: Object, hostnames: Mapping[str, s
     if (ref.get("namespace"), ref.get("name"), ref.get("uid")) != (meta["namespace"], meta["name"], meta["uid"]):
         raise StateError(f"{title} is bound to claim {ref.get('namespace')}/{ref.get('name')} (uid {ref.get('uid')})")
     if not spec.get("local"):
-        kind = next((key for key in ("csi", "nfs", "hostPath", "iscsi", "fc") if key in spec), "another kind of volume")
-        raise StateError(f"{title} has no spec.local ({kind}): only local volumes come under berth")
+        raise StateError(
+            f"{title} has no spec.local ({_kind_of(spec)}): only local volumes over whole disks come under berth. "
+            "Leave the StatefulSet outside, or make a new application with stateful_app and bring the data there: by "
+            "the application's own replication, or from a backup"
+        )
     if spec.get("volumeMode", "Filesystem") != "Filesystem":
         raise StateError(f"{title} has volumeMode {spec['volumeMode']}: only volumes of mode Filesystem are adopted")
     return _node_of(title, spec, hostnames)
+
+
+def _kind_of(spec: Object) -> str:
+    """What a volume is that is not local, for people; of a CSI volume whose."""
+    if spec.get("csi"):
+        return f"csi, driver {spec['csi'].get('driver') or '(none)'}"
+    return next((key for key in ("csi", "nfs", "hostPath", "iscsi", "fc") if key in spec), "another kind of volume")
 
 
 def node_named(spec: Object) -> str | None:

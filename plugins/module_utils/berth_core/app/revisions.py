@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The templates that an application has had, as the ControllerRevisions of its StatefulSet keep them, and the way back.
 
-Called by stateful_app_info, which lists them, and by stateful_app for ``rollback_to``. Bare pods have no history: what
-there is of it, the pods bear.
+Called by stateful_app_info, which lists them, by stateful_app for ``rollback_to``, and by berth-controller for the
+status and ``spec.rollbackTo`` of a StatefulApp. Bare pods have no history: what there is of it, the pods bear.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from .plan import OWN
 from .pod_change import CONTENTS, Template, pod_change, without_annotation
 from .pod_revision import HASH, updating
 from .restarts import without_restart
-from .wanted import POD, AppWanted
+from .wanted import POD, AppWanted, digest
 
 PREVIOUS = "previous"
-#: On the StatefulSet: what was asked for, and the ControllerRevision that this meant. Numbers change with a rollback.
+#: On the StatefulSet: what was asked for, the ControllerRevision that this meant, and a hash of its template. Numbers
+#: change with a rollback; and while the request stands, restarts and contents make so many revisions that the one which
+#: was meant is forgotten: a later one of that template takes its place.
 ROLLED_BACK = "berth.dev/rolled-back"
+#: How many revisions the status of a StatefulApp has, of how many containers, and how much of an image's name.
+MOST, MOST_IMAGES, LONGEST_IMAGE = 20, 32, 512
 Object = Mapping[str, Any]
 
 
@@ -65,6 +69,22 @@ def set_rows(kept: Sequence[Object], observed: Observed, now: datetime) -> list[
             | {"differs": fields, "in_place": change.in_place}
         )
     return found
+
+
+def status_rows(kept: Sequence[Object]) -> list[dict[str, Any]]:
+    """The revisions for the status of a StatefulApp: the newest, the oldest of these first. ``kept``: of this very set
+    (of_set)."""
+    return [
+        {
+            "name": one["metadata"]["name"],
+            "number": int(one["revision"]),
+            "created": one["metadata"]["creationTimestamp"],
+            "images": {
+                name: image[:LONGEST_IMAGE] for name, image in [*images(template_of(one)).items()][:MOST_IMAGES]
+            },
+        }
+        for one in kept[-MOST:]
+    ]
 
 
 def bare_rows(observed: Observed, now: datetime) -> list[dict[str, Any]]:
@@ -111,12 +131,14 @@ def images(template: Template) -> dict[str, str]:
     }
 
 
-def check_rollback(asked: str | None, workload: str) -> None:
-    """Raise InputError for what is no revision, before anything is read."""
+def check_rollback(asked: str | None, workload: str, app: str) -> None:
+    """Raise InputError for what is no revision of an app of that name, before anything is read."""
     if asked is None:
         return
-    if asked != PREVIOUS and not (asked.isascii() and asked.isdigit() and int(asked) > 0):
-        raise InputError(f"rollback_to is {shown(asked)}: expected the number of a revision, or {PREVIOUS}")
+    if asked != PREVIOUS and not _is_number(asked) and not asked.startswith(f"{app}-"):
+        raise InputError(
+            f"rollback_to is {shown(asked)}: expected the number of a revision, its name ({app}-...), or {PREVIOUS}"
+        )
     if workload == POD:
         raise InputError(
             "rollback_to is given, and workload is Pod: nobody keeps the former templates of bare pods; give the "
@@ -124,19 +146,25 @@ def check_rollback(asked: str | None, workload: str) -> None:
         )
 
 
+def _is_number(asked: str) -> bool:
+    return asked.isascii() and asked.isdigit() and int(asked) > 0
+
+
 def rolled_back(app: AppWanted, asked: str, live: Object | None, kept: Sequence[Object]) -> AppWanted:
     """The app with the template that it had. ``kept``: of this very set (of_set). Raises InputError, StateError."""
     if live is None:
         raise StateError(
             f"StatefulSet {app.namespace}/{app.name} is not there: there is nothing that rollback_to could go back to; "
-            "leave the option out"
+            "leave rollback_to out"
         )
     found = _meant(app, asked, live, kept)
-    mark = json.dumps({"asked": asked, "revision": found["metadata"]["name"]}, sort_keys=True)
+    template = _own(template_of(found))
+    meant = {"asked": asked, "revision": found["metadata"]["name"], "template": digest(template)}
+    mark = json.dumps(meant, sort_keys=True)
     own = app.given.metadata
     metadata = replace(own, annotations={**own.annotations, ROLLED_BACK: mark})
     # of restarts the latest counts, and of contents what is there now, whatever the template: both are added later
-    return replace(app, template=_own(template_of(found)), given=replace(app.given, metadata=metadata))
+    return replace(app, template=template, given=replace(app.given, metadata=metadata))
 
 
 def _own(template: Object) -> dict[str, Any]:
@@ -146,13 +174,12 @@ def _own(template: Object) -> dict[str, Any]:
 
 def _meant(app: AppWanted, asked: str, live: Object, kept: Sequence[Object]) -> Object:
     """The revision that is asked for; for a second time, that which it was for the first time."""
-    done = _mark(live)
-    same = [one for one in kept if done == {"asked": asked, "revision": one["metadata"]["name"]}]
-    if same:
-        return same[0]
+    same = _done(asked, live, kept)
+    if same is not None:
+        return same
     template = _own(live["spec"]["template"])
     others = [one for one in kept if not pod_change(_own(template_of(one)), template).same]
-    meant = others[-1:] if asked == PREVIOUS else [one for one in kept if int(one["revision"]) == int(asked)]
+    meant = others[-1:] if asked == PREVIOUS else [one for one in kept if _is_called(one, asked)]
     if meant:
         return meant[0]
     known = ", ".join(_told(one, one not in others) for one in kept) or "none"
@@ -162,13 +189,28 @@ def _meant(app: AppWanted, asked: str, live: Object, kept: Sequence[Object]) -> 
     )
 
 
-def _mark(live: Object) -> Any:
-    try:
-        return json.loads((live["metadata"].get("annotations") or {}).get(ROLLED_BACK) or "null")
-    except ValueError:
+def _is_called(revision: Object, asked: str) -> bool:
+    return asked == revision["metadata"]["name"] or (_is_number(asked) and int(asked) == int(revision["revision"]))
+
+
+def _done(asked: str, live: Object, kept: Sequence[Object]) -> Object | None:
+    """What the same request has meant before; None: it is a new one."""
+    mark = _mark(live)
+    if mark.get("asked") != asked:
         return None
+    named = [one for one in kept if one["metadata"]["name"] == mark.get("revision")]
+    alike = named or [one for one in kept if digest(_own(template_of(one))) == mark.get("template")]
+    return alike[-1] if alike else None
+
+
+def _mark(live: Object) -> Mapping[str, Any]:
+    try:
+        found = json.loads((live["metadata"].get("annotations") or {}).get(ROLLED_BACK) or "null")
+    except ValueError:
+        found = None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _told(revision: Object, current: bool) -> str:
     told = [*images(template_of(revision)).values(), *(["current"] if current else [])]
-    return f"{revision['revision']} ({', '.join(told)})"
+    return f"{revision['revision']} = {revision['metadata']['name']} ({', '.join(told)})"

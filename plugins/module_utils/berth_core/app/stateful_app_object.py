@@ -26,7 +26,7 @@ DRIVERS = (PLAYBOOK, CONTROLLER)
 FINALIZER = "berth.dev/stateful-app"
 #: Options of the module that say how one run goes, and nothing of the app: the kind has no field for them.
 OF_A_RUN = (
-    *("name", "namespace", "state", "src", "until", "wait", "wait_timeout", "explain", "driver", "rollback_to"),
+    *("name", "namespace", "state", "src", "until", "wait", "wait_timeout", "explain", "driver"),
     *("release_ordinals", "confirm_fenced", "inventory_nodes", "update_hooks", "update_primary_command"),
 )
 
@@ -59,6 +59,7 @@ _SPEC: _Table = {
     "topology_spread_constraints": "topologySpreadConstraints",
     "pod_management_policy": "podManagementPolicy",
     "suspended": "suspended",
+    "rollback_to": "rollbackTo",
     "restarted_at": "restartedAt",
     "update_on": "updateOn",
     "leave_nodes": "leaveNodes",
@@ -85,7 +86,7 @@ _UPDATE: _Table = {
     "update_overrides": ("overrides", _OVERRIDE),
 }
 #: Options that are texts, and in the kind may be numbers.
-_TEXTS = ("size", "target_port", "max_unavailable")
+_TEXTS = ("size", "target_port", "max_unavailable", "rollback_to")
 #: What the module fills in where nothing is said.
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "service": {"cluster_ip": "None", "publish_not_ready_addresses": False},

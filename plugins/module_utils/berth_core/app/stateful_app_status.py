@@ -9,13 +9,14 @@ person has to act, or something else in the cluster to change. Written by berth-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .observed import Observed, ready
 from .plan import OWN
 from .pod_revision import HASH, Mark, outdated
+from .revisions import status_rows
 from .wanted import APP_LABEL, POD, AppWanted
 
 READY, PROGRESSING, STALLED = "Ready", "Progressing", "Stalled"
@@ -45,15 +46,36 @@ SUSPENDED = Outcome("Suspended", "no pod runs, as asked for; the replicas keep a
 BY_PLAYBOOK = Outcome("DrivenByPlaybook", "driver is playbook: the module stateful_app carries it out, and nobody else")
 
 
-def status_of(body: Object, outcome: Outcome, now: str, app: AppWanted | None, seen: Observed | None) -> dict[str, Any]:
-    """The whole status. Without ``app`` or ``seen`` the counts stay as they were told last."""
+def with_rollback(outcome: Outcome, asked: str | None) -> Outcome:
+    """Where all is as asked for, it is said that this is not ``spec.template``. ``asked``: ``spec.rollbackTo``."""
+    if asked is None or not outcome.done:
+        return outcome
+    told = f"{outcome.message}; the pods have the template of rollbackTo {asked}, and that in template is not looked at"
+    return replace(outcome, message=told)
+
+
+#: What stays as it was told last where it could not be looked at.
+_STAY = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision", "revisions", "selector")
+
+
+def status_of(
+    body: Object,
+    outcome: Outcome,
+    now: str,
+    app: AppWanted | None,
+    seen: Observed | None,
+    kept: Sequence[Object] | None = None,
+) -> dict[str, Any]:
+    """The whole status. Without ``app`` or ``seen`` the counts stay as they were told last, and the revisions without
+    ``kept``, the ControllerRevisions of the app's own StatefulSet."""
     old = body.get("status") or {}
-    kept = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision", "selector")
-    status: dict[str, Any] = {"replicas": 0, **{key: old[key] for key in kept if key in old}}
+    status: dict[str, Any] = {"replicas": 0, **{key: old[key] for key in _STAY if key in old}}
     status["observedGeneration"] = body["metadata"]["generation"]
     status["selector"] = f"{APP_LABEL}={body['metadata']['name']}"
     if app is not None and seen is not None:
         status.update(_counts(app, seen))
+    if kept is not None:
+        status["revisions"] = status_rows(kept)
     status["conditions"] = _conditions(body, outcome, now)
     return status
 
@@ -140,6 +162,7 @@ def row_of(body: Object) -> dict[str, Any]:
         "ready": status.get("readyReplicas", 0),
         "updated": status.get("updatedReplicas"),
         "revision": status.get("updateRevision"),
+        "revisions": status.get("revisions") or [],
         "ready_condition": told.get("status", "Unknown"),
         "stalled": condition(body, STALLED).get("status") == "True",
         "state": "Outdated" if old else told.get("reason", "Unknown"),

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
+from . import resize_wait
 from .observed import Observed, ready
 from .pod_revision import Target, not_begun, updating
 from .update_rules import Failure, UpdateRules
@@ -46,11 +47,13 @@ class Verdict(NamedTuple):
 
 def verdict(pod: Object | None, target: Target, seconds: float, now: datetime) -> Verdict:
     """Of a pod that has the new template, or is on its way to it. ``seconds``: for which it may be not Ready."""
-    if pod is None or ready(pod) or pod["metadata"].get("deletionTimestamp"):
+    if pod is None or pod["metadata"].get("deletionTimestamp"):
         return Verdict()
     to = updating(pod)
     if (to or {}).get("to") != target.revision and (to is not None or target.mark.of(pod) != target.revision):
         return Verdict()
+    if ready(pod):
+        return _not_resized(pod, seconds, now)
     why = _hopeless(pod)
     if why:
         return Verdict(f"pod {pod['metadata']['name']}: {why}")
@@ -58,6 +61,17 @@ def verdict(pod: Object | None, target: Target, seconds: float, now: datetime) -
     if down >= seconds:
         return Verdict(f"pod {pod['metadata']['name']} was not Ready for {seconds:g} s")
     return Verdict(again=seconds - max(0.0, down))
+
+
+def _not_resized(pod: Object, seconds: float, now: datetime) -> Verdict:
+    """Of a pod that is Ready as it was, and whose node has not given it another size yet."""
+    waiting = resize_wait.waiting(pod)
+    since = age(waiting.since, now) if waiting is not None else None
+    if waiting is None or since is None:
+        return Verdict()
+    if since >= seconds:
+        return Verdict(f"pod {pod['metadata']['name']} was not resized for {seconds:g} s: {waiting.why}")
+    return Verdict(again=seconds - max(0.0, since))
 
 
 def _hopeless(pod: Object) -> str:

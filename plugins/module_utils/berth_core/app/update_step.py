@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StateError
 from ..model.times import age
-from . import in_service, update_hold
+from . import in_service, resize_wait, update_hold
 from .helper_pods import going
 from .observed import ended, ready, unscheduled
 from .pod_revision import (
@@ -139,7 +139,7 @@ def _in_place(ordinal: int, pod: Object, to: Mapping[str, Any] | None, target: T
         return NextStep(ordinal, ready(pod), Act(DELETE, ordinal), begun, turn=resizing)
     if not begun or resizing:
         return NextStep(ordinal, ready(pod), Act(PATCH, ordinal, patch_body(pod, target)), begun, turn=resizing)
-    waits = next(_unfinished(pod), "")
+    waits = next(_unfinished(pod, rules), "")
     if waits:
         return NextStep(ordinal, ready(pod), begun=True, wait=f"pod {name} {waits}")
     return NextStep(ordinal, True, Act(MARK, ordinal, mark_body(target)), begun=True)
@@ -153,7 +153,7 @@ def only_in_place(name: str, forced: Sequence[str]) -> str:
     )
 
 
-def _unfinished(pod: Object) -> Iterator[str]:
+def _unfinished(pod: Object, rules: UpdateRules) -> Iterator[str]:
     """What the kubelet has not done yet of what the pod asks for, in the order in which a person looks."""
     meta, status = pod["metadata"], pod.get("status") or {}
     seen = status.get("observedGeneration")
@@ -162,7 +162,7 @@ def _unfinished(pod: Object) -> Iterator[str]:
     for kind in in_service.RESIZES:
         told = _condition(pod, kind)
         if told is not None:
-            yield f"to be resized: {told}"
+            yield f"to be resized: {told}{resize_wait.words(pod, rules.deadline)}"
     for name in not_begun(pod):
         yield f"to start container {name} with its new image"
     if not ready(pod):

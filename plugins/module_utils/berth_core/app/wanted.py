@@ -118,21 +118,22 @@ class AppWanted:
     @property
     def revision(self) -> str:
         """A hash of everything that a pod of this app is made from."""
-        return _digest([self.template, self.workload])
+        return digest([self.template, self.workload])
 
     @property
     def set_revision(self) -> str:
         """A hash of everything that its StatefulSet is made from, as far as a manifest said it."""
         own = [dict(self.given.fields), dict(self.given.metadata.labels), dict(self.given.metadata.annotations)]
-        return _digest([self.revision, own]) if any(own) else self.revision
+        return digest([self.revision, own]) if any(own) else self.revision
 
     @property
     def base(self) -> str:
         """A hash of what of a bare pod no update in place changes: all but images, cpu and memory."""
-        return _digest(without_running_fields(self.template))
+        return digest(without_running_fields(self.template))
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """Sixteen hexadecimal digits that are the same for the same value, as JSON has it."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -251,7 +252,7 @@ def _with_services(app: AppWanted, option: Mapping[str, Any] | None, given: Give
 
 def _revised(manifest: Mapping[str, Any]) -> dict[str, Any]:
     metadata = manifest["metadata"]
-    annotations = {**metadata.get("annotations", {}), REVISION_ANNOTATION: _digest(manifest)}
+    annotations = {**metadata.get("annotations", {}), REVISION_ANNOTATION: digest(manifest)}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
