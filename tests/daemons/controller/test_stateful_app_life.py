@@ -143,14 +143,15 @@ def test_it_goes_back_to_a_revision_and_stays_there(apps: AppWorld, start: Any) 
     apps.allow()
     apps.disks(1)
     start("--no-leader-elect")
+    asked: dict[str, Any] = {"replicas": 1, "updateStrategy": {"prePull": False}}
     for image in ("none:1", "none:2"):
-        apps.apply(replicas=1, template=apps.template(image))
+        apps.apply(**asked, template=apps.template(image))
         updated(apps, image)
     before, known = apps.uids(), revisions(apps)
     assert [each for _name, each in known] == ["none:1", "none:2"]
-    apps.apply(replicas=1, template=apps.template("none:2"), rollbackTo=9)
+    apps.apply(**asked, template=apps.template("none:2"), rollbackTo=9)
     apps.stalled("Refused", f"known are 1 = {known[0][0]} (none:1), 2 = {known[1][0]} (none:2, current)")
-    first = {"replicas": 1, "template": apps.template("none:2"), "rollbackTo": known[0][0]}
+    first = {**asked, "template": apps.template("none:2"), "rollbackTo": known[0][0]}
     apps.apply(**first)
     updated(apps, "none:1")
     assert revisions(apps) == [known[1], known[0]], "the former one is the newest again"
@@ -158,7 +159,7 @@ def test_it_goes_back_to_a_revision_and_stays_there(apps: AppWorld, start: Any) 
     done = apps.api.get(kinds.STATEFUL_SET, "db", apps.name)["metadata"]["generation"]
     apps.apply(**first)
     apps.kubectl("annotate", "sapp", "db", "looked=1")
-    apps.apply(replicas=1, template=apps.template("none:1"))
+    apps.apply(**asked, template=apps.template("none:1"))
     until(lambda: "rollbackTo" not in apps.condition("Ready").get("message", "rollbackTo"), lambda: str(apps.status()))
     updated(apps, "none:1")
     assert apps.api.get(kinds.STATEFUL_SET, "db", apps.name)["metadata"]["generation"] == done
