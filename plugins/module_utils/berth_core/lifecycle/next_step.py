@@ -37,7 +37,7 @@ def next_step(view: View) -> Step:
     if owner is None:
         return _without_owner(view, record)
     if going(record):
-        return _asked_to_go(view, record)
+        return _asked_to_go(view, record, owner)
     return _onward(view, record, owner)
 
 
@@ -83,10 +83,8 @@ def _onward(view: View, record: Object, owner: Owner) -> Step:
     return forward.hold(view, record, owner) or forward.prebind(view, record, owner)
 
 
-def _asked_to_go(view: View, record: Object) -> Step:
+def _asked_to_go(view: View, record: Object, owner: Owner) -> Step:
     """Somebody deleted the Berth while what it is for is there."""
     if recorded(record) == states.SELECTED:
         return back.release(view, record, "its Berth is asked to go")
-    what = "the claim" if claims.claim_of(record) is not None else "the replica"
-    text = f"its Berth is asked to go while {what} is there: nothing is given up before {what} is deleted"
-    return Wait("BerthDeleted", text, True)
+    return Wait("BerthDeleted", f"its Berth is asked to go while {owner.kept(record)}", True)
