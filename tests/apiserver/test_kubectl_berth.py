@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import (
+    BERTH,
     LOCAL_DISK,
     POD,
     STATEFUL_APP,
@@ -25,7 +27,8 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     TASK_BATCH,
 )
 from berth_cli.__main__ import main
-from tests.support.small_cluster import Gi, small_cluster
+from tests.support.kube import forget
+from tests.support.small_cluster import Gi, put, small_cluster
 
 pytestmark = pytest.mark.usefixtures("crds")
 #: Clears a terminal.
@@ -98,6 +101,27 @@ def test_show(berth: Berth, cluster: str, namespace: str) -> None:
     found = berth.json("show", "-n", namespace, "--app", "db")
     assert ([row["name"] for row in found["berths"]], len(found["disks"])) == (["db-0"], 2)
     assert berth.json("show", "-n", namespace, "--app", "dc") == {"berths": [], "disks": [], "devices": []}
+
+
+def test_show_calls_a_claim_by_its_pod(berth: Berth, api: ApiClient, name: str, namespace: str) -> None:
+    """Its Berth has the claim's uid for a name, which tells a person nothing."""
+    record, disk = f"pvc-{uuid4()}", f"{name}-claimed"
+    of_claim = {"app": "pvc.data-pg-1", "ordinal": 0}
+    told = {"phase": "Running", "podName": "pg-1", "workload": "StatefulSet pg"}
+    lock = {"namespace": namespace, "name": record, "uid": "u", "claim": "data-pg-1", "dataUID": "u", **of_claim}
+    identity = {"serial": disk, "size": Gi}
+    spec = {"nodeName": name, "identity": identity, "storageClassName": "fast", "claimRef": lock}
+    put(api, BERTH, record, namespace, told, spec={**of_claim, "nodeName": name})
+    put(api, LOCAL_DISK, disk, status={"phase": "InUse"}, spec=spec)
+    try:
+        text = berth("show", "-n", namespace)
+    finally:
+        forget(api, LOCAL_DISK, disk)
+        api.delete(BERTH, record, namespace)
+    (held,) = [line for line in text.splitlines() if disk in line]
+    assert f"{namespace}/pg-1 (StatefulSet pg)   data-pg-1" in held
+    assert text.count("pg-1 (StatefulSet pg)") == 2, "and the row of its Berth"
+    assert record not in text
 
 
 def test_apps(berth: Berth, api: ApiClient, namespace: str) -> None:

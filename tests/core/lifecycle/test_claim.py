@@ -28,6 +28,8 @@ BINDING = [
     ("status", "Berth"),
 ]
 
+RUNS, STOPS = (ClaimPod("web-0", "StatefulSet web", ready=not going, going=going) for going in (False, True))
+
 
 def test_the_way_back_says_first_what_becomes_of_the_data_and_forgets_the_berth_last():
     world = cluster([disk(reclaimPolicy="Delete")], policy="Delete")
@@ -326,6 +328,41 @@ def test_a_berth_that_is_asked_to_go_under_its_claim_stays():
     world.run()
     world.store[BERTH, "pvc-c-1"]["metadata"]["deletionTimestamp"] = "now"
     assert world.run().reason == "BerthDeleted"
+    world.claim = None
+    assert world.run() == steps.DONE
+    assert (BERTH, "pvc-c-1") not in world.store
+    assert "retainedFor" in world.get(LOCAL_DISK, "n1-d0")["spec"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "phase", "named", "words"),
+    [
+        (
+            (RUNS,),
+            "Replacing",
+            "",
+            "waits for pod web-0: nothing is given up under a living pod: delete the pod",
+        ),
+        ((RUNS,), "Replacing", "", "(kubectl delete pod web-0 -n default), or run disk_replace again"),
+        ((RUNS,), "Running", "", "(kubectl delete pod web-0 -n default)"),
+        (None, "Replacing", "web-0", "(kubectl delete pod web-0 -n default), or run disk_replace again"),
+        (None, "Replacing", "", "kubectl describe pvc data -n default"),
+        ((STOPS,), "Replacing", "web-0", "kubectl describe pvc data -n default"),
+    ],
+)
+def test_a_berth_and_a_claim_that_are_both_asked_to_go_wait_for_the_pod_and_say_so(pods, phase, named, words):
+    """Where disk_replace died between the claim and its pod, and somebody gave the exchange up: no pod, no lock."""
+    world = cluster()
+    world.run()
+    world.pods, record = pods, world.store[BERTH, "pvc-c-1"]
+    record["status"] = {"phase": phase, **({"podName": named} if named else {})}
+    record["metadata"]["deletionTimestamp"] = world.claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    before = copy.deepcopy(world.store)
+    step = world.run()
+    assert (step.reason, step.warn, world.store) == ("BerthDeleted", True, before)
+    assert "the claim is going" in step.message
+    assert words in step.message
+    assert ("disk_replace" in step.message) <= (phase == "Replacing")
     world.claim = None
     assert world.run() == steps.DONE
     assert (BERTH, "pvc-c-1") not in world.store

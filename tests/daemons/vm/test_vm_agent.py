@@ -70,6 +70,35 @@ def test_disks_fail_each_in_its_way_and_their_pods_are_told(ground: VmGround) ->
     ground.give_back({name: replica.lock for name, replica in replicas.items()})
 
 
+@pytest.mark.promise
+def test_a_device_that_was_built_on_a_disk_keeps_it_from_a_wipe_and_from_the_next_holder(ground: VmGround) -> None:
+    """What LVM or LUKS in a container makes of a raw disk: device-mapper's, and no process has the disk itself open."""
+    build = f"dmsetup create built --table '0 2048 linear {ground.device('s1')} 0'"
+    ground.patch("s1", volumeMode="Block")
+    lock = ground.lock("s1")
+    ground.wait_condition("s1", "Prepared", "True", "Raw")
+    ground.agent.here(f"{build} && printf mine > /dev/mapper/built && sync")
+    try:
+        ground.release("s1", lock)
+        ground.ask_wipe("s1", "signatures")
+        words = ground.wait_condition("s1", "Wiped", "False", "Refused")
+        assert "dm-0" in words, words
+        assert ground.agent.here(f"head -c 4 {ground.device('s1')}") == "mine"
+        ground.agent.here("dmsetup remove built")
+        ground.wait("s1", "wiped and cleared", lambda disk: "wipe" not in disk["spec"])
+
+        ground.patch("s1", volumeMode="Filesystem")
+        ground.agent.here(build)
+        lock = ground.lock("s1")
+        words = ground.wait_condition("s1", "Prepared", "False", "Refused")
+        assert "dm-0" in words, words
+        assert not ground.agent.here(f"wipefs --noheadings {ground.device('s1')}")
+    finally:
+        ground.agent.here("dmsetup remove built", check=False)
+    ground.wait_mounted("s1", lock)
+    ground.give_back({"s1": lock})
+
+
 def not_free_when_free(disk: dict[str, Any]) -> str:
     """Why the scheduler would not give it to anybody, even if nobody held it."""
     return not_free(LocalDisk.from_object({**disk, "spec": {**disk["spec"], "claimRef": None}}))

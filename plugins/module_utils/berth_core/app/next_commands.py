@@ -9,7 +9,7 @@ Called by who tells pods and claims of their disks. Runs nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 def replace_disk(disk: str) -> str:
@@ -41,6 +41,16 @@ def destroy_data(disk: str, identity: Mapping[str, str]) -> str:
 def uncordon(disk: str) -> str:
     """The disk may be given out again: to whom its data belongs, or to anybody where it keeps none."""
     return f"""kubectl patch localdisk {disk} --type merge --patch '{{"spec": {{"unschedulable": false}}}}'"""
+
+
+def delete_pods(names: Iterable[str], namespace: str) -> str:
+    """They stop, and a claim that is going goes with the last of them: until then no new pod is made on it."""
+    return f"kubectl delete pod {' '.join(names)} -n {namespace}"
+
+
+def show_claim(name: str, namespace: str) -> str:
+    """Who uses a claim, and its finalizers."""
+    return f"kubectl describe pvc {name} -n {namespace}"
 
 
 def mend(disk: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..app import claim_manifests, claims
+from ..app import claim_manifests, claims, next_commands
 from ..app.claim_disks import unfit, words
 from ..app.claim_pods import ClaimPod, named_pod
 from ..app.claims import Asked
@@ -23,6 +23,7 @@ from ..app.manifests import volume_of
 from ..errors import StateError
 from ..model.disk import Condition, LocalDisk, condition_of
 from ..model.resources import BERTH
+from ..model.volume import ClaimInfo
 from . import states
 from .locks import Holder, holds_disk
 from .recording import record_phase
@@ -119,12 +120,33 @@ class ClaimOwner:
     def device_claims(self, view: View, record: Object) -> list[dict[str, Any] | Wait]:
         return []
 
+    def kept(self, record: Object) -> str:
+        """A claim that is going itself waits for its pod: an exchange of its disk may have died in between."""
+        if not self.asked.claim.terminating:
+            return "the claim is there: nothing is given up before the claim is deleted"
+        return _kept_while_going(self.asked.claim, record, self.pods)
+
     def arrived(self, view: View, record: Object) -> Step:
         claim = self.asked.claim
         if claim.phase == "Bound" and claim.volume_name:
             return DONE if self.pods is None else _follow(record, self.pods)
         names = ", ".join(sorted(volume_of(record, each) for each in disks_of(record)))
         return Wait("Binding", f"PersistentVolume {names} is there; Kubernetes binds the claim to it")
+
+
+def _kept_while_going(claim: ClaimInfo, record: Object, pods: tuple[ClaimPod, ...] | None) -> str:
+    """``pods``: None where they are not known: then the one that the Berth names may be there."""
+    named = (record.get("status") or {}).get("podName")
+    names = ([named] if named else []) if pods is None else [pod.name for pod in pods if not pod.going]
+    if not names:
+        what = next_commands.show_claim(claim.name, claim.namespace)
+        return f"the claim is going: nothing is given up before its pods and its finalizers have gone: {what}"
+    do = next_commands.delete_pods(names, claim.namespace)
+    again = ", or run disk_replace again" if recorded(record) == states.REPLACING else ""
+    return (
+        f"the claim is going and waits for pod {', '.join(names)}: nothing is given up under a living pod: delete the "
+        f"pod ({do}){again}"
+    )
 
 
 def _follow(record: Object, pods: tuple[ClaimPod, ...]) -> Step:

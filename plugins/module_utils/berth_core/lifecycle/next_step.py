@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Callable, TypeVar
 
-from ..app import claims
 from . import back, forward, lost, replacing, replacing_claim, situations, states, way_out
 from .step import DONE, Step, Wait
 from .view import View
@@ -49,8 +48,7 @@ def _release(view: View) -> Step:
 
 def _keep(view: View) -> Step:
     """Somebody deleted the Berth while what it is for is there."""
-    what = "the claim" if claims.claim_of(_there(view.berth)) is not None else "the replica"
-    text = f"its Berth is asked to go while {what} is there: nothing is given up before {what} is deleted"
+    text = f"its Berth is asked to go while {_there(view.owner).kept(_there(view.berth))}"
     return Wait("BerthDeleted", text, True)
 
 

@@ -48,5 +48,8 @@ class Owner(Protocol):
     def device_claims(self, view: View, record: Object) -> list[dict[str, Any] | Wait]:
         """The ResourceClaims to be there; a Wait for one that could not work."""
 
+    def kept(self, record: Object) -> str:
+        """Its Berth is asked to go: what of the owner is still there, and what has to go first."""
+
     def arrived(self, view: View, record: Object) -> Step:
         """Locks, volumes and claims are there: what is to be recorded or waited for."""

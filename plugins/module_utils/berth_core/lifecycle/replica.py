@@ -122,6 +122,9 @@ class ReplicaOwner:
                 found.append(manifests.device_claim(self.app, record, wanted.name, devices))
         return found
 
+    def kept(self, record: Object) -> str:
+        return "the replica is there: nothing is given up before the replica is deleted"
+
     def arrived(self, view: View, record: Object) -> Step:
         phase, pod = recorded(record), self.app.berth_name(self.ordinal)
         if not states.reached(phase, states.BOUND):
