@@ -397,6 +397,17 @@ def disk_is_given_back(own):
 
 
 @case
+def volume_over_a_disk_goes(own):
+    """Its lock was taken off by hand, and the volume has stayed."""
+    disk = own.world.disk(own.node(), 0)
+    left = own.volume(storage_class="none")
+    notes = {"berth.dev/berth-uid": "0123456789", "berth.dev/local-disk": disk}
+    own.patch(kinds.PV, left, {"metadata": {"annotations": notes}})
+    yield _disk_claim(own)
+    own.delete(kinds.PV, left)
+
+
+@case
 def berth_that_keeps_room_goes(own):
     own.berth(f"{own.name}-other", own.node(), requests={"cpu": "1500m"})
     own.park(cpu="1")
