@@ -1,4 +1,4 @@
-"""What is kept of Tasks: they read as before, equal ones share, what has ended is small, and never another's template."""
+"""What is kept of Tasks: they read as before, equal ones share, and none has the template of another."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_read_is_kept_as_it_is_and_says_why() -> None:
     item = obj(1, {"spec": {"containers": []}}, state="Submitted")
     kept = Kept().pack(key_of(item), item, None)
     assert Kept().unpack(kept) == item
-    with pytest.raises(InputError, match="Task ns/t1: spec.template.spec.containers is empty"):
+    with pytest.raises(InputError, match=r"Task ns/t1: spec\.template\.spec\.containers is empty"):
         task_of(kept)
     assert task_of(None) is None
 

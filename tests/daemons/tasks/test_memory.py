@@ -41,7 +41,7 @@ from berth_tasks.store import PodSnapshotStore
 from berth_tasks.usage import Usage
 from berth_tasks.watch_source import read
 
-COUNT = 1000
+COUNT = 500
 NOBODY = Config(Endpoint("127.0.0.1", 1, tls=False), None, Static({}), "a test", "default")
 WAITS = {"state": "Submitted", "tries": 0, "failures": 0, "reason": "NeverFits", "observedGeneration": 1}
 WAITS["message"] = "asks for cpu 100m, and TaskQueue shut may have 0"
@@ -84,7 +84,9 @@ def text(number: int, status: dict[str, Any], own: bool) -> bytes:
 class Lists(KubeClient):
     """It answers lists with these Tasks, page by page; nobody is asked, and the watch of them never tells anything."""
 
-    texts: list[bytes] = []
+    def __init__(self, texts: list[bytes]) -> None:
+        super().__init__(NOBODY)
+        self.texts = texts
 
     async def page(self, *_args: Any, limit: int = 500, token: str = "", **_options: Any) -> Listing:
         begin = int(token or 0)
@@ -140,12 +142,11 @@ class World:
 
 async def cost(texts: list[bytes], pods: bool = False) -> float:
     """Bytes a Task, when each has had its turn, and has a pod that runs or was refused a start."""
-    async with Lists(NOBODY) as client:
+    async with Lists(texts) as client:
         world = World(client)
         gc.collect()
         tracemalloc.start()
         try:
-            client.texts = texts
             working = asyncio.create_task(world.works())
             await world.tasks.wait_synced()
             if pods:
@@ -155,8 +156,7 @@ async def cost(texts: list[bytes], pods: bool = False) -> float:
             await asyncio.sleep(0.1)  # a round
             assert world.backend.tasks.by_state().total() == len(texts)
             gc.collect()
-            found = tracemalloc.get_traced_memory()[0] / len(texts)
-            return found
+            return tracemalloc.get_traced_memory()[0] / len(texts)
         finally:
             tracemalloc.stop()
             working.cancel()
