@@ -22,7 +22,7 @@ NO_TEMPLATE: Obj = {}
 
 
 class Kept:
-    """Keeps a Task; of what cannot be read as one, the object, without what people alone read."""
+    """Keeps a Task, and of what cannot be read as one the object."""
 
     def __init__(self) -> None:
         self._templates = Templates()
