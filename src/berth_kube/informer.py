@@ -23,7 +23,7 @@ from berth_core.model.resources import Resource
 
 from .client import KubeClient
 from .reading import PAGE
-from .store import Indexer, Key, Obj, Store, key_of
+from .store import Indexer, Key, Obj, Packing, Store, key_of
 from .watch import Decode, Event
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,8 @@ class Informer:
     out. ``optional``: an API server that does not serve the kind has none of it, and is asked again from time to time.
     ``decode`` reads the watch's events and ``decode_list`` pages of lists (json_fast.py's may leave out what the
     transform drops); ``look_after`` is that of `KubeClient.watch`. ``chance`` gives numbers in [0, 1). managedFields
-    are never kept.
+    are never kept. ``packing``: how objects are kept, instead of as they are; readers and handlers are given as much of
+    them as it unpacks.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Informer:
         labels: str | None = None,
         fields: str | None = None,
         transform: Callable[[Obj], Obj | None] | None = None,
+        packing: Packing | None = None,
         indexers: Mapping[str, Indexer] | None = None,
         limit: int = PAGE,
         watch_seconds: float = WATCH_SECONDS,
@@ -92,7 +94,7 @@ class Informer:
         self._version = ""
         self._failures = 0
         self._rewound = False
-        self.store = Store(indexers or {})
+        self.store = Store(indexers or {}, packing)
         #: full lists so far: 1 in a good life
         self.lists = 0
 
@@ -135,6 +137,10 @@ class Informer:
     def get(self, name: str, namespace: str | None = None) -> Obj | None:
         """The object as last seen, or None. Never to be changed."""
         return self.store.get(Key(namespace or "", name))
+
+    def kept(self, name: str, namespace: str | None = None) -> Any:
+        """What the packing has made of the object as last seen, or None."""
+        return self.store.kept(Key(namespace or "", name))
 
     def all(self) -> list[Obj]:
         """Every object as last seen."""
@@ -207,7 +213,7 @@ class Informer:
 
     async def _list(self) -> None:
         """Read everything; tell what differs from the cache."""
-        seen: dict[Key, Obj] = {}
+        seen: dict[Key, Any] = {}
         page = await self._client.page(self.resource, limit=self._limit, **self._listing)
         version = page.version
         self._keep(page.items, seen)
@@ -232,13 +238,13 @@ class Informer:
         self._worked()
         self._synced.set()
 
-    def _is_older(self, seen: dict[Key, Obj]) -> bool:
+    def _is_older(self, seen: dict[Key, Any]) -> bool:
         """Whether an object of the list is as it was before the informer saw it last.
 
         So it is after a restore that has raised the revision, as it should be: the list's own version has grown.
         """
-        for key, item in seen.items():
-            old, now = self.store.get(key), item["metadata"]
+        for key, kept in seen.items():
+            old, now = self.store.get(key), self.store.unpack(kept)["metadata"]
             if old is None or old["metadata"].get("uid") != now.get("uid"):
                 continue
             if int(old["metadata"].get("resourceVersion") or 0) > int(now.get("resourceVersion") or 0):
@@ -247,27 +253,28 @@ class Informer:
                 return True
         return False
 
-    def _keep(self, items: list[Obj], seen: dict[Key, Obj]) -> None:
+    def _keep(self, items: list[Obj], seen: dict[Key, Any]) -> None:
         for item in items:
-            kept = self._reduced(item)
+            key = key_of(item)
+            kept = self._reduced(key, item)
             if kept is not None:
-                seen[key_of(kept)] = kept
+                seen[key] = kept
 
-    def _replace(self, seen: dict[Key, Obj], *, anew: bool = False) -> None:
+    def _replace(self, seen: dict[Key, Any], *, anew: bool = False) -> None:
         """``anew``: a version stands for something else than it did, so that all are told."""
         for key in sorted(self.store.keys() - seen.keys()):
             self._forget(key)
         if not len(self.store) and any(handler.fill is not None for handler in self._handlers):
             self._fill(seen)
             return
-        for key, item in seen.items():
-            self._put(key, item, anew=anew)
+        for key, kept in seen.items():
+            self._put(key, kept, anew=anew)
 
-    def _fill(self, seen: dict[Key, Obj]) -> None:
+    def _fill(self, seen: dict[Key, Any]) -> None:
         """Keep the first list, and tell it as a whole to whoever takes it so."""
-        items = list(seen.values())
-        for key, item in seen.items():
-            self.store.put(key, item)
+        for key, kept in seen.items():
+            self.store.put(key, kept)
+        items = self.store.all()
         for handler in self._handlers:
             if handler.fill is None or not self._filled(handler.fill, items):
                 for item in items:
@@ -301,30 +308,31 @@ class Informer:
             event.object.setdefault("apiVersion", self.resource.api_version)
             event.object.setdefault("kind", self.resource.kind)
             key = key_of(event.object)
-            kept = None if event.type == "DELETED" else self._reduced(event.object)
+            kept = None if event.type == "DELETED" else self._reduced(key, event.object)
             if kept is None:
                 self._forget(key)
             else:
                 self._put(key, kept)
 
-    def _reduced(self, item: Obj) -> Obj | None:
+    def _reduced(self, key: Key, item: Obj) -> Any:
+        """What is to be kept of it; None: nothing."""
         item["metadata"].pop("managedFields", None)
-        if self._transform is None:
-            return item
         try:
-            return self._transform(item)
+            left = item if self._transform is None else self._transform(item)
+            return None if left is None else self.store.pack(key, left)
         except Exception:  # noqa: BLE001 - one object that nobody expected must not hide all others
-            _log.exception("%s %s is left out: it cannot be read", self.resource.kind, key_of(item))
+            _log.exception("%s %s is left out: it cannot be read", self.resource.kind, key)
             return None
 
-    def _put(self, key: Key, item: Obj, *, anew: bool = False) -> None:
-        old, new_meta = self.store.get(key), item["metadata"]
+    def _put(self, key: Key, kept: Any, *, anew: bool = False) -> None:
+        old, item = self.store.get(key), self.store.unpack(kept)
+        new_meta = item["metadata"]
         if old is not None and old["metadata"].get("uid") != new_meta.get("uid"):
             self._forget(key)
             old = None
         if not anew and old is not None and old["metadata"].get("resourceVersion") == new_meta.get("resourceVersion"):
             return
-        self.store.put(key, item)
+        self.store.put(key, kept)
         for handler in self._handlers:
             if old is None:
                 self._guard(handler.add, item)

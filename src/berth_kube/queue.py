@@ -114,6 +114,8 @@ class WorkQueue(Generic[K]):
                 raise
         key = self._ready.popleft()
         self._wanted.discard(key)
+        if not self._wanted:
+            self._wanted = set()  # one that was large stays so
         self._working.add(key)
         return key
 

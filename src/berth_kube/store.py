@@ -6,8 +6,9 @@ What it gives out is the cache itself and is never changed by a reader. Waits fo
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Protocol
 
 _log = logging.getLogger(__name__)
 
@@ -26,57 +27,100 @@ class Key(NamedTuple):
 
 
 def key_of(item: Mapping[str, Any]) -> Key:
-    """The key of an object of the API."""
+    """The key of an object of the API. Of the name of a namespace, which many have, there is one."""
     meta = item["metadata"]
-    return Key(meta.get("namespace") or "", meta["name"])
+    return Key(sys.intern(meta.get("namespace") or ""), meta["name"])
+
+
+class Packing(Protocol):
+    """How a cache keeps objects of which there are very many."""
+
+    def pack(self, key: Key, item: Obj, before: Any) -> Any:
+        """What is kept of an object. ``before``: what is kept of the one of that name so far, or None.
+
+        May raise: the object is left out then.
+        """
+
+    def unpack(self, kept: Any) -> Obj:
+        """As much of the object as readers want, at least namespace, name, uid and resourceVersion of its metadata."""
+
+
+class Whole:
+    """The objects themselves."""
+
+    def pack(self, _key: Key, item: Obj, _before: Any) -> Any:
+        """The object."""
+        return item
+
+    def unpack(self, kept: Any) -> Obj:
+        """The object."""
+        found: Obj = kept
+        return found
 
 
 class Store:
     """Objects of one kind. ``indexers``: name of an index -> the values under which an object is found there."""
 
-    def __init__(self, indexers: Mapping[str, Indexer]) -> None:
+    def __init__(self, indexers: Mapping[str, Indexer], packing: Packing | None = None) -> None:
         self._indexers = dict(indexers)
-        self._objects: dict[Key, Obj] = {}
+        self._packing: Packing = packing if packing is not None else Whole()
+        self._kept: dict[Key, Any] = {}
         self._indexes: dict[str, dict[str, set[Key]]] = {name: {} for name in self._indexers}
         #: where those objects stand that stand anywhere: (index, value)
         self._places: dict[Key, list[tuple[str, str]]] = {}
 
     def get(self, key: Key) -> Obj | None:
         """The object, or None."""
-        return self._objects.get(key)
+        kept = self._kept.get(key)
+        return None if kept is None else self._packing.unpack(kept)
+
+    def kept(self, key: Key) -> Any:
+        """What is kept of the object (`Packing`), or None."""
+        return self._kept.get(key)
+
+    def all_kept(self) -> list[Any]:
+        """What is kept of every object."""
+        return list(self._kept.values())
+
+    def pack(self, key: Key, item: Obj) -> Any:
+        """What is to be kept of an object."""
+        return self._packing.pack(key, item, self._kept.get(key))
+
+    def unpack(self, kept: Any) -> Obj:
+        """The object of which that is kept."""
+        return self._packing.unpack(kept)
 
     def all(self) -> list[Obj]:
         """Every object."""
-        return list(self._objects.values())
+        return [self._packing.unpack(kept) for kept in self._kept.values()]
 
     def keys(self) -> set[Key]:
         """Every key."""
-        return set(self._objects)
+        return set(self._kept)
 
     def uids(self) -> dict[Key, str]:
         """The uid of every object, by its key."""
-        return {key: str(item["metadata"].get("uid")) for key, item in self._objects.items()}
+        return {key: str(self._packing.unpack(kept)["metadata"].get("uid")) for key, kept in self._kept.items()}
 
     def by_index(self, index: str, value: str) -> list[Obj]:
         """The objects that the indexer put under that value, sorted by key."""
-        return [self._objects[key] for key in sorted(self._indexes[index].get(value, ()))]
+        return [self._packing.unpack(self._kept[key]) for key in sorted(self._indexes[index].get(value, ()))]
 
-    def put(self, key: Key, item: Obj) -> Obj | None:
-        """Keep the object; returns the one that was there."""
-        old = self._objects.get(key)
-        self._objects[key] = item
+    def put(self, key: Key, kept: Any) -> None:
+        """Keep what `pack` has made of an object."""
+        self._kept[key] = kept
         if self._indexers:
-            self._place(key, self._values(item))
-        return old
+            self._place(key, self._values(self._packing.unpack(kept)))
 
     def remove(self, key: Key) -> Obj | None:
         """Forget the object; returns it."""
-        old = self._objects.pop(key, None)
+        old = self.get(key)
+        self._kept.pop(key, None)
         self._place(key, [])
         return old
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return len(self._kept)
 
     def _place(self, key: Key, now: list[tuple[str, str]]) -> None:
         before = self._places.get(key, [])

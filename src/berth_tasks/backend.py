@@ -32,7 +32,7 @@ from .kubernetes_client import KubernetesClient
 from .nodes import Nodes
 from .offer_reservations import OfferReservations
 from .quotas import GRACE, Quotas
-from .refusals import Refusal, refusal_of
+from .refusals import Refusal, refusal_of, waits
 from .task_registry import TaskKey, TaskRegistry, Update, split_queue
 from .usage import Usage
 
@@ -174,7 +174,7 @@ class KubernetesTaskSchedulerBackend:
         self._why = {key: reason for key, (reason, _words) in verdict.waiting.items()}
         for key, (reason, words) in verdict.waiting.items():
             if key in self._wanting:
-                refused(key, self._wanting[key][1], Refusal(reason, words, waits=True))
+                refused(key, self._wanting[key][1], waits(reason, words))
         admitted = [self._wanting.pop(one.key) for one in verdict.admitted if one.key in self._wanting]
         self._charge(admitted, fills)
         begun += admitted

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from berth_core.app.task_backend_settings import Settings, is_database
-from berth_core.errors import InputError, StateError
+from berth_core.errors import StateError
 from berth_core.model.resources import NAMESPACE, TASK
 from berth_core.tasks.bounds import read_ceiling
 from berth_core.tasks.policies import Policies
 from berth_core.tasks.snapshot import PodsSnapshot
-from berth_core.tasks.task import read_task
+from berth_core.tasks.task import Task
 from berth_kube.client import KubeClient
 from berth_kube.informer import Informer
 from berth_kube.metrics import Metrics as RequestMetrics
@@ -56,7 +56,7 @@ class Daemon:
         kept, snapshot = await _taken_over(settings, client)
         room = asyncio.Event()
         policies = Policies(known_policies(), settings.policy)
-        tasks, queues = Informer(client, TASK, transform=Kept()), Queues(client, policies, room.set)
+        tasks, queues = Informer(client, TASK, packing=Kept()), Queues(client, policies, room.set)
         nodes, quotas = Nodes(client, room.set), Quotas(client, room.set)
         pods = KubernetesClient(client, settings.log_lines)
         self.backend = backend = KubernetesTaskSchedulerBackend(
@@ -81,8 +81,8 @@ class Daemon:
                 for each in known:
                     group.create_task(each.run())
                 await asyncio.gather(*(each.wait_synced() for each in known))
-                for obj in tasks.all():
-                    _know(backend, obj)
+                for task in tasks.store.all_kept():
+                    _know(backend, task)
                 batches.load()
                 held.begin()
                 store.begin(snapshot)
@@ -147,8 +147,6 @@ async def _taken_over(settings: Settings, client: KubeClient) -> tuple[Checkpoin
         return checkpoint, None
 
 
-def _know(backend: KubernetesTaskSchedulerBackend, obj: Mapping[str, Any]) -> None:
-    try:
-        backend.know(read_task(obj))
-    except InputError:
-        _log.debug("a Task cannot be read; its turn says so")
+def _know(backend: KubernetesTaskSchedulerBackend, kept: Task | Mapping[str, Any]) -> None:
+    if isinstance(kept, Task):  # of what cannot be read as one its turn says so
+        backend.know(kept)

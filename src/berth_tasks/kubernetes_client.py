@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
 from berth_core.errors import BerthError, ConflictError, NotFoundError, StateError
 from berth_core.model.resources import POD
@@ -49,7 +50,7 @@ class KubernetesClient:
         pod = read_pod(made)
         if pod is None or pod.charge != (task.uid, number):
             raise StateError(f"Pod {meta['namespace']}/{meta['name']} is there and is not of this task: delete it")
-        return pod
+        return replace(pod, task=task.name, task_uid=task.uid)  # the same texts, and not others that are equal
 
     async def kill(self, pod: PodState) -> None:
         """Delete just this pod; one that is gone already is no error."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from berth_core.errors import InputError, NotFoundError
@@ -23,15 +24,17 @@ from berth_core.tasks.gangs import GANG_INCOMPLETE
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.progress import Record
 from berth_core.tasks.snapshot import Difference, PodsSnapshot
-from berth_core.tasks.task import Status, Task, read_task
+from berth_core.tasks.task import Status, Task
 from berth_core.tasks.told import NEVER
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer
 from berth_kube.queue import Reconciler
+from berth_kube.store import key_of
 
 from .backend import AGAIN, KubernetesTaskSchedulerBackend
 from .batches import Batches
+from .kept import task_of
 from .kubernetes_client import KubernetesClient
 from .metrics import Metrics
 from .refusals import Refusal
@@ -76,7 +79,7 @@ class TaskPodsLifecycleManager:
         self._written: dict[TaskKey, Task] = {}
         self._refusals: dict[TaskKey, tuple[steps.Start, Refusal]] = {}
         self._not_before: dict[TaskKey, float] = {}
-        #: Since when a task is kept by what its last refusal says.
+        #: Since when a task is kept by what its last refusal says, of those that are TOLD_LATER.
         self._kept_since: dict[TaskKey, float] = {}
         self._since: dict[str, float] = {}
         #: Pods that run for a while, and those of them whose turn it is to be told so.
@@ -134,11 +137,11 @@ class TaskPodsLifecycleManager:
     async def reconcile(self, key: TaskKey) -> float | None:
         """One step; what follows from it wakes the task again."""
         pods = self._store.of_task(key)
-        obj = self._tasks.get(key[1], key[0])
+        kept = self._tasks.kept(key[1], key[0])
         try:
-            task = self._newest(key, obj)
+            task = self._newest(key, kept)
         except InputError as exc:
-            await self._unreadable(key, obj, exc)
+            await self._unreadable(key, self._tasks.get(key[1], key[0]), exc)
             return None
         if task is None:
             self._backend.unwant(key)
@@ -269,7 +272,9 @@ class TaskPodsLifecycleManager:
             answer = await self._api.patch(TASK, task.name, task.namespace, body, subresource="status")
         except NotFoundError:  # deleted meanwhile
             return
-        newer = read_task(answer)
+        newer = task_of(self._tasks.store.pack(key_of(answer), answer))
+        if newer is None:
+            return
         self._written[task.key] = newer
         if status.final and not task.status.final:
             self._count(task, status.state, status.reason)
@@ -318,11 +323,11 @@ class TaskPodsLifecycleManager:
         }
         await self._api.patch(TASK, key[1], key[0], body, subresource="status")
 
-    def _newest(self, key: TaskKey, obj: Obj | None) -> Task | None:
+    def _newest(self, key: TaskKey, kept: Task | Obj | None) -> Task | None:
         """The Task as the watch or the answer to an own write told it last; an element as it is recorded."""
         if "[" in key[1]:
             return self._batches.task(key)
-        seen = read_task(obj) if obj is not None else None
+        seen = task_of(kept)
         own = self._written.get(key)
         if seen is None or own is None or own.uid != seen.uid or int(own.version) <= int(seen.version):
             self._written.pop(key, None)
@@ -350,13 +355,21 @@ class TaskPodsLifecycleManager:
         before = self._refusals.get(key)
         if before == (start, refusal):
             return
-        self._refusals[key] = (start, refusal)
+        self._refusals[key] = _refused(start, refusal)
         other = before is None or (before[0], before[1].reason) != (start, refusal.reason)
         if other:
-            self._kept_since[key] = self._loop.time()
+            self._kept_since.pop(key, None)
+            if refusal.reason in TOLD_LATER:
+                self._kept_since[key] = self._loop.time()
         if not refusal.waits:
             self._not_before[key] = self._loop.time() + AGAIN
         if refusal.reason in TOLD_LATER and (other or not refusal.waits):  # who does not wait wants to be asked again
             self._loop.call_later(PATIENCE, self._queue.add, key)
         if refusal.reason in TOLD:
             self._queue.add(key)
+
+
+@lru_cache(maxsize=1024)
+def _refused(start: steps.Start, refusal: Refusal) -> tuple[steps.Start, Refusal]:
+    """Very many tasks wait for the same."""
+    return start, refusal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from berth_core.errors import AdmissionError, ApiError, BerthError, InvalidError
@@ -15,6 +16,12 @@ class Refusal(NamedTuple):
     message: str
     final: bool = False
     waits: bool = False
+
+
+@lru_cache(maxsize=1024)
+def waits(reason: str, message: str) -> Refusal:
+    """What a round says of very many tasks."""
+    return Refusal(reason, message, waits=True)
 
 
 def refusal_of(exc: BerthError) -> Refusal:

@@ -10,10 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from berth_core.errors import BerthError
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.snapshot import Difference, PodEvent, PodKey, PodsSnapshot, differences
+
+from .alike import Alike
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +38,8 @@ class PodSnapshotStore:
         self._version = 0
         self._timer: asyncio.TimerHandle | None = None
         self._subscribers: list[_Subscription] = []
-        self._by_task: dict[tuple[str, str], dict[str, PodState]] = {}
+        self._by_task: dict[tuple[str, str], tuple[PodState, ...]] = {}
+        self._alike = Alike()
 
     def begin(self, snapshot: PodsSnapshot | None) -> None:
         """Take over what an earlier process has kept."""
@@ -44,7 +49,7 @@ class PodSnapshotStore:
 
     def of_task(self, key: tuple[str, str]) -> list[PodState]:
         """The pods of a task, by its namespace and name."""
-        return list(self._by_task.get(key, {}).values())
+        return list(self._by_task.get(key, ()))
 
     def subscribe(self, name: str, call: Subscriber) -> None:
         """Tell ``call`` from now on; the first time of all that is there. Before `run`."""
@@ -57,14 +62,14 @@ class PodSnapshotStore:
     def tell(self, pod: PodState | None, version: int = 0, *, there: bool = True) -> None:
         """An event of the watch, which has come to ``version``; without a pod: a bookmark."""
         if pod is not None:
-            self._events.append(PodEvent(pod, there))
+            self._events.append(PodEvent(self._shared(pod), there))
         self._version = max(self._version, version)
         if self._timer is None:
             self._timer = self._loop.call_later(BATCH, self.flush)
 
     def wrote(self, pod: PodState) -> bool:
         """The answer to an own write counts at once; False where the pod has gone before its answer came."""
-        self._events.append(PodEvent(pod))
+        self._events.append(PodEvent(self._shared(pod)))
         self.flush()
         return self.snapshot.knows(pod)
 
@@ -79,7 +84,7 @@ class PodSnapshotStore:
     def replace(self, pods: Iterable[PodState], version: int) -> None:
         """A whole list; one that is older than what is known changes nothing."""
         self.flush()
-        self._put(self.snapshot.replaced(pods, version))
+        self._put(self.snapshot.replaced(map(self._shared, pods), version))
 
     def rewound(self) -> None:
         """etcd was restored from a backup: the next list is taken, whatever its version."""
@@ -98,13 +103,23 @@ class PodSnapshotStore:
             one.look(keys)
 
     def _index(self, old: PodState | None, new: PodState | None) -> None:
-        if old is not None:
-            found = self._by_task.get(old.task_key, {})
-            found.pop(old.uid, None)
-            if not found:
-                self._by_task.pop(old.task_key, None)
-        if new is not None:
-            self._by_task.setdefault(new.task_key, {})[new.uid] = new
+        for pod in (old, new):
+            if pod is None:
+                continue
+            key = pod.task_key
+            others = tuple(one for one in self._by_task.pop(key, ()) if one.uid != pod.uid)
+            found = (*others, pod) if pod is new else others
+            if found:
+                self._by_task[key] = found
+
+    def _shared(self, pod: PodState) -> PodState:
+        """The pod, with the texts that are known already: of itself, and those that very many have."""
+        one, old = self._alike.one, self.snapshot.pods.get(pod.key)
+        same: dict[str, Any] = {"node": one(pod.node), "phase": one(pod.phase), "started": one(pod.started)}
+        same |= {"requests": one(pod.requests), "content": one(pod.content), "reason": one(pod.reason)}
+        if old is not None and old.uid == pod.uid:
+            same |= {"name": old.name, "uid": old.uid, "task": old.task, "task_uid": old.task_uid}
+        return replace(pod, namespace=one(pod.namespace), **same)
 
 
 class _Subscription:

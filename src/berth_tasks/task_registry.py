@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from berth_core.errors import StateError
@@ -31,10 +32,11 @@ class TaskRegistry:
     """``wake`` is called when a task is to be looked at."""
 
     def __init__(self) -> None:
+        #: Queues of batches, and Tasks, by uid.
         self._queue_of: dict[str, str] = {}
-        #: Tasks by namespace and name, and back; those that `kill_task` was told to end.
+        self._known: dict[str, Task] = {}
+        #: uids of Tasks by namespace and name; those that `kill_task` was told to end.
         self._uids: dict[TaskKey, str] = {}
-        self._keys: dict[str, TaskKey] = {}
         self._killed: set[str] = set()
         self.wake: Callable[[TaskKey], None] = lambda _key: None
         self._told: dict[str, tuple[str, int]] = {}
@@ -49,7 +51,7 @@ class TaskRegistry:
     def status_update(self, task: Task, state: str) -> bool:
         """Report a state; False where it was told before. A state after a final one is none."""
         old = self._told.get(task.uid, ("", 0))
-        new = (state, task.status.tries)
+        new = _told(state, task.status.tries)
         if old == new or old[0] in states.FINAL:
             return False
         self._told[task.uid] = new
@@ -69,8 +71,7 @@ class TaskRegistry:
 
     def know(self, task: Task) -> None:
         """A Task, by name and with its queue."""
-        self._uids[task.key], self._keys[task.uid] = task.uid, task.key
-        self._queue_of[task.uid] = f"{task.namespace}/{task.queue}"
+        self._uids[task.key], self._known[task.uid] = task.uid, task
 
     def know_batch(self, batch: Batch) -> None:
         """The queue of all elements of a batch."""
@@ -81,12 +82,15 @@ class TaskRegistry:
         self._told.pop(uid, None)
         self._queue_of.pop(uid, None)
         self._killed.discard(uid)
-        key = self._keys.pop(uid, None)
-        if key is not None and self._uids.get(key) == uid:
-            del self._uids[key]
+        task = self._known.pop(uid, None)
+        if task is not None and self._uids.get(task.key) == uid:
+            del self._uids[task.key]
 
     def queue_of(self, uid: str) -> str:
         """The queue of a task, as namespace/name; empty where nobody knows it."""
+        task = self._known.get(uid)
+        if task is not None:
+            return _queue(task.namespace, task.queue)
         return self._queue_of.get(uid) or self._queue_of.get(uid.rpartition(".")[0], "")
 
     # -- the end of a task, by name --------------------------------------------------------------------------------
@@ -109,6 +113,18 @@ class TaskRegistry:
     def kills(self, uid: str) -> bool:
         """Whether `kill_task` was told to end it."""
         return uid in self._killed
+
+
+@lru_cache(maxsize=1024)
+def _told(state: str, tries: int) -> tuple[str, int]:
+    """Very many tasks have the same."""
+    return state, tries
+
+
+@lru_cache(maxsize=1024)
+def _queue(namespace: str, name: str) -> str:
+    """Likewise."""
+    return f"{namespace}/{name}"
 
 
 def split_queue(queue: str) -> TaskKey:

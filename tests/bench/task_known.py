@@ -1,7 +1,7 @@
 """What a backend that knows many tasks takes, and how soon it acts. Without a peer: Jobs have no such process.
 
-tasks/memory: resident bytes a task known and not yet begun, above the same process without any, for elements of a
-TaskBatch and for single Tasks.
+tasks/memory: resident bytes a task known and not yet begun, above the same process without these, for elements of a
+TaskBatch and for single Tasks, of which it has had a few before: what it needs to work at all is no Task's.
 tasks/in-flight: the pods of BERTH_BENCH_TASKS tasks run on fake nodes. ``recovery``: the backend is killed, and begun
 anew; the seconds from then until the pod of a task that was submitted meanwhile is there. ``final``: pods end one after
 the other; seconds until the state of the task is final, by one watch.
@@ -30,6 +30,7 @@ from .task_rate import FINAL, NODES, TASKS, Backend, add_nodes, backend, clients
 
 #: Elements of the batch, and single Tasks, whose memory is measured.
 ELEMENTS, SINGLE = int(os.environ.get("BERTH_BENCH_KNOWN", "50000")), TASKS
+FEW = 500
 #: Pods that end one by one, and seconds between them.
 ENDS, PAUSE = 400, 0.05
 ROUNDS = 3
@@ -48,6 +49,9 @@ def memory(_ground: Ground) -> list[Figure]:
         with backend(cluster, ground.folder) as daemon:
             space = namespace(cluster, api, "memory")
             api.create(TASK_QUEUE, {**_named(TASK_QUEUE, "shut", space), "spec": {"ceiling": {"cpu": "0"}}})
+            few = namespace(cluster, api, "few")
+            api.create(TASK_QUEUE, {**_named(TASK_QUEUE, "shut", few), "spec": {"ceiling": {"cpu": "0"}}})
+            create(makers, few, TASK, lambda _index: _task(queue="shut"), FEW)
             base = _settled(daemon)
             batch = {"queue": "shut", "count": ELEMENTS, "template": template()}
             api.create(TASK_BATCH, {**_named(TASK_BATCH, "many", space), "spec": batch})
@@ -55,7 +59,7 @@ def memory(_ground: Ground) -> list[Figure]:
             create(makers, space, TASK, lambda _index: _task(queue="shut"), SINGLE)
             single = _settled(daemon)
     say(f"tasks/memory: {base:.1f} MB, {of_batch:.1f} MB with the batch, {single:.1f} MB with the Tasks, too")
-    batch_note = (f"{ELEMENTS} elements of one TaskBatch that wait; the process without any has {base:.0f} MB",)
+    batch_note = (f"{ELEMENTS} elements of one TaskBatch that wait; the process without them has {base:.0f} MB",)
     single_note = (f"{SINGLE} Tasks that wait",)
     return [
         Figure("tasks/memory/batch", 1e6 * (of_batch - base) / ELEMENTS, None, "bytes/task", None, batch_note),

@@ -38,7 +38,7 @@ def names(verdict: Verdict) -> list[str]:
 
 
 def elsewhere(name: str, cpu: int) -> Task:
-    return replace(sized(name, cpu), namespace="other")
+    return replace(sized(name, cpu), key=("other", name))
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,10 @@ def test_one_name_for_a_try() -> None:
             {"template": {"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "x"}}}]}}},
             r"requests\.cpu: 'x' is not a quantity",
         ),
+        (
+            {"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1500m"}}}]}}},
+            r"containers\[0\]\.resources\.limits\.nvidia\.com/gpu is '1500m': expected a whole number",
+        ),
         ({"queue": 3}, r"Task ns/job: spec\.queue must be a string"),
     ],
 )

@@ -57,9 +57,10 @@ def resource_list(parent: Object, key: str, path: str) -> Resources:
 
 
 def check_requirements(resources: Object, path: str) -> None:
-    """Refuse the resources of a container that no API server takes: unknown keys, quantities that are none or below 0.
+    """Refuse the resources of a container that no API server takes.
 
-    Raises InputError that names the field.
+    Those are unknown keys, quantities that are none or below 0, and parts of a device. Raises InputError that names the
+    field.
     """
     unknown = sorted(str(key) for key in resources if key not in ("claims", "limits", "requests"))
     if unknown:
@@ -68,6 +69,11 @@ def check_requirements(resources: Object, path: str) -> None:
         for name, value in resource_list(resources, key, f"{path}.{key}").items():
             if value < 0:
                 raise InputError(f"{path}.{key}.{name} is {resources[key][name]!r}: expected 0 or more")
+            if is_extended(name) and value != int(value):
+                raise InputError(
+                    f"{path}.{key}.{name} is {resources[key][name]!r}: expected a whole number, as a device is given to"
+                    " one pod as a whole"
+                )
 
 
 @dataclass(frozen=True)

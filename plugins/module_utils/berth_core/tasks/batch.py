@@ -91,8 +91,7 @@ class Batch:
         item = self.items[index] if self.items else None
         env = (*item.env, ("BERTH_TASK_NAME", item.name)) if item else ()
         return Task(
-            namespace=self.namespace,
-            name=element_name(self.name, index),
+            key=(self.namespace, element_name(self.name, index)),
             uid=self.uid_of(index),
             version="",
             generation=self.generation,

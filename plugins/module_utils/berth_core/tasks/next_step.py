@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Union
 
 from . import states
@@ -64,7 +65,7 @@ def next_step(task: Task, pods: Iterable[PodState]) -> Step:
         return _delete(told)
     current = [pod for pod in mine if pod.number > status.tries]
     if not current:
-        return Start(status.tries + 1)
+        return _start(status.tries + 1)
     return _of_current(task, current)
 
 
@@ -114,8 +115,14 @@ def _of_current(task: Task, current: list[PodState]) -> Step:
     if leaving:
         return _delete(leaving)
     if newest.content != task.content and not newest.going:
-        return Start(newest.number + 1, states.CHANGE)
+        return _start(newest.number + 1, states.CHANGE)
     return Rest(newest)
+
+
+@lru_cache(maxsize=256)
+def _start(number: int, event: str = states.START) -> Start:
+    """Very many tasks wait for the same."""
+    return Start(number, event)
 
 
 def _worth_a_retry(task: Task, pod: PodState) -> bool:

@@ -15,7 +15,7 @@ from ..model.pod import Amounts, PodInfo
 from ..model.pod_groups import GROUP, MINIMUM
 from .filler import FILLER_LABEL, killed_by_its_node, label_of, lowered, read_label
 from .gangs import group_name
-from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, TASK_LABEL, TRY_LABEL, UID_LABEL, Element, Task
+from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, SLOTS, TASK_LABEL, TRY_LABEL, UID_LABEL, Element, Task
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 #: Reasons of a pod's end that are nobody's fault: the try does not count.
@@ -25,7 +25,7 @@ _MESSAGE = 512
 MOST_TERMINATION_MESSAGE = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, **SLOTS)
 class PodState:
     """One pod of a task. `number`: which try. `exit_code` None: no container tells of one.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -42,6 +43,8 @@ SHARED_FIELDS = {
     "template": "template",
     "gang": "gang",
 }
+#: For dataclasses of which there are very many values: none has a dict of its own, where Python knows how (3.10).
+SLOTS: dict[str, Any] = {"slots": True} if sys.version_info >= (3, 10) else {}
 FIELDS = {**SHARED_FIELDS, "keep_failed_pod": "keepFailedPod", "offer": "offer"}
 
 
@@ -52,7 +55,7 @@ class Gang(NamedTuple):
     least: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, **SLOTS)
 class Status:
     """How far a task is. `tries`: how many have ended; `failures`: those of them that count."""
 
@@ -79,16 +82,16 @@ class Element:
     env: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, **SLOTS)
 class Task:
-    """`requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a retry.
+    """`key`: namespace and name. `requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a
+    retry.
 
     `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task. `offer`: the
     TaskOffer whose room its first try takes.
     """
 
-    namespace: str
-    name: str
+    key: tuple[str, str]
     uid: str
     version: str
     generation: int
@@ -109,8 +112,12 @@ class Task:
     offer: str = ""
 
     @property
-    def key(self) -> tuple[str, str]:
-        return self.namespace, self.name
+    def namespace(self) -> str:
+        return self.key[0]
+
+    @property
+    def name(self) -> str:
+        return self.key[1]
 
     @property
     def gang_key(self) -> str:
@@ -134,8 +141,7 @@ def read_task(obj: Object) -> Task:
     template = mapping(spec, "template", f"{where}: spec.template")
     check_metadata(template, f"{where}: spec.template.metadata")
     return Task(
-        namespace=namespace,
-        name=name,
+        key=(namespace, name),
         uid=string(meta, "uid"),
         version=string(meta, "resourceVersion"),
         generation=integer(meta, "generation"),
