@@ -14,7 +14,8 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 unexport PYTHONDONTWRITEBYTECODE
 
 # `make unit ARGS=-x`: more arguments for pytest. Each target leaves its results for the closing count of `make test`.
-PYTEST = $(BIN)/pytest --junitxml=build/junit/$@.xml $(ARGS)
+# As the deployed scheduler has it: numpy's threads, one for each core, are started with each process and never asked for anything.
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --junitxml=build/junit/$@.xml $(ARGS)
 # Several files at a time, each worker with clusters of its own: tests on clusters wait more than they compute.
 WORKERS ?= 2
 # Real processes on a machine that does other things too: what fails is run once more, and named (docs/decisions/0020).

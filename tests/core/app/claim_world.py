@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 from berth_core.app import claim_disks, claims
@@ -14,6 +13,7 @@ from berth_core.lifecycle.view import View
 from berth_core.model.disk import LocalDisk
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV
 from berth_core.model.tenant import Tenant
+from tests.core.app.samples import copied
 
 GI = 1 << 30
 TENANT = Tenant("ns-1", since="2026-11-24T20:00:00Z")
@@ -84,14 +84,14 @@ class Cluster:
         self.pods = ()
 
     def get(self, resource, name):
-        return copy.deepcopy(self.store.get((resource, name)))
+        return copied(self.store.get((resource, name)))
 
     def disks(self):
         return [one for (resource, _name), one in self.store.items() if resource == LOCAL_DISK]
 
     def view(self, chosen=None):
         wanted = claims.parse(self.claim, self.storage_class) if self.claim else None
-        record = next((copy.deepcopy(one) for (kind, _n), one in self.store.items() if kind == BERTH), None)
+        record = next((copied(one) for (kind, _n), one in self.store.items() if kind == BERTH), None)
         own = bool(wanted and claim_disks.own_disks(wanted, parsed(*self.disks()), self.tenant))
         owner = ClaimOwner(wanted, own, chosen, pods=self.pods) if wanted else None
         view = View("default/data", owner, record, quiet=True, tenant=self.looked)
@@ -102,7 +102,7 @@ class Cluster:
             view = view if held is None else view.having(LOCAL_DISK, held)
         for (kind, _name), one in self.store.items():
             if kind == PV and one["metadata"]["annotations"][BERTH_ANNOTATION] == record["metadata"]["uid"]:
-                view = view.having(PV, copy.deepcopy(one))
+                view = view.having(PV, copied(one))
         return replace(view, hostname=record["spec"]["nodeName"])
 
     def step(self):
@@ -129,7 +129,7 @@ class Cluster:
         raise AssertionError(f"it does not come to rest: {self.log[-8:]}")
 
     def write(self, step):
-        body = copy.deepcopy(step.body)
+        body = copied(step.body)
         key = (step.resource, body["metadata"]["name"])
         self.count += 1
         if step.do == steps.CREATE:

@@ -6,7 +6,6 @@ and a write that breaks one is refused as there. `World.data` is the truth that 
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -23,7 +22,7 @@ from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, STATUS, Choose, Loo
 from berth_core.lifecycle.view import View, disks_of, recorded
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV, PVC, RESOURCE_CLAIM
 from berth_core.model.tenant import Tenant
-from tests.core.app.samples import changed
+from tests.core.app.samples import changed, copied
 
 PARTS = (LOCAL_DISK, LOCAL_DEVICE, PV, PVC, RESOURCE_CLAIM, POD)
 HELD_BACK = {PV: "kubernetes.io/pv-protection", PVC: "kubernetes.io/pvc-protection"}
@@ -71,10 +70,10 @@ class World:
         self._put(LOCAL_DEVICE, local_device())
 
     def get(self, resource, name):
-        return copy.deepcopy(self.store.get((resource, name)))
+        return copied(self.store.get((resource, name)))
 
     def all(self, resource):
-        return [copy.deepcopy(one) for (kind, _name), one in self.store.items() if kind == resource]
+        return [copied(one) for (kind, _name), one in self.store.items() if kind == resource]
 
     def _put(self, resource, body):
         self.count += 1
@@ -88,7 +87,7 @@ class World:
     def apply(self, step):
         """Carry a write out. Returns the object; None: it is gone. Raises what the API server would."""
         key = (step.resource, step.body["metadata"]["name"])
-        body, live = copy.deepcopy(step.body), self.store.get(key)
+        body, live = copied(step.body), self.store.get(key)
         if step.do == CREATE:
             if live is not None:
                 raise ConflictError(f"{key} is there", 409, "AlreadyExists")
