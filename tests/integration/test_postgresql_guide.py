@@ -35,7 +35,7 @@ class GuideRun:
 
     def __init__(self, cluster: Any, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
-        self.sections = _sections()
+        self.sections = pages.sections(PAGE)
         self.done: set[str] = set()
         reach = cluster.hosts.inventory()["berth_hosts"]["hosts"]
         disks = {host: cluster.hosts.disks(host)[0] for host in HOSTS}
@@ -100,21 +100,6 @@ class GuideRun:
 
     def disk_of(self, replica: str) -> str:
         return str(self.get("berths", replica)["spec"]["disks"][0]["name"])
-
-
-def _sections() -> dict[str, list[pages.Example]]:
-    """The blocks of the page by the heading above them."""
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    fenced, headings = False, {}
-    for number, line in enumerate(lines, start=1):
-        fenced ^= line.startswith("```")
-        if not fenced and re.match("#+ ", line):
-            headings[number] = line.lstrip("# ")
-    found: dict[str, list[pages.Example]] = {}
-    for block in pages.examples(PAGE):
-        above = max(number for number in headings if number < block.line)
-        found.setdefault(headings[above], []).append(block)
-    return found
 
 
 @pytest.fixture

@@ -1,21 +1,30 @@
 """The commands that a page shows, run as a reader would: each block in the reader's folder, beside the page's files.
 
 What cannot be run as it stands is in `INSTEAD`, with the reason and with what is run in its place. All else is run as
-it is written (tests/integration/test_page_commands.py).
+it is written (tests/integration/test_page_commands.py, molecule's scenario install).
+
+`python -m tests.support.commands PAGE tarball=PATH` prints a page as JSON, by its headings: for playbooks.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.support import pages
 
+#: The page whose commands a scenario of molecule runs.
+IN_ONE_RUN = pages.ROOT / "docs/guides/in_one_run.md"
 #: The pages whose every command is run.
-RUN = tuple(pages.ROOT / name for name in ("README.md", "docs/guides/install.md", "docs/guides/quickstart.md"))
+RUN = (
+    *(pages.ROOT / name for name in ("README.md", "docs/guides/install.md", "docs/guides/quickstart.md")),
+    IN_ONE_RUN,
+)
 
 
 class Other(NamedTuple):
@@ -28,6 +37,7 @@ class Other(NamedTuple):
 _CHECKOUT = "cd {root}"
 _NO_STAGES = "its stages would write over those of the `make test` that runs this; its last one is what it is for"
 _NO_GALAXY = "no test asks Galaxy: the tarball of this checkout stands for what it would send"
+_REQUIREMENTS = "~/.ansible/collections/ansible_collections/berth/stateful/requirements.txt"
 INSTEAD: Mapping[str, Other] = {
     "git clone https://github.com/berth-dev/berth.stateful && cd berth.stateful": Other(
         "no test asks the repository's host: this checkout stands for the clone", _CHECKOUT
@@ -36,6 +46,12 @@ INSTEAD: Mapping[str, Other] = {
     "make demo-down": Other("a reader is in the checkout", "make -C {root} demo-down"),
     "ansible-galaxy collection install berth.stateful": Other(
         _NO_GALAXY, "ansible-galaxy collection install --offline {tarball}"
+    ),
+    "ansible-galaxy collection install --upgrade berth.stateful": Other(
+        _NO_GALAXY, "ansible-galaxy collection install --upgrade --offline {tarball}"
+    ),
+    f"pip install --upgrade -r {_REQUIREMENTS}": Other(
+        "the newest packages would take the place of those that all tests run with", f"pip install -r {_REQUIREMENTS}"
     ),
     "make collection": Other(
         "a stage of `make test` has this name and runs it", "mkdir -p build/collection && cp {tarball} build/collection"
@@ -51,7 +67,29 @@ def blocks(page: Path) -> Iterator[list[str]]:
     """The commands of each block, without their comments."""
     for example in pages.examples(page):
         if example.language == "console":
-            yield [line.partition(" # ")[0].strip() for line in example.text.splitlines() if line.strip()]
+            yield _commands(example)
+
+
+def _commands(example: pages.Example) -> list[str]:
+    return [line.partition(" # ")[0].strip() for line in example.text.splitlines() if line.strip()]
+
+
+def as_run(command: str, places: Mapping[str, object]) -> str:
+    """The command, or what stands for it here. ``places``: what `INSTEAD` names in braces."""
+    return INSTEAD[command].command.format(**places) if command in INSTEAD else command
+
+
+def typed(page: Path, places: Mapping[str, object]) -> dict[str, dict[str, list[str]]]:
+    """What is under each heading: its commands, as they are run, and its texts of YAML."""
+    return {
+        title: {
+            "commands": [
+                as_run(line, places) for each in shown if each.language == "console" for line in _commands(each)
+            ],
+            "yaml": [each.text for each in shown if each.language == "yaml"],
+        }
+        for title, shown in pages.sections(page).items()
+    }
 
 
 class Reader:
@@ -73,7 +111,7 @@ class Reader:
         for name, text in pages.files(page).items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(text, encoding="utf-8")
-        return [self.run([self._as_run(command) for command in block]) for block in blocks(page)]
+        return [self.run([as_run(command, self._places) for command in block]) for block in blocks(page)]
 
     def run(self, commands: list[str]) -> str:
         """One shell for all of them, which ends at the first that fails."""
@@ -91,5 +129,7 @@ class Reader:
         assert done.returncode == 0, f"{commands}:\n{done.stdout}"
         return done.stdout
 
-    def _as_run(self, command: str) -> str:
-        return INSTEAD[command].command.format(**self._places) if command in INSTEAD else command
+
+if __name__ == "__main__":
+    name, *given = sys.argv[1:]
+    print(json.dumps(typed(pages.ROOT / name, dict(each.split("=", 1) for each in given))))

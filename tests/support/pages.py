@@ -73,6 +73,21 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def sections(page: Path) -> dict[str, list[Example]]:
+    """The blocks of the page by the heading above them."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    fenced, headings = False, {}
+    for number, line in enumerate(lines, start=1):
+        fenced ^= line.startswith("```")
+        if not fenced and re.match("#+ ", line):
+            headings[number] = line.lstrip("# ")
+    found: dict[str, list[Example]] = {}
+    for block in examples(page):
+        above = max(number for number in headings if number < block.line)
+        found.setdefault(headings[above], []).append(block)
+    return found
+
+
 def shown_by(plugin: Path) -> Iterator[Example]:
     """Its EXAMPLES."""
     for node in ast.parse(plugin.read_text(encoding="utf-8")).body:
