@@ -22,6 +22,8 @@ OLDER = {
     "FIRST": "53dd990",
     # The first one whose roles install agents and a scheduler.
     "WITH_DAEMONS": "f24b037",
+    # Role berth installs all parts of it, the task backend among them, and the image that is made of it has them all.
+    "WITH_TASKS": "19586751",
 }
 
 
