@@ -153,8 +153,8 @@ async def cost(texts: list[bytes], pods: bool, waits: bool) -> float:
         world = World(client)
         gc.collect()
         tracemalloc.start()
+        working = asyncio.create_task(world.works())
         try:
-            working = asyncio.create_task(world.works())
             await world.tasks.wait_synced()
             if pods:
                 world.store.replace(filter(None, map(read, running(texts))), 3_000_000)
