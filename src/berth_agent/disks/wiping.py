@@ -136,7 +136,7 @@ class Wiping:
         machine, ends = self.tools.machine, ""
         if not device["fsuuid"]:
             number, path = str(device["number"]), str(device["path"])
-            if await in_thread(lambda: lasting_openers(machine, number), "who writes to a disk"):
+            if device["holders"] or await in_thread(lambda: lasting_openers(machine, number), "who writes to a disk"):
                 return  # what they write is not looked at before they have ended: the wiper refuses until then
             ends = await in_thread(lambda: ends_digest(machine, path), "ends of a disk")
         content = content_of(device, ends)
