@@ -1,7 +1,7 @@
 """Where an update goes: the revision and template that pods are brought to, and the templates that they may have.
 
-Called by rolling.py, by leaving.py where a changed template costs replicas their places, and by visit.py for the
-revisions that there are, and the way back to one of them.
+Called by rolling.py, by leaving.py where a changed template costs replicas their places, by kept.py for the revisions
+that there are, and by visit.py for the way back to one of them.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ from berth_kube.clocks import utc_now
 from ..reports import Reports
 from . import leaving, pausing
 from .building import Builder
+from .kept import Kept
 from .observe import counted, observe, with_beside
 from .releasing import Release
 from .requests import Obj, Requests
@@ -66,7 +67,7 @@ from .reserving import Reservation, discard, select, waiting
 from .rolling import Roller, delete_helper_pods, priorities
 from .run import LATER, SOON, Later, Run
 from .serving import open_gates
-from .target import kept_revisions, rolled_back
+from .target import rolled_back
 from .trying import Trial
 
 _log = logging.getLogger(__name__)
@@ -119,12 +120,14 @@ class Visits:
         self._account, self._mount_root, self._resync = account, mount_root, resync
         #: apps that found no place: a change of disks or nodes has them looked at
         self.unplaced: set[AppKey] = set()
+        self._kept = Kept(resync)
 
     async def reconcile(self, key: AppKey) -> float | None:
         """Do what is due. Returns the seconds after which to look again; None: it is not the controller's, or gone."""
         body = await self._client.find(STATEFUL_APP, key.name, key.namespace)
         self.unplaced.discard(key)
         if body is None:
+            self._kept.forget(*key)
             return None
         if body["spec"].get("driver") != CONTROLLER:
             return await self._let_go(body)
@@ -201,7 +204,7 @@ class Visits:
         refuse_foreign(app, seen)
         options = options_of(body)
         counts, back = options["update_on"], options["rollback_to"]
-        found.kept = await kept_revisions(api, app, seen, needed=back is not None)
+        found.kept = await self._kept.of(api, app, seen, back)
         app = found.app = rolled_back(app, back, seen, found.kept or ())
         app = found.app = await counted(api, app, counts)
         app = found.app = paused_by_failure(restarted(app, body["spec"].get("restartedAt"), seen), seen)
@@ -309,6 +312,7 @@ class Visits:
 
     async def _let_go(self, body: Obj) -> float | None:
         """A playbook carries it out: what is there stays as it is."""
+        self._kept.forget(body["metadata"]["namespace"], body["metadata"]["name"])
         finalizers = body["metadata"].get("finalizers") or []
         if FINALIZER in finalizers:
             await self._finalizers(body, [one for one in finalizers if one != FINALIZER])

@@ -7,6 +7,7 @@ from functools import partial
 
 from berth_core.app.controller_settings import Settings
 from berth_core.app.helper_pods import replica_of
+from berth_core.model.over_disk import disk_below
 from berth_kube.client import KubeClient
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.queue import Reconciler
@@ -49,6 +50,7 @@ class Apps:
             informer.on(told, partial(_newer, told), told)
         for informer in (caches.disks, caches.nodes):
             informer.on(lambda _new: self._room(), lambda _old, _new: self._room(), lambda _old: self._room())
+        caches.volumes.on(delete=self._volume_gone)
 
     def _current(self, key: AppKey) -> Obj | None:
         return self._caches.apps.get(key.name, key.namespace)
@@ -65,6 +67,15 @@ class Apps:
 
     def _berth(self, body: Obj) -> None:
         self._part(body["metadata"]["namespace"], body["spec"]["app"])
+
+    def _volume_gone(self, volume: Obj) -> None:
+        """Whose Berth has the disk below it waits for that, or makes it anew; a disk whose lock is gone is free now."""
+        below = disk_below(volume)
+        for record in self._caches.berths.by_index("disk", below):
+            self._berth(record)
+        disk = self._caches.parse(self._caches.disk(below))
+        if disk is not None and disk.claim_ref is None and disk.retained_for is None:
+            self._room()
 
     def _part(self, namespace: str, app: str) -> None:
         """Something of an app has changed."""

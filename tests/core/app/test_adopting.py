@@ -195,6 +195,11 @@ GONE = {"namespace": "shop", "name": "db-0", "uid": "gone", "app": "db", "ordina
         ("volumes", edited(volume(0), "spec/local/path", "/mnt/lvm/x"), "no LocalDisk of node n0 shows a filesystem"),
         ("volumes", volume(0, "/mnt/disks/0/sub", "pv-9"), "pv-9 .* lies on the same filesystem as pv-0"),
         ("volumes", volume(0, "/mnt/disks/0/", "pv-9"), "pv-9 .* lies on the same filesystem as pv-0"),
+        (
+            "volumes",
+            edited(volume(0, "/mnt/x", "n0-a-01234567"), "metadata/annotations", {BERTH_ANNOTATION: "0123456789"}),
+            "LocalDisk n0-a is below PersistentVolume n0-a-01234567 of berth's, too, whose lock is gone",
+        ),
         ("claims", edited(claim(0), "status/phase", "Lost"), "data-db-0 is Lost, expected Bound"),
         ("claims", edited(claim(0), "metadata/deletionTimestamp", "now"), "data-db-0 is going"),
         (

@@ -92,6 +92,7 @@ def test_a_claim_is_bound_by_writes_that_look_like_those_of_an_app():
                     "claim": "data", "dataUID": uid, "namespaceUID": "ns-1"}  # fmt: skip
     assert volume["metadata"]["annotations"][BERTH_ANNOTATION] == uid
     assert volume["spec"]["claimRef"]["uid"] == "c-1"
+    assert volume["spec"]["capacity"] == {"storage": "2Gi"}, "as a person writes it"
     assert volume["spec"]["local"]["path"] == "/var/lib/berth/disks/.namespaces/n1-d0/default"
 
 

@@ -14,7 +14,8 @@ from berth_core.lifecycle.view import View, recorded
 from berth_core.model.over_disk import disk_below
 from berth_core.model.resources import BERTH, LOCAL_DISK, PV, PVC
 from tests.core.app.claim_world import Cluster, claim, disk, storage_class
-from tests.core.lifecycle.replica_world import NAME, Process, World, locks, run
+from tests.core.lifecycle.claim_exchange_world import Module, bound
+from tests.core.lifecycle.replica_world import NAME, Process, World, exchange, local_disk, locks, run
 from tests.core.lifecycle.test_race import racing
 
 pytestmark = pytest.mark.promise
@@ -53,13 +54,15 @@ def test_the_volumes_over_a_berths_disks_are_looked_at_and_no_others():
 
 
 def test_a_disk_below_another_ones_volume_is_not_this_berths_unless_it_keeps_its_data():
-    view, one = with_volumes(View("x", None, record("n1-d0")), [volume()]), record("n1-d0")
-    assert over(view, one, disk()).startswith("below PersistentVolume n1-d0-01234567 of claim db/data-pg-0, whose lock")
-    assert over(view, one, disk("n1-d1")) == ""
-    assert over(view, {**one, "metadata": {"name": "db-0", "uid": UID}}, disk()) == "", "its own"
-    assert over(view, one, disk(retainedFor={"dataUID": UID})) == ""
-    assert over(view, one, disk(claimRef={"uid": "u-1", "dataUID": UID})) == ""
-    assert over(view, one, disk(claimRef={"uid": "u-1", "dataUID": "u-1"})) != ""
+    view = with_volumes(View("x", None, record("n1-d0")), [volume()])
+    assert over(view, "u-1", disk()).startswith(
+        "below PersistentVolume n1-d0-01234567 of claim db/data-pg-0, whose lock"
+    )
+    assert over(view, "u-1", disk("n1-d1")) == ""
+    assert over(view, UID, disk()) == "", "its own"
+    assert over(view, "u-1", disk(retainedFor={"dataUID": UID})) == ""
+    assert over(view, "u-1", disk(claimRef={"uid": "u-1", "dataUID": UID})) == ""
+    assert over(view, "u-1", disk(claimRef={"uid": "u-1", "dataUID": "u-1"})) != ""
 
 
 def with_left(world):
@@ -84,6 +87,42 @@ def test_no_volume_is_made_beside_one_that_comes_to_be_known_after_the_lock():
     assert isinstance(step, Wait)
     assert (step.reason, step.warn) == ("VolumeLeft", True)
     assert world.run() == DONE, "and goes on when that is gone"
+
+
+def cover(world, disk):
+    """A volume for a berth whose lock somebody has taken off the disk."""
+    path = f"/var/lib/berth/disks/.namespaces/{disk}/db"
+    one = volume(f"{disk}-{UID[:8]}")
+    world._put(PV, {**one, "spec": {**one["spec"], "local": {"path": path}}})
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["before it begins", "when its pod has stopped"])
+def test_a_replicas_disk_is_not_exchanged_for_one_below_another_ones_volume(known):
+    world = World()
+    run(world, Process(world, "present"))
+    held, swap = locks(world)[0], exchange("d0", "d9")
+    if known:
+        world._put(LOCAL_DISK, local_disk("d9"))
+    cover(world, "d9")
+    before = list(world.log)
+    step = run(world, Process(world, "replace", swap))
+    assert (step.reason, step.warn) == ("VolumeLeft", True)
+    assert (world.log == before) is known, "nothing is touched where it is known before"
+    assert locks(world)[0] == held, "the berth names the old disk, and another new one may be named"
+    assert "claimRef" not in world.get(LOCAL_DISK, "d9")["spec"]
+    del world.store[PV, f"d9-{UID[:8]}"]
+    run(world, Process(world, "replace", swap))
+    assert locks(world)[0] == {**held, "data": "d9"}
+
+
+def test_a_claims_disk_is_not_exchanged_for_one_below_another_ones_volume():
+    world, _controller = bound(waits=False)
+    world._put(LOCAL_DISK, local_disk("d9"))
+    cover(world, "d9")
+    before = list(world.log)
+    step = Module(world).step()
+    assert (step.reason, step.warn) == ("VolumeLeft", True)
+    assert world.log == before
 
 
 STATUSES = {

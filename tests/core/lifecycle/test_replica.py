@@ -99,6 +99,7 @@ def ends(world, goal, kept):
 def test_forward_and_back():
     world = running()
     whole(world, {"data": "d0", "wal": "d1"})
+    assert [one["spec"]["capacity"]["storage"] for one in world.all(PV)] == ["1Gi"] * 2, "as a person writes it"
     run(world, Process(world, "absent"))
     gone(world, {"d0", "d1"})
     run(world, Process(world, "present"))

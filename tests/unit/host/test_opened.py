@@ -16,7 +16,7 @@ from berth_core.errors import DataError
 from berth_host import filesystems, mkfs
 from berth_host.block_devices import survey
 from berth_host.machine import Machine
-from berth_host.opened import Expected
+from berth_host.opened import Expected, check_opened
 from berth_host.surface import Surface
 from tests.core.app.disk_samples import held, local_disk
 
@@ -79,6 +79,26 @@ def test_what_is_made_or_wiped_is_the_disk_that_was_looked_at(loop: Loop) -> Non
     ):
         pass
     mkfs.check_blank(Machine(), filesystem_plan(loop.record()))
+
+
+@pytest.mark.parametrize("word", ["wwid", "serial"])
+def test_the_name_that_the_kernel_gives_the_open_device_counts(word: str, tmp_path: Path) -> None:
+    """Of hardware that is not here: the device's number is the same, and so may its count be."""
+    words = {"wwid": "eui.0025388a01", "serial": "S6OLD"}
+    path, serial = tmp_path / "device", tmp_path / "sys/dev/block/0:0/device/serial"
+    path.touch()
+    serial.parent.mkdir(parents=True)
+
+    def check(**said: str) -> None:
+        now = {**words, **said}
+        (tmp_path / "sys/dev/block/0:0/wwid").write_text(now["wwid"] + "\n")
+        serial.write_text(now["serial"] + "\n")
+        with path.open("rb") as file:
+            check_opened(Machine(str(tmp_path)), file.fileno(), Expected("d0", str(path), "0:0", words))
+
+    check()
+    with pytest.raises(DataError, match=rf"is another disk than the one that was looked at \({word} .*expected"):
+        check(**{word: "eui.0025388a02" if word == "wwid" else "S6NEW"})
 
 
 class Stale:

@@ -16,7 +16,7 @@ from typing import Any
 from ...berth_core.app import manifests
 from ...berth_core.app.observed import ready
 from ...berth_core.app.replace_plan import Replica, of_claim, owner_of
-from ...berth_core.app.wanted import APP_LABEL, STATEFUL_SET, AppWanted, DiskWanted
+from ...berth_core.app.wanted import APP_LABEL, OURS, STATEFUL_SET, AppWanted, DiskWanted
 from ...berth_core.lifecycle.driving import refuse
 from ...berth_core.lifecycle.replacing import PARTS, Exchange, part_of
 from ...berth_core.lifecycle.replica import ReplicaOwner
@@ -51,6 +51,8 @@ class Replacement:
         view = View(f"{one.namespace}/{whose}" if one else exchange.old, None, exchange=exchange)
         view = view.having(kinds.LOCAL_DISK, client.get(kinds.LOCAL_DISK, exchange.old))
         view = self._driver.look(view, Ref(kinds.LOCAL_DISK, exchange.new))
+        # Whoever they were made for: one may be over the new disk.
+        view = replace(view, volumes={one["metadata"]["name"]: one for one in client.list(kinds.PV, labels=OURS)})
         if exchange.of is not None:
             return look_at_claim(client, self._driver, view, exchange, exchange.of)
         berth = client.find(kinds.BERTH, one.berth, one.namespace) if one else None
@@ -62,9 +64,6 @@ class Replacement:
                 view = self._driver.look(view, Ref(kinds.LOCAL_DISK, entry["name"]))
         for entry in devices_of(berth):
             view = self._driver.look(view, Ref(kinds.LOCAL_DEVICE, entry["name"]))
-        labels = f"{APP_LABEL}={one.app},{manifests.NAMESPACE_LABEL}={one.namespace}"
-        for volume in client.list(kinds.PV, labels=labels):
-            view = view.having(kinds.PV, volume)
         for entry in disks_of(berth):
             view = self._driver.look(view, Ref(kinds.PVC, claim_name(berth, entry["claim"]), one.namespace))
         view = self._driver.look(view, Ref(kinds.POD, one.berth, one.namespace))

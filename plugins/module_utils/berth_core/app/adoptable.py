@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import StateError
 from ..lifecycle.locks import BERTH_ANNOTATION
 from ..lifecycle.view import going
+from ..model.over_disk import disk_below
 from ..model.tenant import Tenant
 from .fs_plan import FS_TYPES
 from .manifests import HOSTNAME_LABEL
@@ -240,6 +241,18 @@ def check_alone(volume: Object, volumes: Mapping[str, Object]) -> None:
             raise StateError(
                 f"PersistentVolume {other['metadata']['name']} ({there}) lies on the same filesystem as {name}: a disk "
                 "is given as a whole"
+            )
+
+
+def check_uncovered(disk: Object, volume: Object, volumes: Mapping[str, Object]) -> None:
+    """No volume of berth's has stayed over the disk from a lock that was taken off: its pod may use the disk."""
+    name = disk["metadata"]["name"]
+    for other in volumes.values():
+        left = str(other["metadata"]["name"])
+        if left != volume["metadata"]["name"] and disk_below(other) == name:
+            raise StateError(
+                f"LocalDisk {name} is below PersistentVolume {left} of berth's, too, whose lock is gone: delete its "
+                "claim and that volume, or give the disk back to their berth"
             )
 
 

@@ -254,6 +254,7 @@ def _part(seen: Seen, ordinal: int, claim: str, size: int, node: str) -> Part:
     adoptable.check_mark(volume, f"PersistentVolume {volume['metadata']['name']}", uid)
     adoptable.check_alone(volume, seen.volumes)
     disk = adoptable.find_disk(volume, node, seen.disks, seen.named.get((ordinal, claim)))
+    adoptable.check_uncovered(disk, volume, seen.volumes)
     whose = Whose(app.namespace, app.name, ordinal, claim, seen.tenant)
     ref = disk["spec"].get("claimRef") or {}
     if uid is not None and holds_disk(disk, uid) and ref.get("volume") == volume["metadata"]["name"]:

@@ -116,7 +116,7 @@ def _lock_disk(view: View, record: Object, owner: Owner, entry: Mapping[str, Any
 
 
 def _unusable(view: View, record: Object, owner: Owner, claim: str, disk: Object) -> str:
-    return owner.unusable(claim, disk) or left_volumes.over(view, record, disk)
+    return owner.unusable(claim, disk) or left_volumes.over(view, record["metadata"]["uid"], disk)
 
 
 def _of_tenant(view: View, record: Object, holder: Holder) -> Holder:
@@ -166,7 +166,7 @@ def _volume(view: View, record: Object, owner: Owner, entry: Mapping[str, Any]) 
         return _volume_gone(record, entry)
     if view.hostname is None:
         return Wait("NodeGone", f"node {node} is gone, and LocalDisk {name} with it", True)
-    left = left_volumes.waits(view, record, disk)
+    left = left_volumes.waits(view, record["metadata"]["uid"], disk)
     if left is not None:
         return left
     body = owner.volume(record, entry["claim"], disk, view.hostname)

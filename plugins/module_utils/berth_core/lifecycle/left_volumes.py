@@ -5,7 +5,8 @@
 hand, and its pod may go on to use the disk: as long as it is there, the disk is neither locked for another berth nor
 covered by another volume.
 
-Called by the way forward; drivers put volumes over a view's disks into it, whoever they were made for.
+Called by the way forward and by the exchange of a disk; drivers put volumes over a view's disks into it, whoever they
+were made for.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ def asks_anew(ref: Ref) -> bool:
     return ref.resource == LOCAL_DISK
 
 
-def over(view: View, record: Object, disk: Object) -> str:
-    """Why the disk cannot be this berth's while another one's volume stands for it; empty where none does.
+def over(view: View, uid: str, disk: Object) -> str:
+    """Why the disk cannot be the berth's of that uid while another one's volume stands for it; empty where none does.
 
     A disk that keeps this replica's data of an earlier berth is its own, with what was made over it then.
     """
-    name, uid = disk["metadata"]["name"], record["metadata"]["uid"]
+    name = disk["metadata"]["name"]
     ref = disk["spec"].get("claimRef") or {}
     if disk["spec"].get("retainedFor") or ref.get("dataUID") not in (None, uid):
         return ""
@@ -64,7 +65,7 @@ def over(view: View, record: Object, disk: Object) -> str:
     )
 
 
-def waits(view: View, record: Object, disk: Object) -> Wait | None:
-    """Before a volume is made over a disk that is locked already."""
-    why = over(view, record, disk)
+def waits(view: View, uid: str, disk: Object) -> Wait | None:
+    """Before a volume is made over a disk that is locked already, and before a disk is exchanged for this one."""
+    why = over(view, uid, disk)
     return Wait("VolumeLeft", f"LocalDisk {disk['metadata']['name']} is {why}", True) if why else None

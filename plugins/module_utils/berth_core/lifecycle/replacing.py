@@ -22,7 +22,7 @@ from ..app.phase import AVAILABLE
 from ..app.replace_plan import check_new
 from ..errors import BerthError, LockError
 from ..model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
-from . import history, states
+from . import history, left_volumes, states
 from .back import told_phase
 from .forward import lock_disks
 from .locks import disk_holder, holds_disk, unlock_disk
@@ -104,7 +104,7 @@ def replace(view: View, record: Object, exchange: Exchange) -> Step | None:
         return Wait("OtherDisk", text, True)
     told = {"claim": exchange.claim, "from": exchange.old, "to": exchange.new}
     begin = record_phase(record, states.REPLACING, replacing=told)._replace(part="begin")
-    return cordon(view, exchange) or begin
+    return _below_another(view, exchange, record["metadata"]["uid"]) or cordon(view, exchange) or begin
 
 
 def relock(view: View, record: Object, owner: Owner, exchange: Exchange) -> Step | None:
@@ -265,11 +265,21 @@ def adopt(view: View, exchange: Exchange, uid: str | None) -> Step | None:
         check_new(exchange.declared, new)
     except BerthError as exc:
         return Wait("NotTheDisk", exc.message, True, part="adopt")
+    left = _below_another(view, exchange, uid or "")
+    if left is not None:
+        return left
     if (new.get("status") or {}).get("phase") == AVAILABLE:
         return None
     node = exchange.declared["spec"]["nodeName"]
     text = f"the new disk, LocalDisk {exchange.new}: {why_not_adopted(new)}. Put it into node {node}"
     return Wait("NotAdopted", text, on=Ref(LOCAL_DISK, exchange.new), part="adopt")
+
+
+def _below_another(view: View, exchange: Exchange, uid: str) -> Wait | None:
+    """The new disk is below a volume of a berth whose lock was taken off: known before anything is touched."""
+    new = view.disks.get(exchange.new)
+    left = left_volumes.waits(view, uid, new) if new is not None else None
+    return left._replace(part="adopt") if left is not None else None
 
 
 def _assign(record: Object, exchange: Exchange) -> Step | None:

@@ -1,0 +1,177 @@
+"""What has a StatefulApp looked at, and what a look asks for again: real loop and caches, and no cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from berth_controller.apps.kept import Kept
+from berth_controller.apps.visit import AppKey
+from berth_controller.apps.watch import DEBOUNCE, Apps
+from berth_controller.caches import Caches
+from berth_controller.reports import Metrics, Reports
+from berth_core.app.controller_settings import Settings
+from berth_core.app.observed import Observed
+from berth_core.app.revisions import status_rows
+from berth_core.app.wanted import parse_app
+from berth_core.errors import ForbiddenError
+from berth_kube.client import KubeClient
+from berth_kube.config import Config
+from berth_kube.credentials import Static
+from berth_kube.events import Recorder
+from berth_kube.exchange import Endpoint
+from berth_kube.metrics import Metrics as RequestMetrics
+from berth_kube.store import key_of
+from tests.core.app.claim_world import disk
+from tests.core.app.samples import changed
+
+APP = parse_app(changed())
+RESYNC = 300.0
+
+
+class Counted:
+    """Answers a list of ControllerRevisions, and counts how often it was asked."""
+
+    def __init__(self, *kept: dict[str, Any], refused: bool = False) -> None:
+        self.kept, self.refused, self.asked = list(kept), refused, 0
+
+    async def list(self, *_what: Any, **_which: Any) -> list[dict[str, Any]]:
+        self.asked += 1
+        if self.refused:
+            raise ForbiddenError("no", 403)
+        return self.kept
+
+
+def revision(number: int, image: str) -> dict[str, Any]:
+    """Of the StatefulSet of that uid."""
+    metadata = {
+        "name": f"db-{number}",
+        "creationTimestamp": f"2026-01-01T00:0{number}:00Z",
+        "ownerReferences": [{"kind": "StatefulSet", "uid": "set-uid"}],
+    }
+    template = {
+        "metadata": {"labels": {"berth.dev/app": "db"}},
+        "spec": {"containers": [{"name": "db", "image": image}]},
+    }
+    return {"metadata": metadata, "revision": number, "data": {"spec": {"template": {"$patch": "replace", **template}}}}
+
+
+def seen(generation: int = 1, uid: str = "set-uid", **status: Any) -> Observed:
+    meta = {"name": "db", "uid": uid, "generation": generation}
+    told = {"observedGeneration": generation, "currentRevision": "db-1", "updateRevision": "db-2", **status}
+    return Observed(APP.name, APP.namespace, stateful_set={"metadata": meta, "spec": {}, "status": told})
+
+
+KEPT = (revision(1, "db:1"), revision(2, "db:2"))
+
+
+def asks(kept: Kept, api: Any, there: Observed, back: str | None = None) -> list[dict[str, Any]] | None:
+    return asyncio.run(kept.of(api, APP, there, back))
+
+
+@pytest.mark.parametrize(
+    ("there", "back"),
+    [
+        (seen(2), None),
+        (seen(uid="another"), None),
+        (seen(observedGeneration=0), None),
+        (seen(currentRevision="db-2"), None),
+        (seen(updateRevision="db-1"), None),
+        (seen(), "previous"),
+    ],
+    ids=["generation", "made anew", "observed", "current", "update", "rollback"],
+)
+def test_revisions_are_listed_again_when_the_set_or_the_request_changes_and_else_not(
+    there: Observed, back: str | None
+) -> None:
+    kept, api = Kept(RESYNC), Counted(*KEPT)
+    first = asks(kept, api, seen())
+    assert first is not None
+    assert status_rows(first) == status_rows(KEPT)
+    assert [asks(kept, api, seen()) for _look in range(5)] == [first] * 5
+    assert api.asked == 1
+    for _look in range(3):
+        asks(kept, api, there, back)
+    assert api.asked == 2
+
+
+def test_a_revision_that_went_after_the_sets_word_is_gone_at_the_next_resync() -> None:
+    now = [0.0]
+    kept, api = Kept(RESYNC, lambda: now[0]), Counted(*KEPT)
+    asks(kept, api, seen())
+    api.kept = api.kept[1:]
+    now[0] = RESYNC
+    assert asks(kept, api, seen()) is not None
+    assert api.asked == 2
+    assert [one["revision"] for one in asks(kept, api, seen()) or ()] == [2]
+
+
+def test_a_rollback_has_whole_templates_and_what_may_not_be_read_is_asked_for_again() -> None:
+    kept, api = Kept(RESYNC), Counted(*KEPT)
+    asks(kept, api, seen())
+    assert asks(kept, api, seen(), "previous") == list(KEPT)
+    refused, none = Counted(refused=True), Kept(RESYNC)
+    assert [asks(none, refused, seen()) for _look in range(2)] == [None, None]
+    assert refused.asked == 2
+    with pytest.raises(ForbiddenError):
+        asks(none, refused, seen(), "1")
+    kept.forget(APP.namespace, APP.name)
+    asks(kept, api, seen())
+    assert api.asked == 3
+
+
+def volume(below: str) -> dict[str, Any]:
+    """For a berth whose lock on that disk somebody has taken off."""
+    notes = {"berth.dev/berth-uid": "0123456789"}
+    return {"metadata": {"name": f"{below}-01234567", "resourceVersion": "1", "annotations": notes}, "spec": {}}
+
+
+HELD = {"namespace": "x", "name": "db-0", "uid": "u", "app": "db", "ordinal": 0, "claim": "d", "dataUID": "u"}
+
+
+async def due(apps: Apps) -> set[str]:
+    """The apps that a worker would take now."""
+    queue, names = apps._queue.queue, set()
+    while len(queue):
+        key = await queue.get()
+        assert key is not None
+        queue.done(key)
+        names.add(key.name)
+    return names
+
+
+async def looked_at(held: bool, berth: bool) -> set[str]:
+    """Which apps are looked at when a volume over a disk goes: one that found no place, one with the disk, another."""
+    nobody = Config(Endpoint("127.0.0.1", 1, tls=False), None, Static({}), "a test", "default")
+    async with KubeClient(nobody, timeout=0.2) as client:
+        caches, registry = Caches(client, "berth-system"), CollectorRegistry()
+        reports = Reports(client, Recorder(client, "berth.dev/controller", "test"), Metrics(registry))
+        apps = Apps(client, caches, reports, RequestMetrics(registry), Settings())
+        for name in ("waits", "has", "other"):
+            meta = {"name": name, "namespace": "default", "uid": name, "generation": 1}
+            caches.apps.store.put(key_of({"metadata": meta}), {"metadata": meta, "spec": {}})
+        below = disk(**({"claimRef": HELD} if held else {}))
+        caches.disks.store.put(key_of(below), below)
+        if berth:
+            spec = {"app": "has", "ordinal": 0, "nodeName": "n1", "disks": [{"claim": "d", "name": "n1-d0", "size": 1}]}
+            record = {"metadata": {"name": "has-0", "namespace": "default"}, "spec": spec}
+            caches.berths.store.put(key_of(record), record)
+        apps._visits.unplaced.add(AppKey("default", "waits"))
+        over = volume("n1-d0")
+        caches.volumes._put(key_of(over), over)
+        await asyncio.sleep(2 * DEBOUNCE)
+        assert not await due(apps), "a volume more helps nobody"
+        caches.volumes._forget(key_of(over))
+        await asyncio.sleep(2 * DEBOUNCE)
+        return await due(apps)
+
+
+@pytest.mark.parametrize(
+    ("held", "berth", "names"),
+    [(False, False, {"waits"}), (True, False, set()), (True, True, {"has"}), (False, True, {"waits", "has"})],
+)
+def test_a_volume_that_goes_has_those_looked_at_who_wait_for_its_disk(held: bool, berth: bool, names: set[str]) -> None:
+    assert asyncio.run(looked_at(held, berth)) == names
