@@ -290,7 +290,10 @@ def test_a_try_whose_node_is_lost_does_not_count_and_its_return_changes_nothing(
 
 
 def ends_once(task: Made, port: int) -> None:
-    """As Succeeded, at the second go: what the first one came to is told, and does not count."""
+    """As Succeeded, at the second go; the first one was disrupted, or is gone unseen, and does not count.
+
+    Kubernetes marks the pod of a lost node as Failed and deletes it at once: the backend may see either.
+    """
     status = task.ended(port)
     assert (status["state"], status["failures"], status["exitCode"]) == ("Succeeded", 0, 0)
     told = task.told()
