@@ -1,14 +1,17 @@
 """A job on real kubelets: playbooks/tasks_demo.yml hashes a tree on every host's disk; and a function runs in a pod.
 
-The hosts are those of other tests; the backend is a process of this machine, with the rights of its service account.
+And how tries end there: by themselves, by an eviction, with their node. The hosts are those of other tests; the backend
+is a process of this machine, with the rights of its service account.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,10 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_tasks.program import TaskExecutor
 from tests.daemons.scheduler.world import kubeconfig
-from tests.daemons.tasks.world import DEPLOY, Process, until
+from tests.daemons.tasks.world import DEPLOY, FINAL, Process, until
 from tests.support.kube import client_for, install_crds
 from tests.support.playbook import Run, _read, ansible_playbook, environment
+from tests.support.tcp import free_port
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(600)]
 PLAYBOOK = Path(__file__).parents[2] / "playbooks" / "tasks_demo.yml"
@@ -27,10 +31,20 @@ HOSTS = ("h1", "h2", "h3")
 IMAGE, TREE = "berth.local/busybox:1", "/var/lib/tasks-demo"
 #: A namespace for what is allowed, and one whose Pod Security forbids a hostPath.
 FREE, STRICT = "tasks-demo", "tasks-demo-strict"
+#: A directory of each host where what waits looks for the file with its name, and leaves one when it is done.
+SIGNS = "/var/lib/tasks-demo-signs"
+WAITS = "until [ -e /signs/$NAME ]; do sleep 0.2; done; echo done >> /signs/$NAME.done"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 @pytest.fixture(scope="module")
-def cluster(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def port() -> int:
+    """Of the backend's metrics."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def cluster(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Any]:
     """With the backend, its namespaces, and a tree on each host, of which one differs."""
     folder = tmp_path_factory.mktemp("backend")
     install_crds(dev_cluster.kubeconfig)
@@ -52,6 +66,8 @@ def cluster(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
         kubeconfig(dev_cluster, api, folder / "kubeconfig", account="berth-tasks"),
         folder / "tasks.log",
         "--no-leader-elect",
+        "--port",
+        str(port),
         module="berth_tasks",
     )
     try:
@@ -62,7 +78,7 @@ def cluster(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for name in (FREE, STRICT):
             api.delete(kinds.NAMESPACE, name)
         for host in HOSTS:
-            dev_cluster.hosts.enter(host, "/bin/rm", "-r", TREE)
+            dev_cluster.hosts.enter(host, "/bin/rm", "-rf", TREE, SIGNS)
 
 
 def play(cluster: Any, folder: Path, *arguments: str, **variables: str) -> Run:
@@ -131,22 +147,186 @@ def test_a_function_runs_in_a_pod_of_a_real_kubelet(cluster: Any) -> None:
     assert client_for(cluster.kubeconfig).list(kinds.TASK, FREE) == []
 
 
-def test_the_end_of_a_log_is_kept_when_its_pod_is_gone(cluster: Any) -> None:
-    """As the kubelet had it: as many lines as the backend keeps, of the try that failed."""
-    api = client_for(cluster.kubeconfig)
-    command = ["sh", "-c", "for n in $(seq 1 30); do echo line $n; done; echo in the end >&2; exit 3"]
-    container = {"name": "main", "image": IMAGE, "command": command, "resources": {"requests": {"cpu": "10m"}}}
-    kind = {"apiVersion": kinds.TASK.api_version, "kind": kinds.TASK.kind}
-    meta, template = {"name": "speaks", "namespace": FREE}, {"spec": {"containers": [container]}}
-    api.create(kinds.TASK, {**kind, "metadata": meta, "spec": {"template": template}})
+class Made:
+    """A Task of one container that runs ``script``, which knows NAME and TRY, and sees its host's SIGNS."""
 
-    def status() -> dict[str, Any]:
-        return dict(api.get(kinds.TASK, "speaks", FREE).get("status") or {})
+    def __init__(self, cluster: Any, name: str, script: str, tolerations: tuple[dict[str, Any], ...] = (), **spec: Any):
+        self.cluster, self.name, self.api = cluster, name, client_for(cluster.kubeconfig)
+        number = {"fieldRef": {"fieldPath": "metadata.labels['berth.dev/task-try']"}}
+        container = {
+            "name": "main",
+            "image": IMAGE,
+            "command": ["sh", "-c", script],
+            "env": [{"name": "NAME", "value": name}, {"name": "TRY", "valueFrom": number}],
+            "resources": {"requests": {"cpu": "10m"}},
+            "volumeMounts": [{"name": "signs", "mountPath": "/signs"}],
+        }
+        signs = {"name": "signs", "hostPath": {"path": SIGNS, "type": "DirectoryOrCreate"}}
+        pod = {"containers": [container], "volumes": [signs], "terminationGracePeriodSeconds": 1}
+        template = {"spec": {**pod, "tolerations": list(tolerations)}}
+        kind = {"apiVersion": kinds.TASK.api_version, "kind": kinds.TASK.kind}
+        meta = {"name": name, "namespace": FREE}
+        made = self.api.create(kinds.TASK, {**kind, "metadata": meta, "spec": {"template": template, **spec}})
+        self._since = made["metadata"]["resourceVersion"]
 
-    def pods() -> list[Any]:
-        return list(api.list(kinds.POD, FREE, labels="berth.dev/task=speaks"))
+    def status(self) -> dict[str, Any]:
+        return dict(self.api.get(kinds.TASK, self.name, FREE).get("status") or {})
 
-    until(lambda: status().get("state") == "Failed" and not pods(), lambda: f"{status()} {pods()}")
-    lines = [*(f"line {number}" for number in range(12, 31)), "in the end"]
-    assert (status()["exitCode"], status()["log"].splitlines()) == (3, lines)
-    api.delete(kinds.TASK, "speaks", FREE)
+    def pods(self) -> list[dict[str, Any]]:
+        return list(self.api.list(kinds.POD, FREE, labels=f"berth.dev/task={self.name}"))
+
+    def running(self, beside: str = "") -> tuple[str, str]:
+        """Wait until a pod runs, another one than ``beside``. Its uid and its node."""
+
+        def found() -> tuple[str, str] | None:
+            runs = [one for one in self.pods() if one["status"]["phase"] == "Running"]
+            names = [(one["metadata"]["uid"], one["spec"]["nodeName"]) for one in runs]
+            return next((one for one in names if one[0] != beside), None)
+
+        uid, node = until(found, lambda: f"{self.status()} {self.pods()}")
+        return uid, node
+
+    def go_on(self) -> None:
+        """What waits may end, on whichever host."""
+        for host in HOSTS:
+            self.cluster.hosts.enter(host, "/bin/sh", "-c", f"mkdir -p {SIGNS} && : > {SIGNS}/{self.name}")
+
+    def done(self, host: str) -> int:
+        """How many have come to their end on that host."""
+        return self.cluster.hosts.enter(host, "/bin/sh", "-c", f"cat {SIGNS}/{self.name}.done || :").count("done")
+
+    def ended(self, port: int) -> dict[str, Any]:
+        """Wait until it has, no pod is left and nothing is charged. The status."""
+        until(lambda: self.status().get("state") in FINAL, lambda: f"{self.status()} {self.pods()}")
+        until(lambda: not self.pods(), lambda: f"{self.status()} {self.pods()}")
+        until(lambda: charged(port) == 0, lambda: f"{charged(port)} tries are charged")
+        return self.status()
+
+    def told(self) -> list[dict[str, Any]]:
+        """Each status that was ever written, the first one first; without those that say that it runs."""
+        events = [one["object"] for one in self.api.watch(kinds.TASK, self._since, 1, FREE)]
+        mine = [dict(one.get("status") or {}) for one in events if one["metadata"]["name"] == self.name]
+        return [one for one in mine if one.get("state", "Running") != "Running"]
+
+
+@pytest.fixture
+def make(cluster: Any) -> Iterator[Callable[..., Made]]:
+    """Makes a Task as Made says; it goes with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def made(*given: Any, **spec: Any) -> Made:
+            task = Made(cluster, *given, **spec)
+            stack.callback(task.api.delete, kinds.TASK, task.name, FREE)
+            return task
+
+        yield made
+
+
+def charged(port: int) -> float:
+    """How many tries have resources, as the backend says."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return float(next(line for line in lines if line.startswith("berth_tasks_charged ")).split()[1])
+
+
+def test_a_failure_is_tried_again_by_its_exit_code_and_its_log_is_kept(make: Callable[..., Made], port: int) -> None:
+    """As the kubelet had it: as many lines as the backend keeps, of the try that failed.
+
+    The first one writes to stdout, the second one to stderr: in which order a log has lines of both is not certain.
+    """
+    script = "for n in $(seq 1 30); do echo try $TRY line $n >&$TRY; done; exit $((2 + TRY))"
+    task = make("fails", script, retries=5, retryExitCodes=[3])
+    status = task.ended(port)
+
+    def of_try(number: int) -> list[str]:
+        return [f"try {number} line {line}" for line in range(11, 31)]
+
+    assert (status["state"], status["tries"], status["failures"]) == ("Failed", 2, 2), "no try after exit code 4"
+    assert (status["exitCode"], status["reason"], status["log"].splitlines()) == (4, "Error", of_try(2))
+    assert status["message"] == "try 2 failed with exit code 4"
+    told = task.told()
+    assert [(one["state"], one["tries"]) for one in told] == [("Submitted", 1), ("Failed", 2)]
+    assert (told[0]["exitCode"], told[0]["reason"], told[0]["log"].splitlines()) == (3, "Error", of_try(1))
+
+
+def test_an_evicted_try_does_not_count(make: Callable[..., Made], port: int) -> None:
+    """Its container does not end by itself: the kubelet kills it. The Task has no retries."""
+    task = make("evicted", WAITS)
+    first, _node = task.running()
+    (pod,) = task.pods()
+    meta = {"name": pod["metadata"]["name"], "namespace": FREE}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+    task.api.create(kinds.POD, eviction, subresource="eviction")
+    task.running(beside=first)
+    task.go_on()
+    ends_once(task, port)
+    assert sum(task.done(host) for host in HOSTS) == 1
+
+
+def test_a_try_whose_node_is_lost_does_not_count_and_its_return_changes_nothing(
+    cluster: Any, make: Callable[..., Made], port: int
+) -> None:
+    """Its container goes on without a kubelet, and even comes to its end. Nobody is to take that for the Task's."""
+    lost = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "operator": "Exists"}
+    task = make("lost", WAITS, tolerations=({**lost, "tolerationSeconds": 0},))
+    first, node = task.running()
+    with without_a_kubelet(cluster, node) as comes_back:
+        until(lambda: "deletionTimestamp" in task.pods()[0]["metadata"], lambda: str(task.pods()))
+        assert not ready(task.api, node)
+        assert [one["metadata"]["uid"] for one in task.pods()] == [first], "it may still run: there is no second one"
+        assert charged(port) == 1
+        with out_of_service(cluster, node):
+            assert task.running(beside=first)[1] != node
+            task.go_on()
+            until(lambda: task.done(node), "the container on the lost node has not ended")
+            ends_once(task, port)
+            before = task.api.get(kinds.TASK, task.name, FREE)
+            folders = ("/bin/ls", "/var/lib/kubelet/pods")
+            assert first in cluster.hosts.enter(node, *folders)
+            comes_back()
+            until(lambda: first not in cluster.hosts.enter(node, *folders), "the kubelet has not looked after its pod")
+    assert task.api.get(kinds.TASK, task.name, FREE) == before
+    assert [task.pods(), charged(port)] == [[], 0]
+
+
+def ends_once(task: Made, port: int) -> None:
+    """As Succeeded, at the second go; the first one was disrupted, or is gone unseen, and does not count.
+
+    Kubernetes marks the pod of a lost node as Failed and deletes it at once: the backend may see either.
+    """
+    status = task.ended(port)
+    assert (status["state"], status["failures"], status["exitCode"]) == ("Succeeded", 0, 0)
+    told = task.told()
+    assert [one["state"] for one in told if one["state"] in FINAL] == ["Succeeded"]
+    assert {one["failures"] for one in told} == {0}
+
+
+def ready(api: Any, node: str) -> bool:
+    conditions = api.get(kinds.NODE, node)["status"]["conditions"]
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+@contextlib.contextmanager
+def without_a_kubelet(cluster: Any, host: str) -> Iterator[Callable[[], None]]:
+    """It is stopped, and its containers go on. Yields what starts it again, and waits until the node is Ready."""
+    api, mark = client_for(cluster.kubeconfig), "/run/berth/stopped/kubelet"
+
+    def comes_back() -> None:
+        cluster.hosts.enter(host, "/bin/rm", "-f", mark)
+        until(lambda: ready(api, host), f"node {host} is not Ready again")
+
+    cluster.hosts.enter(host, "/bin/sh", "-c", f"mkdir -p {Path(mark).parent}; : > {mark}; kill $(pgrep -x kubelet)")
+    try:
+        yield comes_back
+    finally:
+        comes_back()
+
+
+@contextlib.contextmanager
+def out_of_service(cluster: Any, node: str) -> Iterator[None]:
+    """Somebody has seen to it that nothing runs there, says the taint: Kubernetes removes the pods."""
+    cluster.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
+    try:
+        yield
+    finally:
+        cluster.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}-")
