@@ -83,7 +83,8 @@ def test_a_device_that_was_built_on_a_disk_keeps_it_from_a_wipe_and_from_the_nex
         ground.ask_wipe("s1", "signatures")
         words = ground.wait_condition("s1", "Wiped", "False", "Refused")
         assert "dm-0" in words, words
-        assert ground.agent.here(f"head -c 4 {ground.device('s1')}") == "mine"
+        read = f"dd if={ground.device('s1')} iflag=direct bs=512 count=1 status=none"
+        assert ground.agent.here(f"{read} | head -c 4") == "mine", "not by the disk's page cache, which dm goes past"
         ground.agent.here("dmsetup remove built")
         ground.wait("s1", "wiped and cleared", lambda disk: "wipe" not in disk["spec"])
 
