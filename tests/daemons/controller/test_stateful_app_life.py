@@ -120,6 +120,42 @@ def test_what_cannot_be_is_told_and_goes_on_when_it_can(apps: AppWorld, start: A
     until(lambda: apps.world.told("odd", "Refused"), "no Event of it")
 
 
+def test_the_defaults_of_a_namespace_are_held_against_quotas_and_recorded(apps: AppWorld, start: Any) -> None:
+    """What the template leaves out counts as it does in the pods."""
+    apps.allow()
+    apps.disks(2)
+    limit = {"type": "Container", "defaultRequest": {"cpu": "300m"}, "default": {"cpu": "1"}}
+    few = {"name": "few", "namespace": apps.name}
+    apps.api.create(kinds.LIMIT_RANGE, {"metadata": few, "spec": {"limits": [limit]}})
+    apps.api.create(kinds.RESOURCE_QUOTA, {"metadata": few, "spec": {"hard": {"requests.cpu": "200m"}}})
+    room(apps, "200m")
+    start("--no-leader-elect")
+    apps.apply()
+    apps.stalled("Refused", "ResourceQuota few: requests.cpu: hard 200m, used 0, requested 600m")
+    assert (apps.world.berths(), apps.world.locks(), apps.pods()) == ({}, {}, {}), "it is told before"
+    made = (kinds.PVC, kinds.STATEFUL_SET, kinds.SERVICE)
+    assert [one["metadata"]["name"] for kind in made for one in apps.api.list(kind, apps.name)] == []
+
+    apps.api.patch(kinds.RESOURCE_QUOTA, "few", apps.name, {"spec": {"hard": {"requests.cpu": "600m"}}})
+    room(apps, "600m")
+    apps.kubectl("annotate", "sapp", "db", "looked=again")
+    apps.ready(2)
+    recorded = {name: one["spec"]["requests"] for name, one in apps.world.berths().items()}
+    assert recorded == {"db-0": {"cpu": "300m"}, "db-1": {"cpu": "300m"}}
+    running = {name: one["spec"]["containers"][0]["resources"]["requests"] for name, one in apps.pods().items()}
+    assert running == recorded
+
+
+def room(apps: AppWorld, cpu: str) -> None:
+    """Once the quota is counted with that much."""
+
+    def counted() -> bool:
+        status = apps.api.get(kinds.RESOURCE_QUOTA, "few", apps.name).get("status") or {}
+        return bool(status.get("hard") == {"requests.cpu": cpu} and status.get("used"))
+
+    until(counted, "the quota is not counted")
+
+
 def test_a_claim_that_changes_under_a_replica_is_refused_and_told(apps: AppWorld, start: Any) -> None:
     """In the words of the module, which tells them of the same app."""
     apps.allow()
