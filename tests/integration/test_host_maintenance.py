@@ -1,6 +1,7 @@
 """Three hosts are worked on one after the other, one of them rebooted, under an app of three replicas with a budget.
 
-The playbook is killed in the middle of the work on the second host, and run again.
+The playbook is killed in the middle of the work on the second host, and run again. A PostgreSQL on that host is written
+to all the time, and has every commit afterwards that it acknowledged.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
 from berth_dev.pytest_plugin import cluster_of_hosts
 from tests.dev.hosts_help import eventually
 from tests.integration.test_stateful_app_hosts import app_play, base, last, places, starts
+from tests.integration.test_stateful_app_update import database, went_on
+from tests.support import postgresql
 from tests.support.hosts import kill_plays, run_plays
 from tests.support.kube import client_for
 
@@ -102,10 +105,21 @@ def least_ready(cluster) -> Iterator[list[int]]:
         watcher.join()
 
 
-def test_three_hosts_one_after_the_other(dev_cluster, tmp_path):
+@pytest.fixture
+def commits(dev_cluster, tmp_path):
+    """Of the database on h2, as soon as its writer is started."""
+    writer = postgresql.Commits(dev_cluster, "h2", tmp_path)
+    try:
+        yield writer
+    finally:
+        writer.stop_writer()
+
+
+def test_three_hosts_one_after_the_other(dev_cluster, commits, tmp_path):
     kubeconfig, plays = str(dev_cluster.kubeconfig), maintenance(dev_cluster, tmp_path)
-    run_plays(dev_cluster, base(kubeconfig), tmp_path).ok()
-    before = places(last(run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok()))
+    ledger = app_play(kubeconfig, **database(dev_cluster, "h2"))
+    setup = [*base(kubeconfig), ledger, app_play(kubeconfig)]
+    before = places(last(run_plays(dev_cluster, setup, tmp_path).ok()))
     assert {node for node, _disk in before.values()} == {"h1", "h2", "h3"}
     dev_cluster.kubectl("apply", "-f", "-", stdin=json.dumps(BUDGET))
 
@@ -114,6 +128,8 @@ def test_three_hosts_one_after_the_other(dev_cluster, tmp_path):
             lambda: dev_cluster.hosts.enter("h2", "ls", "/root/begun"), 120, "the work on the second host"
         )
 
+    commits.start_writer()
+    went_on(commits, connections=1)
     with least_ready(dev_cluster) as least:
         assert kill_plays(dev_cluster, plays, tmp_path, working)
         told = client_for(kubeconfig).get(NODE, "h2")
@@ -121,6 +137,8 @@ def test_three_hosts_one_after_the_other(dev_cluster, tmp_path):
         assert json.loads(told["metadata"]["annotations"][ANNOTATION])["state"] == "begun"
         again = run_plays(dev_cluster, plays, tmp_path).ok()
     assert least == [2], "one replica at a time, and never two"
+    went_on(commits, connections=2)
+    assert not commits.missing()
     evicted = [task for task in again.tasks if task.name.endswith("begun") and task.result.get("changed")]
     assert [task.host for task in evicted] == ["h3"], "h1 was done, and h2 was empty"
 

@@ -14,6 +14,7 @@ import pytest
 
 from berth_dev.pytest_plugin import cluster_of_hosts, say
 from tests.dev.hosts_help import apply, eventually, get, node_ready
+from tests.integration import update_faults
 from tests.integration.test_stateful_app_hosts import APP, app_play, base, last
 from tests.support import etcd_members, postgresql
 from tests.support.hosts import kill_plays, run_plays
@@ -111,6 +112,8 @@ def test_three_members_keep_their_quorum_and_every_put(dev_cluster, tmp_path):
         killed_in_the_middle_and_another_revision(app)
         under_a_cordon(app, puts)
         without_a_kubelet(app, puts)
+        update_faults.a_budget_and_taints(app, puts, anew(app, "3", image=FIRST))
+        update_faults.a_squatter_on_the_released_cpu(app, puts, log, anew(app, "4", image=FIRST))
         assert puts.missing() == {}
         log.check(least=2)
 
@@ -161,9 +164,9 @@ def killed_in_the_middle_and_another_revision(app):
     assert app.pods() == uids
 
 
-def anew(app, **changes):
+def anew(app, number="2", **changes):
     """The arguments that make new pods."""
-    env = [*app.template["spec"]["containers"][0]["env"], {"name": "ROUND", "value": "2"}]
+    env = [*app.template["spec"]["containers"][0]["env"], {"name": "ROUND", "value": number}]
     return {"image": THIRD, "resources": cpu("10m"), "env": env, **changes}
 
 
@@ -215,19 +218,24 @@ def _name(pod):
     return pod["metadata"]["name"]
 
 
-@pytest.fixture
-def ledger(dev_cluster, tmp_path):
-    """A PostgreSQL of one replica that runs on h1, where its image is."""
-    dev_cluster.hosts.load_image("postgresql", say, only=["h1"])
-    _tag(dev_cluster, "h1", postgresql.IMAGE, OTHER)
-    apply(dev_cluster, postgresql.config_map(dev_cluster, "ledger"))
+def database(cluster, host):
+    """The role's variables for a PostgreSQL of one replica that runs on this host, where its image is."""
+    cluster.hosts.load_image("postgresql", say, only=[host])
+    apply(cluster, postgresql.config_map(cluster, "ledger"))
     template = {"spec": postgresql.pod_spec("ledger")}
     (container,) = template["spec"]["containers"]
     container.update(command=["sh", "-c", ALONE, "sh"], env=[{"name": "PGDATA", "value": "/data/pgdata"}])
     container["readinessProbe"] = {"exec": {"command": ["pg_isready", "-h", "/tmp"]}, "periodSeconds": 1}
-    template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "h1"}
+    template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": host}
     only = {"stateful_app_replicas": 1, "stateful_app_topology_spread_constraints": []}
-    app = App(dev_cluster, tmp_path, template, stateful_app_name="ledger", **only)
+    return {"stateful_app_name": "ledger", "stateful_app_template": template, **only}
+
+
+@pytest.fixture
+def ledger(dev_cluster, tmp_path):
+    values = database(dev_cluster, "h1")
+    _tag(dev_cluster, "h1", postgresql.IMAGE, OTHER)
+    app = App(dev_cluster, tmp_path, values["stateful_app_template"], **values)
     commits = postgresql.Commits(dev_cluster, "h1", tmp_path)
     try:
         yield app, commits
