@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import signal
 import urllib.request
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -28,23 +28,26 @@ pytestmark = [pytest.mark.slow, pytest.mark.promise]
 DISK_AND_DEVICE = (
     r"\w+ (Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim|ResourceClaim)(/status)? .*|create Pod/binding .*"
 )
-#: Of a pod that has to make room: why and the deletion, of each of two victims; its nomination; its bind.
-PREEMPTION = r"patch Pod/status .*|delete Pod .*|create Pod/binding .*"
-
-
+#: Of a pod that has to make room: why and the deletion, of each of two victims; its bind. Not what is said of the pod
+#: itself: a victim of another death that is gone may have it tried once more, between the news that its own last victim
+#: goes and the news that it is gone; then it is told anew why it waits.
+PREEMPTION = r"(patch Pod/status|delete Pod) [ab]\d+|create Pod/binding p\d+"
+#: The first that is said of the pod, with the nomination; it is written beside these.
+NOMINATION = r"patch Pod/status p\d+"
+#: Keeps a victim in its place, going, until the test lets it go.
+KEPT = "berth.dev/test"
 #: Of a pod with one claim behind the extender: node of the claim, Berth, lock, Reserved, volume; bind.
 EXTENDER = r"\w+ (Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim)(/status)? .*|create Pod/binding .*"
 
 
 class Deaths:
-    """Schedulers that are to die after 1, 2, ... ``last`` writes; the one that is told one write more lives on.
+    """Schedulers that each die after the so many-th write of a pattern (``after``). The last one, for whose death there
+    is a write too few, lives on; the last but one dies after its bind."""
 
-    ``perhaps``: writes that are made at times, and are allowed to the last one.
-    """
-
-    def __init__(self, world: Any, start: Any, folder: Any, last: int, perhaps: int = 0) -> None:
-        self.world, self._start, self._folder, self._perhaps = world, start, folder, perhaps
-        self.names = {at: f"{world.name}-{at}" for at in range(1, last + 2)}
+    def __init__(self, world: Any, start: Any, folder: Any, after: Sequence[tuple[int, str]]) -> None:
+        self.world, self._start, self._folder = world, start, folder
+        self._after = dict(enumerate(after, 1))
+        self.names = {at: f"{world.name}-{at}" for at in self._after}
         self.nodes = {at: world.node(str(at)) for at in self.names}
 
     def pod(self, at: int, name: str, *claims: str, **spec: Any) -> None:
@@ -52,39 +55,48 @@ class Deaths:
         pinned = {"nodeSelector": {"kubernetes.io/hostname": self.nodes[at]}}
         self.world.pod(name, *claims, **pinned, schedulerName=self.names[at], **spec)
 
-    def come(self, counted: str) -> Any:
-        """All of them; then one scheduler for all pods, once the others are dead."""
+    def come(self, let_go: Callable[[], None] = lambda: None) -> Any:
+        """All of them; then one scheduler for all pods, once the others are dead.
+
+        ``let_go``: called when all are dead that die before their bind.
+        """
         running = {}
-        *mortal, survivor = self.names
         for at, name in self.names.items():
             file = self.world.configuration(self._folder / f"{at}.yaml", {"schedulerName": name})
-            last = at + self._perhaps if at == survivor else at
-            running[at] = self._start(config=file, wait=False, **dying("berth_scheduler", last, counted))
-        for at in mortal:
-            assert running[at].ended() == -signal.SIGKILL, f"no death after write {at}: {running[at].text()}"
+            running[at] = self._start(config=file, wait=False, **dying("berth_scheduler", *self._after[at]))
+        *early, last, survivor = self.names
+        for at in early:
+            self._dead(at, running[at])
+        let_go()
+        self._dead(last, running[last])
         self.world.placed(f"p{survivor}")
         assert running[survivor].process.poll() is None, "there is one write more"
         self.bound = {at for at in self.names if self.world.get_pod(f"p{at}")["spec"].get("nodeName")}
-        profiles = [{"schedulerName": self.names[at]} for at in mortal]
+        assert self.bound == {last, survivor}
+        profiles = [{"schedulerName": self.names[at]} for at in (*early, last)]
         return self._start(config=self.world.configuration(self._folder / "next.yaml", *profiles))
 
-    def all_bound_once(self, successor: Any, written: int, perhaps: Collection[int] = ()) -> None:
-        """Each pod on its node, by one bind; ``written``: the death after which its pod was bound already.
+    def _dead(self, at: int, process: Any) -> None:
+        assert process.ended() == -signal.SIGKILL, f"no death {at}, after {self._after[at]}: {process.text()}"
 
-        ``perhaps``: deaths after which it may have been or not.
-        """
-        assert self.bound - {*perhaps} == {at for at in self.names if at >= written} - {*perhaps}
+    def all_bound_once(self, successor: Any) -> None:
+        """Each pod on its node, by one bind."""
         for at in self.names:
             assert self.world.placed(f"p{at}") == [self.nodes[at]]
             told = {note for reason, note in self.world.events(f"p{at}") if reason == "Scheduled"}
             assert len(told) <= 1, told
             again = successor.text().count(f"msg=bound pod={self.world.name}/p{at} ")
-            assert again == (at not in self.bound), f"after write {at} the next one has bound the pod {again} times"
+            assert again == (at not in self.bound), f"after death {at} the next one has bound the pod {again} times"
+
+
+def after_each(counted: str, last: int) -> list[tuple[int, str]]:
+    """Deaths after 1, 2, ... ``last`` writes, and the one that is not."""
+    return [(number, counted) for number in range(1, last + 2)]
 
 
 def test_disks_and_devices(world, start, tmp_path):
     """Each claim has one disk, each ResourceClaim one device, and behind each lock is a living Berth."""
-    deaths, devices = Deaths(world, start, tmp_path, 8), Devices(world)
+    deaths, devices = Deaths(world, start, tmp_path, after_each(DISK_AND_DEVICE, 8)), Devices(world)
     try:
         world.storage_class(waits=True)
         for at, node in deaths.nodes.items():
@@ -93,9 +105,9 @@ def test_disks_and_devices(world, start, tmp_path):
             world.claim(f"c{at}")
             devices.claim(f"r{at}")
             deaths.pod(at, f"p{at}", f"c{at}", resourceClaims=[{"name": "c", "resourceClaimName": f"r{at}"}])
-        successor = deaths.come(DISK_AND_DEVICE)
+        successor = deaths.come()
         world.check()
-        deaths.all_bound_once(successor, 8)
+        deaths.all_bound_once(successor)
         world.wait_bound(*(f"c{at}" for at in deaths.names))
         until(lambda: len(world.locks()) == len(deaths.names), lambda: str(world.locks()))
         world.check()
@@ -112,31 +124,41 @@ def test_disks_and_devices(world, start, tmp_path):
 
 def test_preemption(world, start, tmp_path):
     """The victims that were chosen go, each once, and nobody else; the pod that needs their room gets it."""
-    deaths, classes = Deaths(world, start, tmp_path, 6, perhaps=1), {"low": 1, "high": 100}
+    after = [(1, NOMINATION), *after_each(PREEMPTION, 5)]
+    deaths, classes = Deaths(world, start, tmp_path, after), {"low": 1, "high": 100}
     for name, value in classes.items():
         world.api.create(PRIORITY_CLASS, {"metadata": {"name": f"{world.name}-{name}"}, "value": value})
     try:
         uids = {}
         for at, node in deaths.nodes.items():
-            for name, cpu in (("a", "900m"), ("b", "900m"), ("stays", "150m")):
-                low = {"cpu": cpu, "priorityClassName": f"{world.name}-low", "nodeName": node}
-                deaths.pod(at, f"{name}{at}", **low)
+            low = {"priorityClassName": f"{world.name}-low", "nodeName": node}
+            for name in ("a", "b"):
+                deaths.pod(at, f"{name}{at}", cpu="900m", finalizers=[KEPT], **low)
+            deaths.pod(at, f"stays{at}", cpu="150m", **low)
             uids[at] = world.get_pod(f"stays{at}")["metadata"]["uid"]
         for at in deaths.names:
             until(lambda at=at: world.get_pod(f"stays{at}")["status"].get("phase") == "Running", "it does not run")
             deaths.pod(at, f"p{at}", cpu="1800m", priorityClassName=f"{world.name}-high")
-        # A pod that is looked at while one victim has gone and the other goes is told why it waits: a write more.
-        # And on a busy machine it was once bound by the death after five; which write was missing is not known.
-        deaths.all_bound_once(deaths.come(PREEMPTION), 6, perhaps=(5, 6))
+        # The news that a victim is gone may come before the answer to its deletion. Then the bind is sent before that
+        # answer ends the scheduler; so no victim is gone before all of these are dead.
+        deaths.all_bound_once(deaths.come(lambda: let_go(world)))
         for at in deaths.names:
             assert (world.get_pod(f"a{at}"), world.get_pod(f"b{at}")) == (None, None)
             stays = world.get_pod(f"stays{at}")["metadata"]
             assert (stays["uid"], stays.get("deletionTimestamp")) == (uids[at], None)
     finally:
+        let_go(world)
         for one in world.api.list(kinds.POD, world.name):
             world.delete(kinds.POD, one["metadata"]["name"])
         for name in classes:
             world.delete(PRIORITY_CLASS, f"{world.name}-{name}")
+
+
+def let_go(world: Any) -> None:
+    """Take the finalizers from all pods: a victim that was asked to go is gone with that."""
+    for one in world.api.list(kinds.POD, world.name):
+        if one["metadata"].get("finalizers"):
+            world.api.patch(kinds.POD, one["metadata"]["name"], world.name, {"metadata": {"finalizers": None}})
 
 
 def test_an_extender_that_dies_after_any_write_is_continued(world: Any, extend: Callable[..., Any]) -> None:

@@ -111,6 +111,7 @@ class World(ControllerWorld):
     def pod(self, name: str, *claims: str, cpu: str = "100m", **spec: Any) -> dict[str, Any]:
         """A pod for this world's scheduler and nodes."""
         meta = {"name": name, "namespace": self.name, "labels": spec.pop("labels", {})}
+        meta["finalizers"] = spec.pop("finalizers", [])
         volumes = [
             {"name": f"v{number}", "persistentVolumeClaim": {"claimName": one}} for number, one in enumerate(claims)
         ]
