@@ -6,10 +6,7 @@ What it does is the product's own: `run` of _glue.disk_replace, for a disk of th
 from __future__ import annotations
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue import disk_replace
-from berth_core.lifecycle.step import REPLACE
-from berth_core.model.over_disk import berth_uid, disk_below
-from berth_core.model.resources import LOCAL_DISK, PV
-from tests.core.lifecycle.race_module import Client, Process, context
+from tests.core.lifecycle.race_module import Process, context
 from tests.core.lifecycle.replica_world import GI
 
 #: The disk that is put into the node for an exchange: there is no LocalDisk of it before.
@@ -38,21 +35,3 @@ class Exchange(Process):
             "wait_timeout": 0,
         }
         self.result = disk_replace.run(context("disk_replace", self.client(), params))
-
-    def client(self):
-        return _Client(self._world, self._halt)
-
-
-class _Client(Client):
-    """None of its writes gives up a lock under a living pod, or under the volume that was made for it."""
-
-    def _apply(self, write):
-        live = self._world.get(write.resource, write.body["metadata"]["name"])
-        ref = live["spec"].get("claimRef") if write.resource == LOCAL_DISK and live is not None else None
-        same = ref and live["metadata"]["resourceVersion"] == write.body["metadata"].get("resourceVersion")
-        if same and write.do == REPLACE and not write.body["spec"].get("claimRef"):
-            name, uid = live["metadata"]["name"], ref["uid"]
-            users = [pod for pod, taken in self._world.pods.items() if name in taken]
-            over = [one for one in self._world.all(PV) if disk_below(one) == name and berth_uid(one) == uid]
-            assert (users, over) == ([], []), f"{name} is given up under {users or over}"
-        return super()._apply(write)

@@ -30,7 +30,8 @@ from berth_core.errors import ApiError
 from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Write
 from berth_core.lifecycle.view import devices_of, disks_of
 from berth_core.model.disk import LocalDisk
-from berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, POD, PV
+from berth_core.model.over_disk import berth_uid, disk_below
+from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV
 from tests.core.app.samples import changed
 from tests.core.lifecycle.race_controller import with_volume
 from tests.core.lifecycle.replica_world import DEVICES, DISKS, NAME, TEMPLATE, merged
@@ -97,6 +98,16 @@ class Client:
             raise getattr(errors, type(exc).__name__)(exc.message, exc.status, exc.reason) from exc
 
     def _apply(self, write):
+        """No lock of a Berth that is there is given up under a living pod, or under the volume that was made for it."""
+        live = self._world.get(write.resource, write.body["metadata"]["name"])
+        ref = live["spec"].get("claimRef") if write.resource == LOCAL_DISK and live is not None else None
+        same = ref and live["metadata"]["resourceVersion"] == write.body["metadata"].get("resourceVersion")
+        lives = same and ref["uid"] in {one["metadata"]["uid"] for one in self._world.all(BERTH)}
+        if lives and write.do == REPLACE and not write.body["spec"].get("claimRef"):
+            name, uid = live["metadata"]["name"], ref["uid"]
+            users = [pod for pod, taken in self._world.pods.items() if name in taken]
+            over = [one for one in self._world.all(PV) if disk_below(one) == name and berth_uid(one) == uid]
+            assert (users, over) == ([], []), f"{name} is given up under {users or over}"
         return self._world.apply(write)
 
 
