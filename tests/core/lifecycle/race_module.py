@@ -1,4 +1,5 @@
-"""The module stateful_app as the driver of an app's replica: halted at every request, and killed there or let go on.
+"""Modules as drivers: halted at every request, and killed there or let go on. stateful_app of an app's replica is here,
+disk_replace in race_exchange.py.
 
 What it does is the product's own: observe, Release and Driver of _glue.app. They run in a thread, which goes on only
 while `step` waits for it, so one interleaving is one order of requests.
@@ -6,6 +7,7 @@ while `step` waits for it, so one interleaving is one order of requests.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from threading import Semaphore, Thread
 from types import SimpleNamespace
@@ -28,11 +30,13 @@ from berth_core.errors import ApiError
 from berth_core.lifecycle.step import CREATE, PATCH, REMOVE, REPLACE, STATUS, Write
 from berth_core.lifecycle.view import devices_of, disks_of
 from berth_core.model.disk import LocalDisk
-from berth_core.model.resources import LOCAL_DEVICE, LOCAL_DISK, POD, PV
+from berth_core.model.over_disk import berth_uid, disk_below
+from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, POD, PV
 from tests.core.app.samples import changed
 from tests.core.lifecycle.race_controller import with_volume
 from tests.core.lifecycle.replica_world import DEVICES, DISKS, NAME, TEMPLATE, merged
 
+REQUIREMENT = re.compile(r"([\w./-]+)(?:=([^,]+)| in \(([^)]*)\))")
 APP = parse_app(changed(replicas=1, disks=DISKS, devices=DEVICES, template=TEMPLATE, workload="Pod"))
 
 
@@ -45,6 +49,12 @@ class Client:
 
     def __init__(self, world, halt):
         self._world, self._halt = world, halt
+
+    def get(self, resource, name, namespace=None):
+        found = self.find(resource, name, namespace)
+        if found is None:
+            raise errors.NotFoundError(f"{resource.kind} {name} is not there", 404, "NotFound")
+        return found
 
     def find(self, resource, name, _namespace=None):
         self._halt()
@@ -83,23 +93,37 @@ class Client:
     def _write(self, do, resource, body):
         self._halt()
         try:
-            return self._world.apply(Write(do, resource, body() if callable(body) else body, ""))
+            return self._apply(Write(do, resource, body() if callable(body) else body, ""))
         except ApiError as exc:  # the collection has its own copy of the core, and so of its errors
             raise getattr(errors, type(exc).__name__)(exc.message, exc.status, exc.reason) from exc
 
+    def _apply(self, write):
+        """No lock of a Berth that is there is given up under a living pod, or under the volume that was made for it."""
+        live = self._world.get(write.resource, write.body["metadata"]["name"])
+        ref = live["spec"].get("claimRef") if write.resource == LOCAL_DISK and live is not None else None
+        same = ref and live["metadata"]["resourceVersion"] == write.body["metadata"].get("resourceVersion")
+        lives = same and ref["uid"] in {one["metadata"]["uid"] for one in self._world.all(BERTH)}
+        if lives and write.do == REPLACE and not write.body["spec"].get("claimRef"):
+            name, uid = live["metadata"]["name"], ref["uid"]
+            users = [pod for pod, taken in self._world.pods.items() if name in taken]
+            over = [one for one in self._world.all(PV) if disk_below(one) == name and berth_uid(one) == uid]
+            assert (users, over) == ([], []), f"{name} is given up under {users or over}"
+        return self._world.apply(write)
+
 
 def _selected(one, labels, fields):
-    """By label of an app, and by the holder of a disk: what observe asks for."""
-    app = (one["metadata"].get("labels") or {}).get("berth.dev/app")
-    ours = labels in (None, OURS) or app == APP.name
+    """By labels (a=b, a in (b,c)), and by the holder of a disk: what is asked for."""
+    has = one["metadata"].get("labels") or {}
+    asked = [(key, value or values) for key, value, values in REQUIREMENT.findall(labels or "")]
+    ours = all(has.get(key) in values.split(",") for key, values in asked)
     return ours and (not fields or (one["spec"].get("claimRef") or {}).get("app") == APP.name)
 
 
-class Module:
-    """Runs of stateful_app, one after the other: ``state`` is present or absent."""
+class Process:
+    """Runs of a module, one after the other."""
 
-    def __init__(self, world, state):
-        self._world, self.state, self._thread = world, state, None
+    def __init__(self, world):
+        self._world, self._thread = world, None
         self._go, self._halted, self._killed, self._failure = Semaphore(0), Semaphore(0), False, None
 
     def step(self):
@@ -121,10 +145,13 @@ class Module:
             self.step()
             self._killed = False
 
-    def turn(self):
-        """The next run is asked for the other state."""
-        self.kill()
-        self.state = "absent" if self.state == "present" else "present"
+    def run(self):
+        """One run from its beginning to its end."""
+        raise NotImplementedError
+
+    def client(self):
+        """Of one run."""
+        return Client(self._world, self._halt)
 
     def _halt(self):
         self._halted.release()
@@ -134,7 +161,7 @@ class Module:
 
     def _life(self):
         try:
-            Run(self._world, self._halt).carry_out(self.state)
+            self.run()
         except (Killed, errors.BerthError) as exc:
             self._failure = exc if isinstance(exc, errors.InvalidError) else None
         except BaseException as exc:  # noqa: BLE001 - of a thread: step raises it
@@ -143,13 +170,35 @@ class Module:
         self._halted.release()
 
 
-class Run:
-    """One task."""
+class Module(Process):
+    """stateful_app: ``state`` is present or absent."""
 
-    def __init__(self, world, halt):
+    def __init__(self, world, state):
+        super().__init__(world)
+        self.state = state
+
+    def run(self):
+        Run(self._world, self.client()).carry_out(self.state)
+
+    def turn(self):
+        """The next run is asked for the other state."""
+        self.kill()
+        self.state = "absent" if self.state == "present" else "present"
+
+
+def context(module, client, params=()):
+    """What a run of the module is given."""
+    made = Context(dict(params), False, lambda _text: None)
+    made._client, made._actor = client, Actor(module)
+    return made
+
+
+class Run:
+    """One task of stateful_app."""
+
+    def __init__(self, world, client):
         self._world = world
-        self._context = Context({}, False, lambda _text: None)
-        self._context._client, self._context._actor = Client(world, halt), Actor("stateful_app")
+        self._context = context("stateful_app", client)
         self._client, self._driver = self._context.client, Driver(self._context, lambda _text: None, 0.0)
 
     def carry_out(self, state):
@@ -186,12 +235,12 @@ class Run:
         return ReplicaOwner(APP, 0, chosen, told=world.wanted, ready=(POD, NAME) in world.store)
 
     def _choose(self):
-        """Its own disks, else the first that are free."""
+        """Its own disks, else the first that are free. One that is cordoned is neither."""
         kept, free = {}, []
         bodies, volumes = self._client.list(LOCAL_DISK), self._client.list(PV, labels=OURS)
         for body in bodies:
             mine = body["spec"].get("retainedFor") or {}
-            if mine.get("app") == APP.name:
+            if mine.get("app") == APP.name and not body["spec"].get("unschedulable"):
                 kept[mine["claim"]] = body["metadata"]["name"]
             elif not not_free(with_volume(LocalDisk.from_object(body), volumes)):
                 free.append(body["metadata"]["name"])

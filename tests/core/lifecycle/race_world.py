@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from berth_core.app import claims, orphans
-from berth_core.app.disk_acts import released_disk
+from berth_core.app.disk_acts import cordoned_disk, released_disk
 from berth_core.app.fsid import filesystem_uuid
 from berth_core.app.phase import AVAILABLE, disk_phase
 from berth_core.app.wanted import APP_LABEL, MANAGED_LABEL
@@ -19,7 +19,18 @@ from berth_core.lifecycle.locks import BERTH_ANNOTATION, unlock_disk
 from berth_core.lifecycle.step import REMOVE, REPLACE, Write
 from berth_core.lifecycle.view import recorded
 from berth_core.model.over_disk import disk_below
-from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, POD, PV, PVC
+from berth_core.model.resources import (
+    BERTH,
+    LOCAL_DEVICE,
+    LOCAL_DISK,
+    NAMESPACE,
+    NODE,
+    POD,
+    PV,
+    PVC,
+    STATEFUL_SET,
+    STORAGE_CLASS,
+)
 from tests.core.app.claim_world import storage_class
 from tests.core.lifecycle.race_checks import check
 from tests.core.lifecycle.replica_world import APP, DISKS, GI, HELD_BACK, NAME, World
@@ -47,12 +58,18 @@ class RaceWorld(World):
         self.storage_class, self.web = storage_class(waits=waits), set(WEB)
         super().__init__()
         self.store[NAMESPACE, "default"] = {"metadata": {"name": "default", "uid": self.tenant.namespace_uid}}
+        self.store[NODE, "h1"] = {"metadata": {"name": "h1"}}
+        self.store[STORAGE_CLASS, "fast"] = self.storage_class
+        spec = {"replicas": len(WEB), "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+        self.store[STATEFUL_SET, "web"] = {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}
 
     def check(self):
         check(self)
 
     def _put(self, resource, body):
         made = (resource, body["metadata"]["name"]) not in self.store
+        if resource == LOCAL_DISK:
+            body.setdefault("status", {})
         super()._put(resource, body)
         if resource == PV and made and self._is_cleared(body):
             self.blind.add(body["metadata"]["name"])
@@ -157,7 +174,8 @@ class RaceWorld(World):
     def agent(self):
         """Makes locked disks ready, unmounts those that nobody holds or uses, and says what it sees."""
         for disk in self.all(LOCAL_DISK):
-            name, ref, status = disk["metadata"]["name"], disk["spec"].get("claimRef"), disk["status"]
+            name, ref = disk["metadata"]["name"], disk["spec"].get("claimRef")
+            status = disk["status"] = disk["status"] or {"observed": {"devicePath": f"/dev/{name}"}}
             if not any(name in taken for taken in self.pods.values()):
                 self.mounted.discard(name)
             if ref and self._may_prepare(name, ref):
@@ -203,7 +221,7 @@ class RaceWorld(World):
         """kubectl edit: the lock is taken away, without a word of whose data is there. Its agent says what it is now
         when it comes to look."""
         live = self.get(LOCAL_DISK, disk)
-        ref = live["spec"].pop("claimRef", None)
+        ref = live["spec"].pop("claimRef", None) if live is not None else None
         if ref:
             self.cleared.add((ref["uid"], disk))
             if disk in self.data:
@@ -215,14 +233,21 @@ class RaceWorld(World):
         """local_disk, state released: the lock of a Berth that is gone, and of no other; its data is kept."""
         alive = {one["metadata"]["uid"] for one in self.all(BERTH)}
         live = self.get(LOCAL_DISK, disk)
+        if live is None:
+            return
         with suppress(LockError):
             freed = released_disk(live, (live["spec"].get("claimRef") or {}).get("uid") in alive, forget=False)
             self.apply(Write(REPLACE, LOCAL_DISK, freed, "by hand"))
 
     def wipe(self, disk):
-        """What a wipe that a person asked for leaves behind: it waits for a holder and for who uses the disk."""
+        """What a wipe that a person asked for leaves behind: it waits for a holder, for who uses the disk, and for its
+        agent."""
         live = self.get(LOCAL_DISK, disk)
-        if not (live["spec"].get("claimRef") or any(disk in taken for taken in self.pods.values())):
+        if (
+            live is not None
+            and live["status"]
+            and not (live["spec"].get("claimRef") or any(disk in taken for taken in self.pods.values()))
+        ):
             for part, key in ((live["spec"], "retainedFor"), (live["status"], "journal"), (self.data, disk)):
                 part.pop(key, None)
             live["status"]["observed"].pop("filesystem", None)
@@ -230,6 +255,18 @@ class RaceWorld(World):
             self.torn.discard(disk)
             self.mounted.discard(disk)
             self._put(LOCAL_DISK, live)
+
+    def uncordon(self, disk):
+        """local_disk, unschedulable false: it may be given to somebody anew, the old one of an exchange too."""
+        live = self.get(LOCAL_DISK, disk)
+        if live is not None and live["spec"].get("unschedulable"):
+            self.apply(Write(REPLACE, LOCAL_DISK, cordoned_disk(live, False), "by hand"))
+
+    def give_up_exchanges(self):
+        """kubectl delete of each Berth whose disk is being exchanged."""
+        for record in self.all(BERTH):
+            if recorded(record) == states.REPLACING:
+                self.ask_to_go(BERTH, record["metadata"]["name"])
 
     def berth_of(self, owner):
         """The name of a Berth of the app, or of the claim of a pod of the StatefulSet, where there is one."""
