@@ -85,9 +85,9 @@ class Driver:
     async def _read_anew(self, view: View, step: Write) -> View:
         """What the step wrote, and the berth. A berth that went, or was made anew, leaves no lock of its own behind."""
         before = view.records()
-        view = await self._look(view, step.ref)
-        if asks_anew(step.ref):
+        if asks_anew(step.ref):  # before the disk: a lock that came meanwhile is seen with its volume
             view = anew(view, step.ref.name, await self._api.list(PV, labels=OURS))
+        view = await self._look(view, step.ref)
         for record in before:
             name = record["metadata"]["name"]
             if (step.resource, step.ref.name) != (BERTH, name):

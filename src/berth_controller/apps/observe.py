@@ -84,6 +84,8 @@ async def load_world(api: Requests, app: AppWanted) -> World:
     own volumes tell which disks are below one whose lock is gone."""
     own_claims = uses_claims(app.template)
     namespace = await api.find(NAMESPACE, app.namespace)
+    # Before the disks: a volume is made after its disk's lock, which is then seen with it.
+    volumes = await api.list(PV, labels=None if own_claims else OURS)
     disks, devices = await api.list(LOCAL_DISK), await api.list(LOCAL_DEVICE)
     return World(
         disks=disks,
@@ -92,7 +94,7 @@ async def load_world(api: Requests, app: AppWanted) -> World:
         nodes=await api.list(NODE),
         pods=await api.list(POD),
         storage_classes=await api.list(STORAGE_CLASS),
-        volumes=await api.list(PV, labels=None if own_claims else OURS),
+        volumes=volumes,
         claims=await api.list(PVC, app.namespace) if own_claims else (),
         namespaces=(namespace,) if namespace is not None else (),
     )

@@ -8,15 +8,15 @@ from berth_core.tasks.pods import MOST_TERMINATION_MESSAGE, PodState, manifest, 
 from tests.core.tasks.samples import task
 
 
-def ended(containers: list[tuple[int, str]], first: tuple[int, str] | None = None) -> PodState:
-    """A pod whose containers ended so, and the init container before them."""
+def ended(containers: list[tuple[int, str]], first: tuple[int, str] | None = None, **status: Any) -> PodState:
+    """A pod whose containers ended so, and the init container before them. ``status``: more of its status."""
 
     def statuses(ends: list[tuple[int, str]]) -> list[dict[str, Any]]:
         return [{"name": "c", "state": {"terminated": {"exitCode": code, "message": left}}} for code, left in ends]
 
     body = manifest(task(), 1)
     body["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    more = {"initContainerStatuses": statuses([first])} if first else {}
+    more = {"initContainerStatuses": statuses([first]), **status} if first else status
     found = read_pod({**body, "status": {"phase": "Failed", "containerStatuses": statuses(containers), **more}})
     assert found is not None
     return found
@@ -28,3 +28,14 @@ def test_the_termination_message_is_the_main_containers_or_that_of_the_one_that_
     assert ended([], (3, "init failed")).termination_message == "init failed"
     assert ended([(0, "x" * 5000)]).termination_message == "x" * MOST_TERMINATION_MESSAGE
     assert ended([]).termination_message == ""
+
+
+def test_a_disruption_is_told_by_its_condition_or_by_the_pods_own_reason() -> None:
+    """And not by what the container that was killed for it says."""
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained"}
+    found = ended([(137, "")], conditions=[target])
+    assert (found.disrupted, found.reason, found.message) == (True, "EvictionByEvictionAPI", "drained")
+    found = ended([(137, "")], conditions=[target], reason="Evicted", message="no memory")
+    assert (found.disrupted, found.reason, found.message) == (True, "Evicted", "no memory")
+    found = ended([(137, "")], conditions=[{**target, "status": "False"}])
+    assert (found.disrupted, found.reason) == (False, "")

@@ -122,9 +122,9 @@ class Driver:
     def _read_anew(self, view: View, step: Write) -> View:
         """What the step wrote, and the berth. A berth that went, or was made anew, leaves none of its locks behind."""
         before = view.records()
-        view = self.look(view, step.ref)
-        if asks_anew(step.ref):
+        if asks_anew(step.ref):  # before the disk: a lock that came meanwhile is seen with its volume
             view = anew(view, step.ref.name, self._client.list(PV, labels=OURS))
+        view = self.look(view, step.ref)
         for record in before:
             name = record["metadata"]["name"]
             if (step.resource, step.ref.name) != (BERTH, name):

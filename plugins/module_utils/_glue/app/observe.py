@@ -102,6 +102,8 @@ def load_world(client: ApiClient, app: AppWanted) -> World:
     """
     own_claims = uses_claims(app.template)
     namespace = client.find(NAMESPACE, app.namespace)
+    # Before the disks: a volume is made after its disk's lock, which is then seen with it.
+    volumes = client.list(PV, labels=None if own_claims else OURS)
     disks, devices = client.list(LOCAL_DISK), client.list(LOCAL_DEVICE)
     return World(
         disks=disks,
@@ -110,7 +112,7 @@ def load_world(client: ApiClient, app: AppWanted) -> World:
         nodes=client.list(NODE),
         pods=client.list(POD),
         storage_classes=client.list(STORAGE_CLASS),
-        volumes=client.list(PV, labels=None if own_claims else OURS),
+        volumes=volumes,
         claims=client.list(PVC, app.namespace) if own_claims else (),
         namespaces=(namespace,) if namespace is not None else (),
     )

@@ -115,18 +115,21 @@ def _ended(status: Object) -> tuple[int | None, str, str, str]:
     ends = [end for end in ends if isinstance(end.get("exitCode"), int)]
     failed = [end for end in ends if end["exitCode"] != 0]
     end: Object = (failed or ends or [{}])[0]
-    own = str(status.get("reason") or "")
-    message = str(status.get("message") or end.get("message") or "")
+    why = _disruption(status)
+    own = str(status.get("reason") or why.get("reason") or "")
+    message = str(status.get("message") or why.get("message") or end.get("message") or "")
     last: Object = end if failed or not containers else mapping(mapping(containers[0], "state"), "terminated")
     return end.get("exitCode"), own or str(end.get("reason") or ""), message, str(last.get("message") or "")
 
 
 def _disrupted(status: Object) -> bool:
-    if status.get("reason") in DISRUPTIONS:
-        return True
-    return any(
-        one.get("type") == "DisruptionTarget" and one.get("status") == "True" for one in objects(status, "conditions")
-    )
+    return status.get("reason") in DISRUPTIONS or bool(_disruption(status))
+
+
+def _disruption(status: Object) -> Object:
+    """The condition that says who ends the pod and why; empty where nobody does."""
+    told = (one for one in objects(status, "conditions") if one.get("type") == "DisruptionTarget")
+    return next((one for one in told if one.get("status") == "True"), {})
 
 
 def element_name(batch: str, index: int) -> str:
