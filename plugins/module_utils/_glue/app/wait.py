@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
 from ...berth_core.app.not_ready import why_not_ready
-from ...berth_core.app.observed import ready
+from ...berth_core.app.observed import ended, ready
 from ...berth_core.errors import TimeoutExpired
 from ...berth_core.model.resources import Resource
 from ..client import ApiClient
@@ -36,7 +36,8 @@ def until(
 ) -> Objects:
     """Watch the objects until nothing is missing. Raises TimeoutExpired with what was still missing.
 
-    ``again``: the seconds after which time alone may have brought it, asked for after each look.
+    ``progress`` is told what is missing when the wait begins, and each other reason as soon as it is seen. ``again``:
+    the seconds after which time alone may have brought it, asked for after each look.
     """
     deadline = time.monotonic() + seconds
     told: Sequence[str] = ()
@@ -49,9 +50,7 @@ def until(
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             break
-        if list(left) != list(told):
-            progress(f"waiting for {goal}: {'; '.join(left)}")
-            told = left
+        told = _tell(progress, goal, left, told)
         pause = min(remaining, again() or remaining)
         look = time.monotonic() + pause
         for event in client.watch(resource, version, pause, namespace, labels):
@@ -61,6 +60,7 @@ def until(
             left = missing(seen)
             if not left:
                 return seen
+            told = _tell(progress, goal, left, told)
             sooner = again()
             if time.monotonic() >= deadline or (sooner is not None and time.monotonic() + sooner < look):
                 break  # no event may come when that time is over: the stream would sleep through it
@@ -69,6 +69,14 @@ def until(
     raise TimeoutExpired(
         f"waited {seconds:g} s for {goal}; still missing: {'; '.join(left)}", missing=list(left), changed=True
     )
+
+
+def _tell(progress: Callable[[str], None], goal: str, left: Sequence[str], told: Sequence[str]) -> Sequence[str]:
+    """What was not missing before, or not for that reason; what is told now."""
+    new = [line for line in left if line not in told]
+    if new:
+        progress(f"waiting for {goal}: {'; '.join(new)}")
+    return left
 
 
 def _take(seen: Objects, event: Mapping[str, Any]) -> None:
@@ -80,12 +88,20 @@ def _take(seen: Objects, event: Mapping[str, Any]) -> None:
 
 
 def pods_ready(names: Sequence[str]) -> Missing:
-    """Missing: every named pod that is not Ready, with the reason that the cluster gives."""
+    """Missing: every named pod that is not Ready, with the reason that the cluster gives. Where one of that name has
+    ended meanwhile, that too: a workload makes it anew at once, as often as a node refuses it."""
+    ends: dict[str, str] = {}
 
     def missing(seen: Objects) -> list[str]:
-        return [f"pod {name} {why_not_ready(seen.get(name))}" for name in names if not ready(seen.get(name))]
+        ends.update({name: ended(seen.get(name)) for name in names if ended(seen.get(name))})
+        waits = [name for name in names if not ready(seen.get(name))]
+        return [f"pod {name} {why_not_ready(seen.get(name))}{_before(ends.get(name))}" for name in waits]
 
     return missing
+
+
+def _before(end: str | None) -> str:
+    return f" (one of that name has ended: {end})" if end else ""
 
 
 def pods_gone(names: Sequence[str]) -> Missing:
