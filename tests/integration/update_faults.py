@@ -141,8 +141,8 @@ def a_squatter_on_the_released_cpu(app: Any, puts: Any, log: Any, changes: dict[
         running(cluster, "squatter")
         with second_scheduler(cluster):
             _soon(lambda: _refused(log), "journal-2 OutOfcpu")
-            late = bound_blindly.module(wait_timeout=3, **changes).failed()
-            assert "still missing: pod journal-2 " in late["msg"], late["msg"]
+            late = bound_blindly.module(wait_timeout=12, **changes).failed()
+            assert re.search(r"missing: pod journal-2 .*has ended: Failed \(OutOfcpu: ", late["msg"]), late["msg"]
             assert app.pods()[:2] == others, "the two others are as they were"
             puts.go_on()
             cluster.kubectl("delete", "pod", "squatter", "--now")
