@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.observed import ready
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.app_world import AppWorld, app_world
 from tests.daemons.controller.world import ACCOUNT, NAMESPACE, until
@@ -275,7 +276,8 @@ def test_bare_pods_are_carried_out_too_and_absent_deletes(apps: AppWorld, start:
     apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"suspended": false}}')
     apps.ready(2)
     first = fail(apps, "db-1")
-    second = until(lambda: apps.uids().get("db-1", first) != first and fail(apps, "db-1"), lambda: str(apps.live()))
+    until(lambda: apps.uids().get("db-1", first) != first and ready(apps.pods().get("db-1")), lambda: str(apps.live()))
+    second = fail(apps, "db-1")  # not before kwok has it Ready, which would write Running over it
     until(lambda: "ended 2 times in a row" in apps.condition("Ready").get("message", ""), lambda: str(apps.live()))
     due = apps.condition("Ready")["message"].partition("waiting until ")[2].partition(" ")[0]
     assert apps.uids()["db-1"] == second, "its time has not come"
