@@ -17,9 +17,15 @@ PATIENCE = 5.0
 
 
 async def call(path: Path | str, method: str, message: Any, asked: Any, answered: Any) -> Any:
-    """What a server answers over its socket."""
+    """What a server answers over its socket. Raises StreamTerminatedError where it dies meanwhile."""
     async with Channel(path=str(path), codec=messages.Codec()) as channel:
-        return await UnaryUnaryMethod(channel, method, asked, answered)(message)
+        try:
+            return await UnaryUnaryMethod(channel, method, asked, answered)(message)
+        except AttributeError as exc:
+            if exc.name != "_transport":
+                raise
+            # grpclib takes it from a connection that is lost, also before the first stream
+            raise StreamTerminatedError("Connection lost") from exc
 
 
 def registration(root: Path) -> Path:
