@@ -20,7 +20,7 @@ from berth_core.app.overview import LIVING
 from berth_core.app.wanted import OURS
 from berth_core.errors import InputError
 from berth_core.model.disk import LocalDisk
-from berth_core.model.over_disk import disk_below
+from berth_core.model.over_disk import disks_below
 from berth_core.model.resources import (
     BERTH,
     CSI_STORAGE_CAPACITY,
@@ -87,11 +87,6 @@ def _disk_index(record: Obj) -> list[str]:
     return [disk["name"] for disk in record["spec"].get("disks") or ()]
 
 
-def _volume_index(volume: Obj) -> list[str]:
-    below = disk_below(volume)
-    return [below] if below else []
-
-
 def _app_index(record: Obj) -> list[str]:
     return [f"{record['metadata']['namespace']}/{record['spec']['app']}"]
 
@@ -114,7 +109,7 @@ class Caches:
         self.disks = Informer(client, LOCAL_DISK)
         self.devices = Informer(client, LOCAL_DEVICE)
         self.berths = Informer(client, BERTH, indexers={"disk": _disk_index, "node": _node_index, "app": _app_index})
-        self.volumes = Informer(client, PV, labels=OURS, indexers={"disk": _volume_index})
+        self.volumes = Informer(client, PV, labels=OURS, indexers={"disk": disks_below})
         self.nodes = Informer(client, NODE, transform=slim_node)
         self.pods = Informer(client, POD, fields=LIVING, transform=slim_pod, indexers={"claim": _pod_index})
         self.app_pods = Informer(client, POD, labels=OURS, transform=bare)
@@ -223,7 +218,7 @@ class Caches:
 
     def _with_volume(self, disk: LocalDisk) -> LocalDisk:
         """A disk that is nobody's with the volume that has stayed over it: it changes without the disk."""
-        if disk.claim_ref is not None or disk.retained_for is not None:
+        if not disk.unowned:
             return disk
         over = self.volumes_over(disk.name)
         return replace(disk, volume=over[0]["metadata"]["name"]) if over else disk

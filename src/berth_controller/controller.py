@@ -119,7 +119,7 @@ class Controller:
 
     def _off_disk(self, disk: LocalDisk | None) -> None:
         """A volume over it has come to be known, or goes: where its lock is gone, claims see another disk."""
-        if disk is not None and disk.claim_ref is None and disk.retained_for is None:
+        if disk is not None and disk.unowned:
             self._wakes.wake([disk.storage_class], soon=not not_free(disk))
             self._measure()
 

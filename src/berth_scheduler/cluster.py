@@ -19,7 +19,7 @@ from berth_core.errors import BerthError, TimeoutExpired
 from berth_core.framework.events import Action, Change, ClusterEvent, node_changes
 from berth_core.model import resources as kinds
 from berth_core.model.node import NodeInfo
-from berth_core.model.over_disk import disk_below
+from berth_core.model.over_disk import disks_below
 from berth_core.model.resources import Resource
 from berth_kube import json_fast
 from berth_kube.client import KubeClient
@@ -85,12 +85,7 @@ _LABELS = {kinds.CSI_STORAGE_CAPACITY: capacity.OF_OTHERS}
 _OPTIONAL = (kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS, kinds.RESOURCE_CLAIM)
 
 
-def _disk_index(volume: Obj) -> list[str]:
-    below = disk_below(volume)
-    return [below] if below else []
-
-
-_INDEXERS = {kinds.PV: {"disk": _disk_index}}
+_INDEXERS = {kinds.PV: {"disk": disks_below}}
 
 
 class Cluster:

@@ -21,11 +21,11 @@ from .target import kept_revisions
 class _Known(NamedTuple):
     mark: Hashable
     at: float
-    kept: list[Obj]
+    kept: list[Obj] | None
 
 
 class Kept:
-    """``seconds``: how long a list is good for at most."""
+    """``seconds``: how long a list is good for at most, and the answer that they may not be read."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
@@ -43,10 +43,11 @@ class Kept:
             return known.kept
         self._known.pop(key, None)
         kept = await kept_revisions(api, app, seen, needed=back is not None)
-        if kept is None or seen.stateful_set is None:
+        if seen.stateful_set is None:
             return kept
-        # Templates are large, and of all apps there are many.
-        kept = kept if back is not None else [_of_status(one) for one in kept[-MOST:]]
+        if kept is not None and back is None:
+            # Templates are large, and of all apps there are many.
+            kept = [_of_status(one) for one in kept[-MOST:]]
         self._known[key] = _Known(mark, now, kept)
         return kept
 

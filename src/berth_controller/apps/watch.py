@@ -74,7 +74,7 @@ class Apps:
         for record in self._caches.berths.by_index("disk", below):
             self._berth(record)
         disk = self._caches.parse(self._caches.disk(below))
-        if disk is not None and disk.claim_ref is None and disk.retained_for is None:
+        if disk is not None and disk.unowned:
             self._room()
 
     def _part(self, namespace: str, app: str) -> None:

@@ -109,18 +109,27 @@ def test_a_revision_that_went_after_the_sets_word_is_gone_at_the_next_resync() -
     assert [one["revision"] for one in asks(kept, api, seen()) or ()] == [2]
 
 
-def test_a_rollback_has_whole_templates_and_what_may_not_be_read_is_asked_for_again() -> None:
+def test_a_rollback_has_whole_templates() -> None:
     kept, api = Kept(RESYNC), Counted(*KEPT)
     asks(kept, api, seen())
     assert asks(kept, api, seen(), "previous") == list(KEPT)
-    refused, none = Counted(refused=True), Kept(RESYNC)
-    assert [asks(none, refused, seen()) for _look in range(2)] == [None, None]
-    assert refused.asked == 2
-    with pytest.raises(ForbiddenError):
-        asks(none, refused, seen(), "1")
     kept.forget(APP.namespace, APP.name)
     asks(kept, api, seen())
     assert api.asked == 3
+
+
+def test_what_may_not_be_read_is_asked_for_again_at_the_next_resync_and_for_a_rollback() -> None:
+    now = [0.0]
+    kept, api = Kept(RESYNC, lambda: now[0]), Counted(*KEPT, refused=True)
+    assert [asks(kept, api, seen()) for _look in range(3)] == [None] * 3
+    assert api.asked == 1
+    with pytest.raises(ForbiddenError):
+        asks(kept, api, seen(), "1")
+    assert api.asked == 2
+    assert asks(kept, api, seen()) is None
+    api.refused, now[0] = False, RESYNC
+    assert status_rows(asks(kept, api, seen()) or ()) == status_rows(KEPT)
+    assert api.asked == 4
 
 
 def volume(below: str) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class DiskTable:
 
     def _with_volume(self, disk: LocalDisk) -> LocalDisk:
         """The disk with the volume that has stayed over it, where nobody is on record for the disk."""
-        if disk.claim_ref is not None or disk.retained_for is not None:
+        if not disk.unowned:
             return disk
         over = min(self._over.get(disk.name, ()), default="")
         return disk if over == disk.volume else replace(disk, volume=over)
@@ -215,4 +215,4 @@ class DiskTable:
 
 def _is_of(disk: LocalDisk, tenant: Tenant) -> bool:
     """A disk without a record is one that is assumed to be the asker's."""
-    return (disk.claim_ref is None and disk.retained_for is None) or tenant.may_have(disk.tenant)
+    return disk.unowned or tenant.may_have(disk.tenant)

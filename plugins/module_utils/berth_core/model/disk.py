@@ -84,6 +84,11 @@ class LocalDisk:
     """A PersistentVolume of berth's over it, where nobody holds it and it keeps nobody's data: see over_disk."""
 
     @property
+    def unowned(self) -> bool:
+        """Tell whether nobody is on record for it: neither locked, nor with data that is kept for somebody."""
+        return self.claim_ref is None and self.retained_for is None
+
+    @property
     def tenant(self) -> Tenant:
         """Return whose it is beside the names: of the lock, else of the data that it keeps."""
         owner = self.claim_ref or self.retained_for
@@ -181,7 +186,7 @@ def condition_of(disk: LocalDisk) -> Condition:
         return phases[disk.phase]
     if not disk.healthy:
         return Condition.UNHEALTHY
-    if disk.claim_ref is not None or disk.retained_for is not None:
+    if not disk.unowned:
         return Condition.GOOD
     if disk.phase in _SOMEBODYS:
         return Condition.IN_USE if disk.phase == "InUse" else Condition.STALE

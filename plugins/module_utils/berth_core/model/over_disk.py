@@ -38,5 +38,11 @@ def disk_below(volume: Mapping[str, Any]) -> str:
     return disk_of(volume) if berth_uid(volume) else ""
 
 
+def disks_below(volume: Mapping[str, Any]) -> list[str]:
+    """Likewise as the keys of an informer's index."""
+    below = disk_below(volume)
+    return [below] if below else []
+
+
 def _notes(volume: Mapping[str, Any]) -> Mapping[str, Any]:
     return volume["metadata"].get("annotations") or {}
