@@ -39,7 +39,8 @@ options:
         C(poll-interval), C(running-after), C(log-lines), C(log-format), C(filler-margin), C(filler-interval),
         C(filler-rest). C(berth-tasks --help) says what they are.
       - C(ceiling) is what all tasks together may reserve at one time, as in C(cpu=64,memory=256Gi,pods=500).
-      - C(store) is the URI of a PostgreSQL, without a password; files are lost with their pod.
+      - C(store) is the URI of a PostgreSQL, without a password, instead of the SQLite file that each pod has on its own
+        volume and that goes with it; empty, nothing is kept.
       - They are checked before anything is written. Others replace the pods one after the other.
     type: dict
   store_secret:

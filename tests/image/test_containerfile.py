@@ -25,6 +25,8 @@ PODS = {
     "extender/deployment.yaml": 9812,
     "tasks/deployment.yaml": 9813,
 }
+#: emptyDir volumes.
+EMPTY = ("var/lib/berth-tasks",)
 #: What berth_host calls on an agent's behalf.
 PROGRAMS = ("blkid", "findmnt", "lsblk", "mkfs.ext4", "mkfs.xfs", "mount", "smartctl", "udevadm", "umount")
 #: In the pod: start it, ask whether it lives, end it as the kubelet does.
@@ -68,6 +70,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     (tree / "host").mkdir()
+    for volume in EMPTY:
+        (tree / volume).mkdir()
+        (tree / volume).chmod(0o777)
     yield tree
     shutil.rmtree(tree)
 

@@ -9,6 +9,7 @@ import pytest
 
 from berth_core.app import task_backend_install as install
 from berth_core.app.shipped import Owner, is_ours
+from berth_core.app.task_backend_settings import Settings
 from berth_core.errors import InputError
 from berth_tasks.settings import parse
 from tests.core.app.test_controller_install import documents
@@ -22,6 +23,18 @@ def made(**more: Any) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def started(container: dict[str, Any], folder: Path) -> Settings:
+    """What the daemon makes of the container's variables, its volume for the embedded store at that folder."""
+    variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    assert len(variables) == sum("value" in one for one in container["env"]), "an apply refuses it"
+    mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ()) if not mount.get("readOnly")]
+    return parse([], {name: _at(folder, mounts, value) for name, value in variables.items()})
+
+
+def _at(folder: Path, mounts: list[str], value: str) -> str:
+    return str(folder / Path(value).name) if str(Path(value).parent) in mounts else value
+
+
 def test_every_object_is_the_backends_and_in_its_namespace():
     them = made()
     owner = Owner("task_backend", install.SHIPPED, install.SHIPPED, "tasking", several=False)
@@ -33,16 +46,14 @@ def test_every_object_is_the_backends_and_in_its_namespace():
     assert is_ours(install.binding("default", "tasking"), owner)
 
 
-def test_the_daemon_takes_what_it_is_given():
+def test_the_daemon_takes_what_it_is_given(tmp_path: Path):
     flags = {"workers": 3, "policy": "priority", "poll-interval": 30.5, "log-lines": "100", "log-format": "json"}
     (container,) = made(log_level="debug", flags=flags)["Deployment"][0]["spec"]["template"]["spec"]["containers"]
-    taken = parse([], {one["name"]: one["value"] for one in container["env"] if "value" in one})
+    taken = started(container, tmp_path)
     assert (taken.workers, taken.policy, taken.poll_interval, taken.log_lines) == (3, "priority", 30.5, 100)
     assert (taken.log_format, taken.log_level) == ("json", "debug")
     (container,) = made(flags={"ceiling": "cpu=8,pods=9"})["Deployment"][0]["spec"]["template"]["spec"]["containers"]
-    assert (
-        parse([], {one["name"]: one["value"] for one in container["env"] if "value" in one}).ceiling == "cpu=8,pods=9"
-    )
+    assert started(container, tmp_path).ceiling == "cpu=8,pods=9"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +81,7 @@ def test_a_secret_for_its_store_is_variables_and_files():
     bodies = install.objects(documents("tasks"), install.Wanted(**given), "store")
     (pod,) = (body["spec"]["template"]["spec"] for body in bodies if body["kind"] == "Deployment")
     (container,) = pod["containers"]
-    assert parse([], {one["name"]: one["value"] for one in container["env"] if "value" in one}).store == uri
+    assert started(container, Path("/nowhere")).store == uri
     assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
     (mount,) = container["volumeMounts"]
     assert [one["secret"]["secretName"] for one in pod["volumes"] if one["name"] == mount["name"]] == ["store"]
@@ -78,6 +89,19 @@ def test_a_secret_for_its_store_is_variables_and_files():
     for secret, flags, words in (("store", {}, "without flags.store"), ("No", {"store": uri}, "store_secret is 'No'")):
         with pytest.raises(InputError, match=words):
             install.objects(documents("tasks"), install.Wanted(**{**given, "flags": flags}), secret)
+
+
+def test_the_embedded_store_is_on_the_pods_own_volume_unless_another_is_given(tmp_path: Path):
+    def told(**more: Any) -> tuple[str, list[Any], list[Any]]:
+        pod = made(**more)["Deployment"][0]["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        return started(container, tmp_path).store, container.get("volumeMounts", []), pod.get("volumes", [])
+
+    store, (mount,), (volume,) = told()
+    assert Path(store).parent == tmp_path
+    assert (volume["name"], [*volume]) == (mount["name"], ["name", "emptyDir"])
+    for given in ("", "postgresql://berth@db/berth"):
+        assert told(flags={"store": given}) == (given, [], [])
 
 
 def test_bindings_are_the_modules_or_were_made_by_hand():

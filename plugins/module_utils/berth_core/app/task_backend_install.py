@@ -29,6 +29,8 @@ RUNNER = "berth-task-runner"
 _PREFIX = "BERTH_TASKS_"
 #: Where the keys of the store's Secret are files.
 STORE_FILES = "/etc/berth-tasks/store"
+#: The volume of the store that the shipped Deployment has.
+_EMBEDDED = "embedded-store"
 
 
 def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted, store_secret: str = "") -> list[Object]:
@@ -38,8 +40,29 @@ def objects(shipped: Sequence[Mapping[str, Any]], wanted: Wanted, store_secret: 
         check_subdomain(store_secret, "store_secret")
         if not flags.get("store"):
             raise InputError("store_secret is given without flags.store, which it is for: give both")
+    if "store" in flags:
+        shipped = [_without_embedded(body) for body in shipped]
+    if store_secret:
         shipped = [_with_secret(body, store_secret) for body in shipped]
     return daemon_install.objects(shipped, wanted, SHIPPED, _PREFIX, flags)
+
+
+def _without_embedded(body: Mapping[str, Any]) -> Object:
+    """Another store is given, or none: neither the shipped one's variable nor its volume."""
+    made: Object = deepcopy(dict(body))
+    if made["kind"] == "Deployment":
+        pod = made["spec"]["template"]["spec"]
+        _leave_out(pod, "volumes", _EMBEDDED)
+        for container in pod["containers"]:
+            _leave_out(container, "volumeMounts", _EMBEDDED)
+            _leave_out(container, "env", f"{_PREFIX}STORE")
+    return made
+
+
+def _leave_out(body: Object, field: str, name: str) -> None:
+    left = [one for one in body.pop(field, ()) if one["name"] != name]
+    if left:
+        body[field] = left
 
 
 def _with_secret(body: Mapping[str, Any], name: str) -> Object:
