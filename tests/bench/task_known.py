@@ -1,7 +1,8 @@
 """What a backend that knows many tasks takes, and how soon it acts. Without a peer: Jobs have no such process.
 
 tasks/memory: resident bytes a task known and not yet begun, above the same process without these, for elements of a
-TaskBatch and for single Tasks, of which it has had a few before: what it needs to work at all is no Task's.
+TaskBatch and for single Tasks, of which it has had a few before: what it needs to work at all is no Task's. They wait
+until others of their queue have ended (``single``), or can never start, which is written into each (``never``).
 tasks/in-flight: the pods of BERTH_BENCH_TASKS tasks run on fake nodes. ``recovery``: the backend is killed, and begun
 anew; the seconds from then until the pod of a task that was submitted meanwhile is there. ``final``: pods end one after
 the other; seconds until the state of the task is final, by one watch.
@@ -47,23 +48,26 @@ def memory(_ground: Ground) -> list[Figure]:
         cluster = ground.cluster
         api, *makers = clients(cluster)
         with backend(cluster, ground.folder) as daemon:
-            space = namespace(cluster, api, "memory")
-            api.create(TASK_QUEUE, {**_named(TASK_QUEUE, "shut", space), "spec": {"ceiling": {"cpu": "0"}}})
-            few = namespace(cluster, api, "few")
-            api.create(TASK_QUEUE, {**_named(TASK_QUEUE, "shut", few), "spec": {"ceiling": {"cpu": "0"}}})
-            create(makers, few, TASK, lambda _index: _task(queue="shut"), FEW)
+            few, space, never = (namespace(cluster, api, each) for each in ("few", "memory", "never"))
+            for where, most in ((few, "100m"), (space, "100m"), (never, "0")):
+                api.create(TASK_QUEUE, {**_named(TASK_QUEUE, "full", where), "spec": {"ceiling": {"cpu": most}}})
+            create(makers, few, TASK, lambda _index: _task(queue="full"), FEW)
             base = _settled(daemon)
-            batch = {"queue": "shut", "count": ELEMENTS, "template": template()}
+            batch = {"queue": "full", "count": ELEMENTS, "template": template()}
             api.create(TASK_BATCH, {**_named(TASK_BATCH, "many", space), "spec": batch})
             of_batch = _settled(daemon)
-            create(makers, space, TASK, lambda _index: _task(queue="shut"), SINGLE)
+            create(makers, space, TASK, lambda _index: _task(queue="full"), SINGLE)
             single = _settled(daemon)
-    say(f"tasks/memory: {base:.1f} MB, {of_batch:.1f} MB with the batch, {single:.1f} MB with the Tasks, too")
+            create(makers, never, TASK, lambda _index: _task(queue="full"), SINGLE)
+            of_never = _settled(daemon)
+    say(f"tasks/memory: {base:.1f} MB, {of_batch:.1f} with the batch, {single:.1f} and {of_never:.1f} with the Tasks")
     batch_note = (f"{ELEMENTS} elements of one TaskBatch that wait; the process without them has {base:.0f} MB",)
-    single_note = (f"{SINGLE} Tasks that wait",)
+    single_note = (f"{SINGLE} Tasks that wait until others of their queue have ended",)
+    never_note = (f"{SINGLE} Tasks more, of which each is told why it never fits",)
     return [
         Figure("tasks/memory/batch", 1e6 * (of_batch - base) / ELEMENTS, None, "bytes/task", None, batch_note),
         Figure("tasks/memory/single", 1e6 * (single - of_batch) / SINGLE, None, "bytes/task", None, single_note),
+        Figure("tasks/memory/never", 1e6 * (of_never - single) / SINGLE, None, "bytes/task", None, never_note),
     ]
 
 

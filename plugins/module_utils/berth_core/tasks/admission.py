@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Callable, NamedTuple
 
 from ..errors import InputError
 from ..model.pod import Amounts
 from . import offers as room
 from .bounds import EXCEEDED_QUOTA, Bounds
-from .gangs import Members, Unit, units
+from .gangs import Members, Unit, Units, units
 from .offers import Offer, Wants
 from .policies import DEFAULT, Line, Policies
 from .queues import LENT, Cohort, Queue, QueueKey
@@ -127,7 +127,7 @@ def admit(
         else:
             verdict.waiting.update((task.key, (reason, words)) for task in unit.tasks)
             if reason != NEVER_FITS:
-                _owe([unit, *list(lines[key])[:MOST_OWED]], reason, ledger, verdict)
+                _owe([unit, *islice(lines[key], MOST_OWED)], reason, ledger, verdict)
                 lines[key].clear()
         if not lines[key]:
             del lines[key]
@@ -135,7 +135,7 @@ def admit(
 
 
 def _next(
-    lines: dict[QueueKey, deque[Unit]],
+    lines: dict[QueueKey, Units],
     ledger: Ledger,
     whole: Mapping[str, int],
     policies: Policies,
@@ -144,7 +144,7 @@ def _next(
     """The queue whose turn it is. One whose policy fails is not asked again in this round, and its tasks say so."""
     turns = {}
     for key, line in list(lines.items()):
-        cohort, unit = ledger.cohort(key[0]), line[0]
+        cohort, unit = ledger.cohort(key[0]), line.first
         try:
             turn = policies.turn(Line(ledger.queue(key), cohort.used(key[1]), whole, len(line), unit.first))
         except InputError as exc:
@@ -211,7 +211,7 @@ def _owe(line: Sequence[Unit], reason: str, ledger: Ledger, verdict: Verdict) ->
 
 def _lines(
     tasks: Iterable[Wants], queues: Queues, members: Mapping[str, Members], waiting: dict[tuple[str, str], Why]
-) -> dict[QueueKey, deque[Unit]]:
+) -> dict[QueueKey, Units]:
     """What waits in each queue, the next one first. Into `waiting` goes what cannot be given now, whatever is free."""
     listed: dict[QueueKey, list[Wants]] = {}
     for task in sorted(tasks, key=lambda one: (-one.priority, one.created, one.namespace, one.name)):
@@ -223,10 +223,10 @@ def _lines(
             waiting[task.key] = fault
         else:
             listed.setdefault(key, []).append(task)
-    lines: dict[QueueKey, deque[Unit]] = {}
+    lines: dict[QueueKey, Units] = {}
     for key, line in listed.items():
         found, others = units(line, members)
         waiting.update(others)
         if found:
-            lines[key] = deque(found)
+            lines[key] = found
     return lines

@@ -11,7 +11,8 @@ the minimum, are pods like others: a group's label would have them wait for memb
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -60,14 +61,51 @@ class Unit:
         return tuple(sums.items())
 
 
+class Units:
+    """What is to be given of one queue, the next one first. Of a task that is none of a gang a unit is made when its
+    turn comes: of those that wait there may be very many."""
+
+    def __init__(self, found: Iterable[Unit | Wants] = ()) -> None:
+        self._left = deque(found)
+        self._first: Unit | None = None
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def __iter__(self) -> Iterator[Unit]:
+        return map(_unit, self._left)
+
+    @property
+    def first(self) -> Unit:
+        """The one whose turn it is."""
+        if self._first is None:
+            self._first = _unit(self._left[0])
+        return self._first
+
+    def popleft(self) -> Unit:
+        """Likewise, and the next one is the first."""
+        first, self._first = self.first, None
+        self._left.popleft()
+        return first
+
+    def clear(self) -> None:
+        """No more of this queue."""
+        self._left.clear()
+        self._first = None
+
+
+def _unit(one: Unit | Wants) -> Unit:
+    return one if isinstance(one, Unit) else Unit((one,))
+
+
 def group_name(task: Task) -> str:
     """The name of the pod group, the same for every member and every process."""
     name = task.element.batch if task.element is not None else task.gang.name if task.gang is not None else ""
     return f"{name}-{hashlib.sha256(task.gang_key.encode()).hexdigest()[:10]}"
 
 
-def units(line: Sequence[Wants], members: Mapping[str, Members]) -> tuple[list[Unit], dict[tuple[str, str], Why]]:
-    """What is to be given of one queue, the next one first; and members that wait for others, and why.
+def units(line: Sequence[Wants], members: Mapping[str, Members]) -> tuple[Units, dict[tuple[str, str], Why]]:
+    """What is to be given of one queue, and members that wait for others, and why.
 
     A gang stands where the first of its members stands. `members`: those that do not wait, by `gang_key`.
     """
@@ -75,18 +113,20 @@ def units(line: Sequence[Wants], members: Mapping[str, Members]) -> tuple[list[U
     for task in line:
         if task.gang is not None:
             gangs.setdefault(task.gang_key, []).append(task)
-    found: list[Unit] = []
+    if not gangs:
+        return Units(line), {}
+    found: list[Unit | Wants] = []
     waiting: dict[tuple[str, str], Why] = {}
     for task in line:
         if task.gang is None:
-            found.append(Unit((task,)))
+            found.append(task)
             continue
         mine = gangs.pop(task.gang_key, None)
         if mine is not None:
             own, rest, why = _gang(mine, members.get(task.gang_key, Members()))
             found += own
             waiting.update((one.key, why) for one in rest)
-    return found, waiting
+    return Units(found), waiting
 
 
 def _gang(mine: list[Wants], there: Members) -> tuple[list[Unit], list[Wants], Why]:
