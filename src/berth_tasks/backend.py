@@ -60,7 +60,7 @@ class KubernetesTaskSchedulerBackend:
         usage: Usage,
         ceiling: Mapping[str, int],
     ) -> None:
-        self._client, self._nodes, self._queues, self._policies = client, nodes, queues, policies
+        self._client, self.nodes, self._queues, self._policies = client, nodes, queues, policies
         self._quotas, self._ceiling = quotas, ceiling
         self.usage = usage
         self.tasks = TaskRegistry()
@@ -201,7 +201,7 @@ class KubernetesTaskSchedulerBackend:
         bounds = Bounds(*self._quotas.now(), self._ceiling, self._reserved(), lowest)
         ledger = self._ledger({key: queue for key, queue in queues.items() if not queue.filler}, wanted, bounds)
         members = self._gangs.members(tasks, held)
-        verdict = admit(wanted, ledger, self._nodes.whole(), found, self._policies, members, most=MOST)
+        verdict = admit(wanted, ledger, self.nodes.whole(), found, self._policies, members, most=MOST)
         chosen = victims(verdict.owed, ledger, found, held)
         if not filling:
             return verdict, chosen, {}

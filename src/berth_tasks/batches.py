@@ -27,6 +27,7 @@ from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer, pause
 
 from .backend import KubernetesTaskSchedulerBackend
+from .unreachable import NODE_UNREACHABLE
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Book:
         self.versions: dict[int, str] = {}
         self.pending: dict[int, tuple[Record, Told | None]] = {}
         self.waits = ("", "")
+        #: What elements say whose pod is on a node that cannot be reached.
+        self.unreachable: dict[int, str] = {}
         self.refused = ""
         self.stopped = False
         self.began = ""
@@ -64,6 +67,9 @@ class Book:
     def status(self, running: int) -> Obj:
         """What the TaskBatch's status is to say."""
         progress, (reason, message) = self.progress, self.waits
+        if not reason and self.unreachable:
+            one = min(self.unreachable.values())
+            reason, message = NODE_UNREACHABLE, f"{len(self.unreachable)} of its tasks: {one}"
         state = progress.state(bool(running))
         if state in states.FINAL:
             reason, message = "", ""
@@ -156,6 +162,7 @@ class Batches:
         if book is None or index in book.pending:
             return
         book.waits = ("", "")
+        book.unreachable.pop(index, None)
         record = Record(status.state, status.reason[:64], status.tries, status.failures, told.get("exitCode"))
         words = None
         if status.state == states.FAILED:
@@ -171,6 +178,15 @@ class Batches:
         book, _index = self._of(task)
         if book is not None and book.waits != (reason, message):
             book.waits = (reason, message)
+            self._due.set()
+
+    def unreachable(self, task: Task, words: str) -> None:
+        """What an element says of its pod's node; empty where that can be reached."""
+        book, index = self._of(task)
+        if book is not None and book.unreachable.get(index, "") != words:
+            book.unreachable[index] = words
+            if not words:
+                del book.unreachable[index]
             self._due.set()
 
     def refuse(self, task: Task, message: str) -> None:

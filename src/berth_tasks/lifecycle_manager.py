@@ -41,6 +41,7 @@ from .refusals import Refusal
 from .store import PodSnapshotStore
 from .task_registry import TaskKey
 from .turns import Turns
+from .unreachable import NODE_UNREACHABLE, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class TaskPodsLifecycleManager:
         #: Pods that were asked to go, by uid, until a snapshot shows it: a request is not made twice meanwhile.
         self._asked: set[str] = set()
         self._room = room
+        self._unreachable = Unreachable(backend.nodes, store)
 
     def listen(self, queue: Reconciler[TaskKey]) -> None:
         """Which event wakes which task."""
@@ -100,6 +102,7 @@ class TaskPodsLifecycleManager:
             self._backend.forget(obj["metadata"]["uid"])
             wake(obj)
 
+        self._unreachable.listen(self._queue.add)
         self._backend.allocations.ran = self._ran
         self._backend.tasks.wake = self._queue.add
         self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
@@ -223,6 +226,14 @@ class TaskPodsLifecycleManager:
 
     async def _rest(self, task: Task, pod: PodState) -> float | None:
         """A task that runs for a while is recorded as Running in its turn; short ones cost no write."""
+        lost = self._unreachable.words(pod)
+        if task.element is not None:
+            self._batches.unreachable(task, lost)
+        elif lost:
+            status = replace(task.status, state=states.RUNNING, reason=NODE_UNREACHABLE, message=lost)
+            if status != task.status:
+                await self._write(task, status, {"pod": pod.name, "node": pod.node})
+            return None
         told = task.element is not None or (task.status.state, task.status.reason) == (states.RUNNING, "")
         if told or pod.phase != "Running":
             return None

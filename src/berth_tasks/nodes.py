@@ -48,6 +48,8 @@ class Nodes:
         self._arrivals: dict[str, Arrival] = {}
         self._changed = changed
         self.arrived: Callable[[], None] = lambda: None
+        #: Called with the name of a node that is Ready now, or is so no more.
+        self.readiness: Callable[[str], None] = lambda _node: None
         self._nodes.on(lambda _new: changed(), self._node, lambda _old: changed())
         self._pods.on(self._pod_is, self._pod_changed, self._pod_went)
         self._berths.on(self._berth_is, self._berth_changed, self._berth_went)
@@ -59,6 +61,11 @@ class Nodes:
     async def wait_synced(self) -> None:
         """Until all kinds were listed."""
         await asyncio.gather(*(each.wait_synced() for each in (self._nodes, self._pods, self._berths)))
+
+    def silent(self, name: str) -> bool:
+        """Whether the Node is there, and is not Ready: nobody knows then what runs on it."""
+        node = self._nodes.get(name)
+        return node is not None and not node["ready"]
 
     def whole(self) -> dict[str, Free]:
         """What each node has in all, those that take no pods left out."""
@@ -97,6 +104,8 @@ class Nodes:
     def _node(self, old: Obj, new: Obj) -> None:
         if any(old[each] != new[each] for each in ("has", "takes", "labels", "taints")):
             self._changed()
+        if old["ready"] != new["ready"]:
+            self.readiness(new["metadata"]["name"])
 
     # -- pods and berths ---------------------------------------------------------------------------------------------
 
@@ -150,6 +159,7 @@ def _node(node: Obj) -> Obj:
     return {
         "metadata": _bare(node),
         "has": {key: amount(key, value) for key, value in has.items()},
+        "ready": ready,
         "takes": takes,
         "labels": string_map(meta, "labels"),
         "taints": taints,

@@ -52,6 +52,43 @@ def elsewhere(world: World, lost: str) -> dict[str, Any] | None:
     return None
 
 
+def ready(world: World, node: str, status: str) -> None:
+    """What the Node says of its kubelet. kwok keeps nodes that have its label, and says that they are Ready."""
+    live = world.api.get(kinds.NODE, node)
+    conditions = [{**one, "status": status} if one["type"] == "Ready" else one for one in live["status"]["conditions"]]
+    world.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": "kwok" if status == "True" else None}}})
+    world.api.patch(kinds.NODE, node, None, {"status": {"conditions": conditions}}, "status")
+
+
+def test_a_task_whose_node_is_silent_says_so_until_it_is_back(world: World, start: Start) -> None:
+    """What may go on to run is not run a second time."""
+    silent = world.node("silent")
+    port = free_port()
+    start("--running-after", "0", "--port", str(port))
+    world.submit("job")
+    world.batch("many", count=2)
+    pods = [world.running("job")]
+    pods += until(lambda: len(found := world.elements("many", "Running")) == 2 and [*found.values()], "two run")
+    until(lambda: world.status("job").get("state") == "Running", lambda: world.status("job"))
+    world.node("other")
+    ready(world, silent, "Unknown")
+    until(lambda: world.status("job").get("reason") == "NodeUnreachable", lambda: world.status("job"))
+    told = world.status("job")
+    assert (told["state"], told["node"]) == ("Running", silent)
+    assert told["message"].startswith(f"node {silent} cannot be reached")
+    until(lambda: world.batch_status("many").get("reason") == "NodeUnreachable", lambda: world.batch_status("many"))
+    assert world.batch_status("many")["message"].startswith(f"2 of its tasks: node {silent} cannot be reached")
+    assert (len(world.pods_of("job")), len(world.elements("many"))) == (1, 2)
+    ready(world, silent, "True")
+    until(lambda: "reason" not in world.status("job"), lambda: world.status("job"))
+    until(lambda: "reason" not in world.batch_status("many"), lambda: world.batch_status("many"))
+    assert world.status("job")["state"] == "Running"
+    for pod in pods:
+        world.end(pod)
+    assert (world.ended("job", "Succeeded")["tries"], world.batch_ended("many", "Succeeded")["reasons"]) == (1, [])
+    until(lambda: charged(port) == 0, lambda: charged(port))
+
+
 def test_a_quota_that_shrinks_stops_nothing_and_what_waits_says_so(world: World, start: Start) -> None:
     world.node()
     quota(world, pods="2")
