@@ -144,8 +144,7 @@ class AppWorld:
 
     def check(self) -> None:
         """No lock without a living berth, and every berth holds what it says."""
-        alive = {one["metadata"]["uid"]: one for one in self.world.berths().values()}
-        held = {disk: lock["uid"] for disk, lock in self.world.locks().items()}
+        held, alive = self.world.held()
         assert set(held.values()) <= set(alive), (held, alive)
         assert len(held) == len(set(held.values()))
 

@@ -244,19 +244,27 @@ class World:
     def story(self, name: str) -> str:
         return f"{self.get_claim(name)} {self.events(name)}"
 
+    def held(self) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """Whose each lock is, by its uid, and the berths by theirs. What is listed later may be newer: a lock counts
+        that was there before the berths were listed, and after that."""
+        before = self.locks()
+        alive = {one["metadata"]["uid"]: one for one in self.berths().values()}
+        after = {(disk, lock["uid"]) for disk, lock in self.locks().items()}
+        return {disk: lock["uid"] for disk, lock in before.items() if (disk, lock["uid"]) in after}, alive
+
     def check(self) -> None:
         """What holds at every moment: one living berth behind each lock, one volume for each claim at most."""
-        locks = self.locks()
-        alive = {one["metadata"]["uid"]: one for one in self.berths().values()}
-        for disk, lock in locks.items():
-            assert lock["uid"] in alive, f"{disk} is held by a berth that is gone: {lock}"
-            assert [one["name"] for one in alive[lock["uid"]]["spec"]["disks"]] == [disk]
-        uids = [lock["uid"] for lock in locks.values()]
-        assert len(uids) == len(set(uids)), "one berth holds two disks"
-        for volume in self.volumes().values():
-            disk = volume["metadata"]["annotations"]["berth.dev/local-disk"]
-            phase = (volume.get("status") or {}).get("phase")
-            assert phase == "Released" or locks[disk]["uid"] == volume["metadata"]["annotations"]["berth.dev/berth-uid"]
+        held, alive = self.held()
+        for disk, uid in held.items():
+            assert uid in alive, f"{disk} is held by a berth that is gone: {uid}"
+            assert [one["name"] for one in alive[uid]["spec"]["disks"]] == [disk]
+        assert len(held) == len(set(held.values())), "one berth holds two disks"
+        volumes, locks, later = self.volumes(), self.locks(), self.volumes()
+        for name in volumes.keys() & later.keys():
+            if (volumes[name].get("status") or {}).get("phase") != "Released":
+                notes = volumes[name]["metadata"]["annotations"]
+                disk, uid = notes["berth.dev/local-disk"], notes["berth.dev/berth-uid"]
+                assert locks.get(disk, {}).get("uid") == uid, f"{name} is over {disk}, whose lock is {locks.get(disk)}"
 
     # -- removing --------------------------------------------------------------------------------------------------
 
