@@ -35,9 +35,14 @@ class Rescues:
         self.forget(key, visited=True)
 
     def writes(self, key: ClaimKey, what: str) -> None:
-        """The visit has found something to do: once for each visit that nobody asked for that is a rescue."""
+        """The visit has found something to do: once for each visit that nobody asked for that is a rescue.
+
+        A visit waits for answers. What changed meanwhile it may see, and the change asks for the next one.
+        """
         if key in self._unasked:
             self._unasked.discard(key)
+            if key in self._asked or self._pending(key):
+                return
             self._count()
             _log.warning("a resync found what no change had told: claim %s/%s: %s", key.namespace, key.uid, what)
 
