@@ -26,7 +26,8 @@ def made(**more: Any) -> dict[str, list[dict[str, Any]]]:
 def started(container: dict[str, Any], folder: Path) -> Settings:
     """What the daemon makes of the container's variables, its volume for the embedded store at that folder."""
     variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
-    assert len(variables) == sum("value" in one for one in container["env"]), "an apply refuses it"
+    # Server-side apply refuses a list of variables with two of the same name.
+    assert len(variables) == sum("value" in one for one in container["env"])
     mounts = [mount["mountPath"] for mount in container.get("volumeMounts", ()) if not mount.get("readOnly")]
     return parse([], {name: _at(folder, mounts, value) for name, value in variables.items()})
 

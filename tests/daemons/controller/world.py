@@ -245,9 +245,13 @@ class World:
         return f"{self.get_claim(name)} {self.events(name)}"
 
     def held(self) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Whose each lock is, by its uid, and the berths by theirs. What is listed later may be newer: a lock counts
-        that was there before the berths were listed, and after that."""
+        """The uid of the Berth behind each lock, by LocalDisk, and the Berths by uid. No two locks have the same Berth.
+
+        A later list may be newer: only locks that exist before and after the Berths are listed are returned.
+        """
         before = self.locks()
+        uids = [lock["uid"] for lock in before.values()]
+        assert len(uids) == len(set(uids)), f"one berth holds two disks: {before}"
         alive = {one["metadata"]["uid"]: one for one in self.berths().values()}
         after = {(disk, lock["uid"]) for disk, lock in self.locks().items()}
         return {disk: lock["uid"] for disk, lock in before.items() if (disk, lock["uid"]) in after}, alive
@@ -258,7 +262,6 @@ class World:
         for disk, uid in held.items():
             assert uid in alive, f"{disk} is held by a berth that is gone: {uid}"
             assert [one["name"] for one in alive[uid]["spec"]["disks"]] == [disk]
-        assert len(held) == len(set(held.values())), "one berth holds two disks"
         volumes, locks, later = self.volumes(), self.locks(), self.volumes()
         for name in volumes.keys() & later.keys():
             if (volumes[name].get("status") or {}).get("phase") != "Released":
