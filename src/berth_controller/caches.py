@@ -134,7 +134,8 @@ class Caches:
         self.written.bury(informer.resource, item, informer.version)
 
     def _listed(self, informer: Informer) -> None:
-        self.written.listed(informer.resource, informer.store.uids(), informer.version)
+        for answer in self.written.listed(informer.resource, informer.store.uids(), informer.version):
+            informer.settle(answer)
 
     def _rewound(self, informer: Informer) -> None:
         self.written.rewound(informer.resource)
@@ -163,7 +164,7 @@ class Caches:
     def wrote(self, resource: Resource, answer: Obj) -> None:
         """Keep the answer to an own write, unless it was the last that was heard of the object."""
         if is_last(answer):
-            self.written.gone(resource, key_of(answer), answer["metadata"]["uid"])
+            self.written.gone(resource, answer)
         else:
             self.written.put(resource, answer)
 
@@ -172,7 +173,7 @@ class Caches:
         if found is not None:
             self.written.put(resource, found)
         elif before is not None:
-            self.written.gone(resource, key_of(before), before["metadata"]["uid"])
+            self.written.gone(resource, before)
 
     def disk(self, name: str) -> Obj | None:
         return self.get(LOCAL_DISK, name)

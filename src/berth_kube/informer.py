@@ -150,6 +150,22 @@ class Informer:
         """The objects under that value of an index, sorted by key."""
         return self.store.by_index(index, value)
 
+    def settle(self, answer: Obj) -> None:
+        """Tell of an object that a request has answered, and that the last list has otherwise, or not at all.
+
+        Whoever keeps such answers calls this when a list ends one (`Written.listed`): of what came and went while
+        nobody watched no event tells, and somebody may wait for its end. A handler sees the answer's own version.
+        """
+        key, meta = key_of(answer), answer["metadata"]
+        there, come_to = self.store.get(key), self._version
+        self._version = str(meta["resourceVersion"])
+        for handler in self._handlers:
+            if there is not None and there["metadata"].get("uid") == meta["uid"]:
+                self._guard(handler.update, answer, there)
+            else:
+                self._guard(handler.delete, answer)
+        self._version = come_to
+
     # -- the life --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

@@ -22,10 +22,12 @@ class Written:
 
     def __init__(self) -> None:
         self._objects: dict[tuple[Resource, Key], Obj] = {}
-        #: uid of what is known to be gone
-        self._gone: dict[tuple[Resource, Key], str] = {}
+        #: what is known to be gone, as it was known last
+        self._gone: dict[tuple[Resource, Key], Obj] = {}
         #: uid of what the watch has told to be gone: the version that the watch had come to by then
         self._buried: OrderedDict[str, int] = OrderedDict()
+        #: what a history that is over has ended, until its kind is listed
+        self._lapsed: list[tuple[Resource, Obj]] = []
 
     def put(self, resource: Resource, item: Obj) -> bool:
         """The object as it was answered. False: no news, as a later answer, or the watch with its end, was faster."""
@@ -38,11 +40,12 @@ class Written:
         self._objects[place] = item
         return True
 
-    def gone(self, resource: Resource, key: Key, uid: str | None) -> None:
-        """The object of that uid is gone, whatever the cache says; nothing is kept where the watch has told so."""
-        self._objects.pop((resource, key), None)
-        if uid and uid not in self._buried:
-            self._gone[resource, key] = uid
+    def gone(self, resource: Resource, item: Obj) -> None:
+        """The object is gone, whatever the cache says; nothing is kept where the watch has told so."""
+        place = (resource, key_of(item))
+        self._objects.pop(place, None)
+        if item["metadata"]["uid"] not in self._buried:
+            self._gone[place] = item
 
     def bury(self, resource: Resource, item: Obj, version: str) -> None:
         """The watch, which has come to that version, has told that the object is gone."""
@@ -51,31 +54,34 @@ class Written:
         while len(self._buried) > BURIED:
             self._buried.popitem(last=False)
 
-    def listed(self, resource: Resource, there: Mapping[Key, str], version: str) -> list[Key]:
-        """A full list of that version has these: key -> uid. Returns the keys of what it ends, as it tells as much.
+    def listed(self, resource: Resource, there: Mapping[Key, str], version: str) -> list[Obj]:
+        """A full list of that version has these: key -> uid. Returns the answers that it ends, as it tells as much.
 
-        What it does not have is gone, and no watch will tell. In a cluster whose etcd was restored from a backup, with
-        a revision that was raised, what it has may be older than the answer, and what was known to be gone is back.
+        What it does not have is gone, and no watch will tell: the caller does. In a cluster whose etcd was restored
+        from a backup, with a revision that was raised, what it has may be older than the answer, and what was known to
+        be gone is back.
         """
-        over = [
-            place
-            for place, item in self._objects.items()
-            if place[0] == resource and _version(item) <= int(version or 0)
-        ]
-        over += [place for place in self._gone if place[0] == resource]
-        for place in over:
-            self._forget(*place)
+        over = [item for kind, item in self._lapsed if kind == resource]
+        self._lapsed = [one for one in self._lapsed if one[0] != resource]
+        last = int(version or 0)
+        over += [item for place, item in self._objects.items() if place[0] == resource and _version(item) <= last]
+        over += [item for place, item in self._gone.items() if place[0] == resource]
+        for item in over:
+            self._forget(resource, key_of(item))
         for uid in there.values():
             self._buried.pop(uid, None)
-        return [key for _resource, key in over]
+        return over
 
     def rewound(self, resource: Resource) -> list[Key]:
-        """The API server's history has gone back behind these answers: none of them holds. Returns the dropped keys."""
+        """The API server's history has gone back behind these answers: none of them holds. Returns the dropped keys.
+
+        The list that has shown it is told next, and ends them.
+        """
         over = [key for kind, key in self._objects if kind == resource]
-        for key in over:
-            self._forget(resource, key)
-        for place in [one for one in self._gone if one[0] == resource]:
-            del self._gone[place]
+        places = [*((resource, key) for key in over), *(place for place in self._gone if place[0] == resource)]
+        self._lapsed += [(resource, self._objects.get(place) or self._gone[place]) for place in places]
+        for place in places:
+            self._forget(*place)
         self._buried.clear()
         return over
 
@@ -83,7 +89,7 @@ class Written:
         """The newer of what the cache has and what was answered."""
         place = (resource, key)
         if cached is not None and place in self._gone:
-            if self._gone[place] == cached["metadata"]["uid"]:
+            if self._gone[place]["metadata"]["uid"] == cached["metadata"]["uid"]:
                 return None
             del self._gone[place]
         mine = self._objects.get(place)

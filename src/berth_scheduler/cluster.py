@@ -250,7 +250,7 @@ class Cluster:
         key = key_of(item)
         newest = self._newest(kind, key)
         if newest is None or newest["metadata"]["uid"] == item["metadata"]["uid"]:
-            self._written.gone(kind, key, item["metadata"]["uid"])
+            self._written.gone(kind, item)
             self._remove(kind, key_of(item))
 
     def assume(self, kind: Resource, key: Key, changed: Callable[[Obj], Obj]) -> None:
@@ -276,7 +276,8 @@ class Cluster:
         place = (kind, key_of(item))
         if new is None:
             self._written.bury(kind, item, self._informers[kind].version)
-            self._remove(kind, key_of(item))
+            if self._informers[kind].store.get(place[1]) is None:  # else that of another of its name, told already
+                self._remove(kind, place[1])
         elif self._written.newest(kind, place[1], new) is new:
             self._put(kind, new)
         for event in self._waiters.get(place, ()):
@@ -285,13 +286,9 @@ class Cluster:
         self.tell(Change(ClusterEvent(kind.kind, action), old, new))
 
     def _listed(self, kind: Resource, informer: Informer) -> None:
-        """What this process wrote, and what went while nobody watched, goes here, too; of the rest the list counts."""
-        for key in self._written.listed(kind, informer.store.uids(), informer.version):
-            there = informer.store.get(key)
-            if there is None:
-                self._remove(kind, key)
-            else:
-                self._put(kind, there)
+        """Of what this process wrote, or asked for, the list counts: also for pods that wait."""
+        for answer in self._written.listed(kind, informer.store.uids(), informer.version):
+            informer.settle(answer)
 
     def _rewound(self, kind: Resource, informer: Informer) -> None:
         """Answers of a history that is over count no more: what the watch has told does, until the list is told."""

@@ -21,6 +21,7 @@ from berth_controller.caches import Caches
 from berth_controller.reports import Metrics, Reports
 from berth_controller.wakes import GAP, ClaimKey, Wakes
 from berth_core.errors import BerthError
+from berth_kube import config
 from berth_kube.client import KubeClient
 from berth_kube.config import Config
 from berth_kube.credentials import Static
@@ -323,6 +324,36 @@ def test_a_class_that_becomes_another_provisioners_is_told(world: Any, start: An
     world.storage_class()
     world.disk(nodes[0], 0)
     world.wait_bound("data")
+
+
+def test_a_volume_that_came_and_went_while_nobody_watched_is_told(world: Any, plane: Any) -> None:
+    """As when etcd was restored: a visit made it, another one waits for its end, and the list does not have it."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/nowhere"},
+        "storageClassName": world.name,
+    }
+    name, gone = f"{world.name}-gone", []
+    meta = {"name": name, "labels": {"berth.dev/namespace": world.name}}
+    made = world.api.create(kinds.PV, {"metadata": meta, "spec": spec})
+    world.delete(kinds.PV, name)
+    world.api.patch(kinds.PV, name, None, {"metadata": {"finalizers": None}})
+    until(lambda: name not in world.volumes(), "the volume does not go")
+
+    async def story() -> None:
+        async with KubeClient(config.load(str(plane.kubeconfig))) as client:
+            caches = Caches(client, world.name)
+            caches.volumes.on(delete=lambda volume: gone.append(volume["metadata"]["name"]))
+            caches.wrote(kinds.PV, made)
+            watching = asyncio.ensure_future(caches.volumes.run())
+            await asyncio.wait_for(caches.volumes.wait_synced(), 60)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            assert caches.get(kinds.PV, name) is None
+
+    asyncio.run(story())
+    assert gone == [name]
 
 
 def test_a_disk_that_was_chosen_and_not_locked_is_there_for_the_next() -> None:

@@ -227,6 +227,30 @@ def test_a_history_that_has_gone_back(run: Run, connect: Connect, far: Connect, 
     run(story())
 
 
+def test_what_a_list_knows_otherwise_than_a_request_is_told(run: Run, connect: Connect, namespace: str) -> None:
+    """No event tells of what came and went, or was undone, while nobody watched. Its version is the answer's."""
+
+    async def story() -> None:
+        async with connect() as client:
+            await client.create(CONFIG_MAP, config_map(namespace, "stays", x="1"))
+            informer = Informer(client, CONFIG_MAP, namespace)
+            told, versions = Told(informer), []
+            informer.on(delete=lambda _old: versions.append(informer.version))
+            async with running(informer):
+                await informer.wait_synced()
+            come_to, before = informer.version, len(told.lines)
+            stays = informer.get("stays", namespace) or {}
+            for answer, there in (("stays", stays["metadata"]["uid"]), ("stays", "another"), ("gone", "another")):
+                meta = {"name": answer, "namespace": namespace, "uid": there, "resourceVersion": "7"}
+                informer.settle({"metadata": meta, "data": {"x": "9"}})
+            assert told.lines[before:] == ["update from 9 stays 1", "delete stays 9", "delete gone 9"]
+            assert versions == ["7", "7"]
+            assert informer.version == come_to
+            assert names(informer) == ["stays"]
+
+    run(story())
+
+
 @pytest.mark.parametrize("bump", [True, False], ids=["revision raised", "revision gone back"])
 def test_an_etcd_that_was_restored(
     run: Run, connect: Connect, namespace: str, ours: Any, tmp_path: Path, bump: bool

@@ -56,7 +56,7 @@ def test_of_two_answers_and_the_watch_the_newest_counts() -> None:
     written.put(PV, volume(9))
     assert not written.put(PV, volume(8)), "the answer to an earlier question came later"
     assert written.newest(PV, KEY, volume(7)) == volume(9)
-    written.gone(PV, KEY, "u1")
+    written.gone(PV, volume(6))
     assert written.newest(PV, KEY, volume(7)) is None
 
 
@@ -73,7 +73,7 @@ def test_what_is_remembered_of_ended_objects_has_a_bound(monkeypatch: Any) -> No
 
 def test_a_new_object_ends_what_is_known_to_be_gone() -> None:
     written = Written()
-    written.gone(PV, KEY, "u1")
+    written.gone(PV, volume(6))
     assert written.newest(PV, KEY, volume(9, "u2")) == volume(9, "u2")
     assert written.newest(PV, KEY, volume(7)) == volume(7)  # it is not kept for ever
 
@@ -85,7 +85,7 @@ def test_a_list_ends_what_it_does_not_have_unless_it_is_older() -> None:
     assert written.listed(PV, {}, "5") == []
     assert written.newest(PV, KEY, None) == volume(6)
     assert written.listed(BERTH, {}, "8") == []
-    assert written.listed(PV, {}, "8") == [KEY]
+    assert written.listed(PV, {}, "8") == [volume(6)]
     assert written.newest(PV, KEY, None) is None
 
 
@@ -94,7 +94,7 @@ def test_a_list_counts_for_more_than_the_answers_before_it() -> None:
     written = Written()
     written.put(PV, volume(6))
     written.put(BERTH, volume(6))
-    assert written.listed(PV, {KEY: "u1"}, "1000") == [KEY]
+    assert written.listed(PV, {KEY: "u1"}, "1000") == [volume(6)]
     assert written.newest(PV, KEY, volume(4)) == volume(4)
     assert written.newest(BERTH, KEY, volume(4)) == volume(6), "its list is still to come"
     written.put(PV, volume(1002))
@@ -108,8 +108,8 @@ def test_what_a_restored_etcd_brings_back_is_there(watch_is_first: bool) -> None
     written = Written()
     if watch_is_first:
         written.bury(PV, volume(6), "7")
-    written.gone(PV, KEY, "u1")
-    assert written.listed(PV, {KEY: "u1"}, "1000") == ([] if watch_is_first else [KEY])
+    written.gone(PV, volume(6))
+    assert written.listed(PV, {KEY: "u1"}, "1000") == ([] if watch_is_first else [volume(6)])
     assert written.newest(PV, KEY, volume(4)) == volume(4)
     assert written.put(PV, volume(4))
 
@@ -118,7 +118,7 @@ def test_nothing_is_kept_of_an_end_that_the_watch_has_told() -> None:
     """The answer to the write that ends an object may come after the watch: nothing would ever take the note away."""
     written = Written()
     written.bury(PV, volume(6), "7")
-    written.gone(PV, KEY, "u1")
+    written.gone(PV, volume(6))
     assert written.listed(PV, {}, "8") == []
 
 
@@ -131,6 +131,17 @@ def test_nothing_is_left_of_a_history_that_has_gone_back() -> None:
     assert written.rewound(PV) == [KEY]
     assert written.newest(PV, KEY, volume(4)) == volume(4)
     assert written.put(PV, volume(5, "u2")), "it is there again, and its end is of the other history"
-    written.gone(PV, KEY, "u1")
+    written.gone(PV, volume(6))
     assert written.rewound(PV) == []
     assert written.newest(PV, KEY, volume(4)) == volume(4)
+
+
+def test_the_list_after_such_a_history_ends_what_was_answered_before_it() -> None:
+    """It may have come and gone since the backup: nobody else tells that it is over."""
+    written = Written()
+    written.put(PV, volume(9))
+    written.put(BERTH, volume(9))
+    written.rewound(PV)
+    assert written.listed(BERTH, {}, "5") == []
+    assert written.listed(PV, {}, "5") == [volume(9)]
+    assert written.listed(PV, {}, "5") == []

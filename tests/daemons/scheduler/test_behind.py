@@ -12,6 +12,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_core.app import claims
 from berth_core.errors import ForbiddenError, LockError
 from berth_core.framework.binding import Binding
+from berth_core.framework.events import Action, ClusterEvent
 from berth_core.model.placement import Placement, PlacementRequest
 from berth_core.model.pod import PodInfo
 from berth_core.model.resources import BERTH, LOCAL_DISK, PVC, STORAGE_CLASS
@@ -150,7 +151,8 @@ def test_what_came_and_went_while_nobody_watched_does_not_count_for_ever(world, 
             async with watching(cluster):
                 await Attempt(world, cluster, client, node, disk).hold()
                 written = world.berths()
-            again = Cluster(client)
+            again, ended = Cluster(client), []
+            again.tell = lambda change: ended.append(change.event)
             for berth in written.values():
                 again.wrote(BERTH, berth)
             assert len(again.snapshot.berths) == 1
@@ -158,6 +160,7 @@ def test_what_came_and_went_while_nobody_watched_does_not_count_for_ever(world, 
             async with watching(again):
                 assert not again.snapshot.berths
                 assert all(again.get(BERTH, name, world.name) is None for name in written)
+                assert ClusterEvent("Berth", Action.DELETE) in ended, "pods that wait are told by nobody else"
 
     asyncio.run(story())
     world.api.patch(kinds.LOCAL_DISK, disk, None, {"spec": {"claimRef": None}})
