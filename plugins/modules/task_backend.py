@@ -36,8 +36,8 @@ options:
   flags:
     description:
       - More flags of C(berth-tasks), without the dashes - C(workers), C(policy), C(ceiling), C(store),
-        C(poll-interval), C(running-after), C(log-lines), C(log-format), C(filler-margin), C(filler-interval),
-        C(filler-rest). C(berth-tasks --help) says what they are.
+        C(poll-interval), C(running-after), C(pending-after), C(log-lines), C(log-format), C(filler-margin),
+        C(filler-interval), C(filler-rest). C(berth-tasks --help) says what they are.
       - C(ceiling) is what all tasks together may reserve at one time, as in C(cpu=64,memory=256Gi,pods=500).
       - C(store) is the URI of a PostgreSQL, without a password, instead of the SQLite file that each pod has on its own
         volume and that goes with it; empty, nothing is kept.

@@ -27,7 +27,7 @@ from berth_kube.clocks import utc_now
 from berth_kube.informer import Informer, pause
 
 from .backend import KubernetesTaskSchedulerBackend
-from .unreachable import NODE_UNREACHABLE
+from .held_up import Held
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ class Book:
         self.versions: dict[int, str] = {}
         self.pending: dict[int, tuple[Record, Told | None]] = {}
         self.waits = ("", "")
-        #: What elements say whose pod is on a node that cannot be reached.
-        self.unreachable: dict[int, str] = {}
+        #: What elements say whose pod does not go on.
+        self.held_up: dict[int, Held] = {}
         self.refused = ""
         self.stopped = False
         self.began = ""
@@ -67,9 +67,10 @@ class Book:
     def status(self, running: int) -> Obj:
         """What the TaskBatch's status is to say."""
         progress, (reason, message) = self.progress, self.waits
-        if not reason and self.unreachable:
-            one = min(self.unreachable.values())
-            reason, message = NODE_UNREACHABLE, f"{len(self.unreachable)} of its tasks: {one}"
+        if not reason and self.held_up:
+            reason, one = min(self.held_up.values())
+            alike = sum(held.reason == reason for held in self.held_up.values())
+            message = f"{alike} of its tasks: {one}"
         state = progress.state(bool(running))
         if state in states.FINAL:
             reason, message = "", ""
@@ -162,7 +163,7 @@ class Batches:
         if book is None or index in book.pending:
             return
         book.waits = ("", "")
-        book.unreachable.pop(index, None)
+        book.held_up.pop(index, None)
         record = Record(status.state, status.reason[:64], status.tries, status.failures, told.get("exitCode"))
         words = None
         if status.state == states.FAILED:
@@ -180,13 +181,13 @@ class Batches:
             book.waits = (reason, message)
             self._due.set()
 
-    def unreachable(self, task: Task, words: str) -> None:
-        """What an element says of its pod's node; empty where that can be reached."""
+    def held_up(self, task: Task, held: Held) -> None:
+        """What holds an element's pod up, or that nothing does."""
         book, index = self._of(task)
-        if book is not None and book.unreachable.get(index, "") != words:
-            book.unreachable[index] = words
-            if not words:
-                del book.unreachable[index]
+        if book is not None and book.held_up.get(index, Held()) != held:
+            book.held_up[index] = held
+            if not held.reason:
+                del book.held_up[index]
             self._due.set()
 
     def refuse(self, task: Task, message: str) -> None:

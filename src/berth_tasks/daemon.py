@@ -67,7 +67,9 @@ class Daemon:
         held, filler = HeldOffers(client, backend.offers, room.set), FillerWork(backend, nodes, queues, room.set)
         store = PodSnapshotStore(backend.allocations.follow)
         manager = TaskPodsLifecycleManager(
-            client, pods, tasks, batches, store, backend, self._metrics, room, settings.running_after
+            *(client, pods, tasks, batches, store, backend, self._metrics, room),
+            running_after=settings.running_after,
+            pending_after=settings.pending_after,
         )
         visits: Reconciler[TaskKey] = Reconciler(
             "task", manager.reconcile, settings.workers, observe=self._requests.reconciles("task")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from urllib.parse import quote
 
 from berth_core.errors import BerthError, ConflictError, NotFoundError, StateError
 from berth_core.model.resources import POD
@@ -83,10 +84,11 @@ class KubernetesClient:
             self._cleanup.add(pod)
 
     async def log_tail(self, pod: PodState) -> str:
-        """The end of the pod's log; empty where nobody can tell (its node is gone, nothing was said)."""
+        """The end of the log of the container whose end it is; empty where nobody can tell (its node is gone)."""
         if not self._log_lines or not pod.node:
             return ""
         path = f"{POD.path(pod.name, pod.namespace, 'log')}?tailLines={self._log_lines}"
+        path += f"&container={quote(pod.container)}" if pod.container else ""
         try:
             text = await self._client.raw(path, timeout=LOG_SECONDS)
         except BerthError as exc:

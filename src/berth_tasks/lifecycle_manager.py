@@ -21,7 +21,7 @@ from berth_core.tasks import states
 from berth_core.tasks.bounds import BACKEND_CEILING, EXCEEDED_QUOTA
 from berth_core.tasks.filler import NO_METRICS
 from berth_core.tasks.gangs import GANG_INCOMPLETE
-from berth_core.tasks.pods import PodState
+from berth_core.tasks.pods import RUNNING, PodState
 from berth_core.tasks.progress import Record
 from berth_core.tasks.snapshot import Difference, PodsSnapshot
 from berth_core.tasks.task import Status, Task
@@ -34,6 +34,7 @@ from berth_kube.store import key_of
 
 from .backend import AGAIN, KubernetesTaskSchedulerBackend
 from .batches import Batches
+from .held_up import NODE_UNREACHABLE, Held, HeldUp
 from .kept import task_of
 from .kubernetes_client import KubernetesClient
 from .metrics import Metrics
@@ -41,7 +42,6 @@ from .refusals import Refusal
 from .store import PodSnapshotStore
 from .task_registry import TaskKey
 from .turns import Turns
-from .unreachable import NODE_UNREACHABLE, Unreachable
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class TaskPodsLifecycleManager:
         metrics: Metrics,
         room: asyncio.Event,
         running_after: float,
+        pending_after: float,
     ) -> None:
         self._api, self._pods, self._tasks, self._batches, self._store = api, pods, tasks, batches, store
         self._backend, self._metrics, self._running_after = backend, metrics, running_after
@@ -89,7 +90,7 @@ class TaskPodsLifecycleManager:
         #: Pods that were asked to go, by uid, until a snapshot shows it: a request is not made twice meanwhile.
         self._asked: set[str] = set()
         self._room = room
-        self._unreachable = Unreachable(backend.nodes, store)
+        self._held_up = HeldUp(backend.nodes, store, pending_after)
 
     def listen(self, queue: Reconciler[TaskKey]) -> None:
         """Which event wakes which task."""
@@ -102,7 +103,7 @@ class TaskPodsLifecycleManager:
             self._backend.forget(obj["metadata"]["uid"])
             wake(obj)
 
-        self._unreachable.listen(self._queue.add)
+        self._held_up.listen(self._queue.add)
         self._backend.allocations.ran = self._ran
         self._backend.tasks.wake = self._queue.add
         self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
@@ -157,9 +158,9 @@ class TaskPodsLifecycleManager:
         return await self._do(replace(task, kill=True) if self._backend.tasks.kills(task.uid) else task, pods)
 
     async def _do(self, task: Task, pods: list[PodState]) -> float | None:
-        step = steps.next_step(task, pods)
+        step, state = steps.next_step(task, pods), steps.live_state(task, pods)
         if task.element is None or not task.status.final:  # an element's end was told when it was recorded
-            self._backend.status_update(task, steps.live_state(task, pods))
+            self._backend.status_update(task, state)
         if isinstance(step, steps.Start):
             return await self._start(task, step)
         self._backend.unwant(task.key)
@@ -171,7 +172,7 @@ class TaskPodsLifecycleManager:
             self._pods.clean_up(together)
             await self._delete(pod for pod in step.pods if pod not in together)
         elif step.running is not None:
-            return await self._rest(task, step.running)
+            return await self._rest(task, step.running, state)
         return None
 
     async def _start(self, task: Task, step: steps.Start) -> float | None:
@@ -224,30 +225,52 @@ class TaskPodsLifecycleManager:
             told["finishedAt"] = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
         await self._write(task, step.status, told)
 
-    async def _rest(self, task: Task, pod: PodState) -> float | None:
-        """A task that runs for a while is recorded as Running in its turn; short ones cost no write."""
-        lost = self._unreachable.words(pod)
+    async def _rest(self, task: Task, pod: PodState, state: str) -> float | None:
+        """What the task says of the pod that is there. ``state``: as `live_state` has it."""
+        held, again = self._held_up.of(pod)
         if task.element is not None:
-            self._batches.unreachable(task, lost)
-        elif lost:
-            status = replace(task.status, state=states.RUNNING, reason=NODE_UNREACHABLE, message=lost)
+            self._batches.held_up(task, held)
+            return again
+        if held.reason:
+            await self._tell_held_up(task, pod, held)
+            return again
+        if state == states.UPDATED:  # somebody asked for it, and looks whether it comes about
+            status = replace(task.status, state=state, reason="", message="")
             if status != task.status:
-                await self._write(task, status, {"pod": pod.name, "node": pod.node})
-            return None
-        told = task.element is not None or (task.status.state, task.status.reason) == (states.RUNNING, "")
-        if told or pod.phase != "Running":
+                await self._write(task, status, {"pod": pod.name, "node": pod.node or None})
+            return again
+        return await self._tell_running(task, pod) if pod.phase == RUNNING else again
+
+    async def _tell_held_up(self, task: Task, pod: PodState, held: Held) -> None:
+        """At once that its node is lost; that it does not start in its turn, as all pods may not."""
+        if held.reason == task.status.reason:
+            return
+        lost = held.reason == NODE_UNREACHABLE
+        if lost or self._has_turn(task, pod):
+            state = states.RUNNING if lost else task.status.state
+            status = replace(task.status, state=state, reason=held.reason, message=held.message)
+            await self._write(task, status, {"pod": pod.name, "node": pod.node or None})
+
+    async def _tell_running(self, task: Task, pod: PodState) -> float | None:
+        """A task that runs for a while is recorded as Running in its turn; short ones cost no write."""
+        if (task.status.state, task.status.reason) == (states.RUNNING, ""):
             return None
         since = self._since.setdefault(pod.uid, self._loop.time())
         left = since + self._running_after - self._loop.time()
         if left > 0:
             return left
+        if self._has_turn(task, pod):
+            status = replace(task.status, state=states.RUNNING, reason="", message="")
+            await self._write(task, status, {"pod": pod.name, "node": pod.node, "startedAt": pod.started or None})
+        return None
+
+    def _has_turn(self, task: Task, pod: PodState) -> bool:
+        """Whether it may be told of the pod now; else the task is looked at again when it may."""
         if pod.uid not in self._told:
             self._turns.ask((task.key, pod.uid))
-            return None
-        self._forget(task.key, pod.uid)
-        status = replace(task.status, state=states.RUNNING, reason="", message="")
-        await self._write(task, status, {"pod": pod.name, "node": pod.node, "startedAt": pod.started or None})
-        return None
+            return False
+        self._give_turn_up(task.key, pod.uid)
+        return True
 
     def _tell(self, whose: tuple[TaskKey, str]) -> None:
         self._told.add(whose[1])
@@ -255,6 +278,10 @@ class TaskPodsLifecycleManager:
 
     def _forget(self, key: TaskKey, uid: str) -> None:
         """Nothing more is told of that pod."""
+        self._give_turn_up(key, uid)
+        self._held_up.forget(uid)
+
+    def _give_turn_up(self, key: TaskKey, uid: str) -> None:
         self._turns.give_up((key, uid))
         self._told.discard(uid)
         self._since.pop(uid, None)

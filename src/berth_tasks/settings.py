@@ -31,6 +31,7 @@ _HELP = {
     " password in PGPASSFILE or PGPASSWORD (default: none, a restart lists the pods)",
     "poll_interval": "seconds between two whole lists of tasks' pods, whatever the watch told",
     "running_after": "seconds that a task runs before that is written into its status; short ones cost no write",
+    "pending_after": "seconds that a pod of a task is Pending before the task says why",
     "log_lines": "lines of the end of a pod's log that are kept in the Task; 0: none is read",
     "filler_margin": "the share of each node that filler tasks leave to others beyond what these use",
     "filler_interval": "seconds between two looks at what nodes really use, while there is filler work",

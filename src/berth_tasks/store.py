@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from berth_core.errors import BerthError
-from berth_core.tasks.pods import PodState
+from berth_core.tasks.pods import PENDING, PodState
 from berth_core.tasks.snapshot import Difference, PodEvent, PodKey, PodsSnapshot, differences
 
 from .alike import Alike
@@ -117,6 +117,9 @@ class PodSnapshotStore:
         one, old = self._alike.one, self.snapshot.pods.get(pod.key)
         same: dict[str, Any] = {"node": one(pod.node), "phase": one(pod.phase), "started": one(pod.started)}
         same |= {"requests": one(pod.requests), "content": one(pod.content), "reason": one(pod.reason)}
+        same |= {"container": one(pod.container)}
+        if pod.phase == PENDING:  # very many may wait for the same
+            same["message"] = one(pod.message)
         if old is not None and old.uid == pod.uid:
             same |= {"name": old.name, "uid": old.uid, "task": old.task, "task_uid": old.task_uid}
         return replace(pod, namespace=one(pod.namespace), **same)

@@ -12,12 +12,14 @@ import itertools
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import Any, ClassVar, Self
+from urllib.parse import quote
 
 from berth_core.errors import ApiError, ConflictError, ForbiddenError, StateError, TimeoutExpired, UnauthorizedError
 from berth_core.model.names import check_label
 from berth_core.model.resources import POD, TASK, TASK_BATCH, TASK_BATCH_SHARD, Resource
 from berth_core.tasks import batch, batch_told, states, task, told
 from berth_core.tasks.items import MOST_ITEMS
+from berth_core.tasks.pods import read_pod
 from berth_core.tasks.task import BATCH_LABEL, INDEX_LABEL, TASK_LABEL, TRY_LABEL
 from berth_kube.client import KubeClient
 from berth_kube.clocks import utc_now
@@ -229,7 +231,10 @@ class _Submitted:
             return None
         newest = max(pods, key=lambda pod: int(pod["metadata"]["labels"].get(TRY_LABEL) or 0))
         lines = f"&tailLines={int(tail)}" if tail is not None else ""
+        state = read_pod(newest)
+        container = (state.container if state is not None else "") or newest["spec"]["containers"][0]["name"]
         path = f"{POD.path(newest['metadata']['name'], self.namespace, 'log')}?limitBytes={MOST_LOG}{lines}"
+        path += f"&container={quote(container)}"
         try:
             return (await self.client.raw(path, timeout=LOG_SECONDS)).decode("utf-8", "replace")
         except (ForbiddenError, UnauthorizedError):

@@ -171,7 +171,20 @@ def outside(server: Server, action: str, value: int) -> None:
         server.change(kill=True)
 
 
+ROWS = {(row.source, row.target) for row in states.TABLE}
+
+
 def act(server: Server, backend: Backend, kept: PodsSnapshot, action: str, value: int) -> Backend:
+    """What the backend does by itself brings the task along one row of the table, or nowhere."""
+    before = steps.live_state(backend.task, backend.snapshot.pods.values())
+    after = _act(server, backend, kept, action, value)
+    if action in ("step", "answer"):
+        now = steps.live_state(after.task, after.snapshot.pods.values())
+        assert before == now or (before, now) in ROWS, f"{action}: {before} became {now}"
+    return after
+
+
+def _act(server: Server, backend: Backend, kept: PodsSnapshot, action: str, value: int) -> Backend:
     if action == "die":
         return Backend(server, kept if value else None)
     if action == "see":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from berth_core.tasks.pods import MOST_TERMINATION_MESSAGE, PodState, manifest, read_pod
 from tests.core.tasks.samples import task
 
@@ -28,6 +30,51 @@ def test_the_termination_message_is_the_main_containers_or_that_of_the_one_that_
     assert ended([], (3, "init failed")).termination_message == "init failed"
     assert ended([(0, "x" * 5000)]).termination_message == "x" * MOST_TERMINATION_MESSAGE
     assert ended([]).termination_message == ""
+
+
+def test_whose_end_it_is_tells_whose_log_is_kept() -> None:
+    def of(init: list[tuple[str, int]], containers: list[tuple[str, int]]) -> str:
+        def statuses(ends: list[tuple[str, int]]) -> list[dict[str, Any]]:
+            return [{"name": name, "state": {"terminated": {"exitCode": code}}} for name, code in ends]
+
+        body = manifest(task(), 1)
+        body["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+        status = {"initContainerStatuses": statuses(init), "containerStatuses": statuses(containers)}
+        found = read_pod({**body, "status": {"phase": "Failed", **status}})
+        assert found is not None
+        return found.container
+
+    assert of([("first", 0)], [("main", 0), ("beside", 3)]) == "beside"
+    assert of([("first", 2)], [("main", 0)]) == "first"
+    assert of([], [("main", 0), ("beside", 0)]) == "main"
+    assert of([], []) == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({}, ("", "")),
+        ({"conditions": [{"type": "PodScheduled", "status": "True"}]}, ("", "")),
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}]},
+            ("Unschedulable", "no"),
+        ),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, ("", "")),
+        (
+            {
+                "initContainerStatuses": [{"state": {"waiting": {"reason": "PodInitializing"}}}],
+                "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}],
+            },
+            ("ImagePullBackOff", "not found"),
+        ),
+    ],
+)
+def test_a_pod_that_is_pending_says_what_it_waits_for(status: dict[str, Any], told: tuple[str, str]) -> None:
+    body = manifest(task(), 1)
+    body["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    found = read_pod({**body, "status": {"phase": "Pending", **status}})
+    assert found is not None
+    assert (found.reason, found.message) == told
 
 
 def test_a_disruption_is_told_by_its_condition_or_by_the_pods_own_reason() -> None:

@@ -60,6 +60,42 @@ def test_other_content_takes_over_and_a_vanished_pod_is_made_anew(world: World, 
     world.no_pods("job")
 
 
+def test_a_change_is_told_until_the_old_pod_has_gone(world: World, start: Start) -> None:
+    world.node()
+    start("--running-after", "0")
+    world.submit("job")
+    first = world.running("job")["metadata"]["name"]
+    world.api.patch(kinds.POD, first, world.name, {"metadata": {"finalizers": ["berth.dev/test"]}})
+    world.change("job", template=world.template(cpu="200m"))
+    until(lambda: world.status("job").get("state") == "Updated", lambda: world.status("job"))
+    world.running("job", 2)
+    world.api.patch(kinds.POD, first, world.name, {"metadata": {"finalizers": None}})
+    until(lambda: world.status("job").get("state") == "Running", lambda: world.status("job"))
+    world.end(world.running("job", 2))
+    world.ended("job", "Succeeded")
+    world.no_pods("job")
+
+
+def test_a_pod_that_does_not_start_has_its_task_say_why(world: World, start: Start) -> None:
+    """No node has its label: its offer was of a node that it may not run on."""
+    node = world.node()
+    start("--running-after", "0", "--pending-after", "1")
+    template = {"spec": {**world.template()["spec"], "nodeSelector": {"berth.dev/test": world.name}}}
+    world.submit("job", template=template)
+    world.batch("many", template=template, count=3)
+    until(lambda: world.status("job").get("reason") == "Unschedulable", lambda: world.status("job"))
+    told = world.status("job")
+    assert (told["state"], told["tries"]) == ("Submitted", 0)
+    assert "is bound to no node: 0/" in told["message"]
+    until(lambda: world.batch_status("many").get("reason") == "Unschedulable", lambda: world.batch_status("many"))
+    assert world.batch_status("many")["message"].startswith("3 of its tasks: pod many-"), world.batch_status("many")
+    world.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"berth.dev/test": world.name}}})
+    until(lambda: world.status("job").get("state") == "Running", lambda: world.status("job"))
+    assert "reason" not in world.status("job")
+    until(lambda: len(world.elements("many", "Running")) == 3, lambda: world.elements("many"))
+    until(lambda: "reason" not in world.batch_status("many"), lambda: world.batch_status("many"))
+
+
 def test_what_cannot_run_says_why_and_what_is_killed_goes(world: World, start: Start) -> None:
     world.node(cpu="2")
     world.queue("small", ceiling={"cpu": "500m"})

@@ -127,7 +127,7 @@ class World:
         self.store, batches = PodSnapshotStore(self.backend.allocations.follow), Batches(client, self.backend)
         metrics = Metrics(CollectorRegistry())
         self.manager = TaskPodsLifecycleManager(
-            *(client, pods, self.tasks, batches, self.store, self.backend, metrics, room, 3600.0)
+            *(client, pods, self.tasks, batches, self.store, self.backend, metrics, room, 3600.0, 3600.0)
         )
         self.visits: Reconciler[tuple[str, str]] = Reconciler("task", self.manager.reconcile)
         self.manager.listen(self.visits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -44,3 +45,18 @@ def test_a_second_backend_refuses_to_work_beside_the_first_and_follows_it(world:
     assert "Lease default/berth-tasks: dead_1 holds it" in third.text()
     world.end(pod)
     assert world.ended("job", "Succeeded")["tries"] == 1
+
+
+def test_the_replica_that_waits_takes_over_from_a_leader_that_is_killed(world: World, start: Start) -> None:
+    """Its task runs on meanwhile, and its end, which nobody watched, is recorded once."""
+    world.node()
+    first = start(elect=True)
+    second = start(elect=True, wait=False)
+    world.submit("job")
+    pod = world.running("job")
+    assert " works as " not in second.text()
+    first.signal(signal.SIGKILL)
+    world.end(pod)
+    second.works()
+    assert world.ended("job", "Succeeded")["tries"] == 1
+    world.no_pods("job")

@@ -14,8 +14,13 @@ from typing import Any
 import pytest
 
 from berth_core.errors import InputError, StateError
+from berth_core.model.resources import POD
 from berth_core.tasks.snapshot import Difference, PodsSnapshot, differences
+from berth_core.tasks.task import UID_LABEL
+from berth_kube import config
+from berth_kube.client import KubeClient
 from berth_tasks.checkpoint import Checkpoint
+from berth_tasks.polling_source import PodsPollingSnapshotSource
 from berth_tasks.sqlite_store import SqliteStore
 from berth_tasks.store import PodSnapshotStore
 from tests.core.tasks.samples import pod, task
@@ -90,6 +95,25 @@ def test_who_is_slow_or_raises_is_told_what_it_missed_and_delays_nobody(caplog: 
 
     run(story)
     assert "subscriber raising failed; it is told again" in caplog.text
+
+
+def test_the_poll_finds_what_no_watch_has_told(world: World, plane: Any) -> None:
+    """Pods that came and that went; a list is asked for again and again."""
+    meta = {"labels": {"berth.dev/task": "job", "berth.dev/task-try": "1", UID_LABEL: "u"}, "namespace": world.name}
+    body = {"metadata": {**meta, "name": "polled"}, "spec": world.template()["spec"]}
+
+    async def whole() -> None:
+        store = PodSnapshotStore(lambda _changes: None)
+        async with KubeClient(config.load(str(plane.kubeconfig))) as client:
+            polling = asyncio.ensure_future(PodsPollingSnapshotSource(client, store, 0.1).run())
+            key = (world.name, "polled")
+            await client.create(POD, body)
+            await settled(lambda: key in store.snapshot.pods)
+            await client.delete(POD, "polled", world.name)
+            await settled(lambda: key not in store.snapshot.pods)
+            polling.cancel()
+
+    asyncio.run(whole())
 
 
 @pytest.fixture

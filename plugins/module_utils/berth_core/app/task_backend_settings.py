@@ -34,6 +34,7 @@ class Settings:
     store: str = ""
     poll_interval: float = 300.0
     running_after: float = 5.0
+    pending_after: float = 30.0
     log_lines: int = 20
     filler_margin: float = 0.1
     filler_interval: float = 15.0
@@ -51,6 +52,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "workers": (1, 64),
     "poll_interval": (1, 86400),
     "running_after": (0, 3600),
+    "pending_after": (0, 3600),
     "log_lines": (0, 200),
     "filler_margin": (0, 0.9),
     "filler_interval": (1, 300),
@@ -59,8 +61,8 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 
 #: What an installation may set besides its own options, as flags without the dashes.
 FLAGS = (
-    *("workers", "policy", "ceiling", "store", "poll-interval", "running-after", "log-lines", "log-format"),
-    *("filler-margin", "filler-interval", "filler-rest"),
+    *("workers", "policy", "ceiling", "store", "poll-interval", "running-after", "pending-after", "log-lines"),
+    *("log-format", "filler-margin", "filler-interval", "filler-rest"),
 )
 
 

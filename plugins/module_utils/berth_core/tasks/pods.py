@@ -21,6 +21,10 @@ PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed
 #: Reasons of a pod's end that are nobody's fault: the try does not count.
 DISRUPTIONS = frozenset({"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
 _MESSAGE = 512
+#: Reasons of a container that waits as every one does when its pod begins.
+_BEGINS = frozenset({"", "ContainerCreating", "PodInitializing"})
+#: The kubelet says the one and the other in turns.
+_SAME = {"ErrImagePull": "ImagePullBackOff"}
 #: A kubelet keeps no more of what a container leaves.
 MOST_TERMINATION_MESSAGE = 4096
 
@@ -29,6 +33,7 @@ MOST_TERMINATION_MESSAGE = 4096
 class PodState:
     """One pod of a task. `number`: which try. `exit_code` None: no container tells of one.
 
+    `container`: whose end that is. `reason` and `message`: of its end; of a pod that is Pending, why it does not start.
     `filler`: it reserves nothing of its node; `requests` is what its task asks for. `nominated`: the node on which a
     scheduler makes room for it.
     """
@@ -53,6 +58,7 @@ class PodState:
     termination_message: str = ""
     filler: bool = False
     nominated: str = ""
+    container: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -81,7 +87,9 @@ def read_pod(pod: Object) -> PodState | None:
     if not number.isdecimal() or not labels.get(UID_LABEL):
         return None
     info = PodInfo.from_manifest(pod)
-    code, reason, message, left = _ended(status)
+    code, reason, message, left, container = _ended(status)
+    if (info.phase or PENDING) == PENDING:
+        reason, message = _not_started(status)
     filler = FILLER_LABEL in labels
     return PodState(
         namespace=info.namespace,
@@ -104,22 +112,36 @@ def read_pod(pod: Object) -> PodState | None:
         termination_message=left[:MOST_TERMINATION_MESSAGE],
         filler=filler,
         nominated=info.preemption.nominated,
+        container=container,
     )
 
 
-def _ended(status: Object) -> tuple[int | None, str, str, str]:
-    """Exit code, reason, message, and what it has left: of the first container that failed, else that ended."""
+def _not_started(status: Object) -> tuple[str, str]:
+    """Reason and message of the first container that waits for more than its turn, else of the scheduler."""
+    for one in (*objects(status, "initContainerStatuses"), *objects(status, "containerStatuses")):
+        waiting = mapping(mapping(one, "state"), "waiting")
+        reason = str(waiting.get("reason") or "")
+        if reason not in _BEGINS:
+            return _SAME.get(reason, reason), str(waiting.get("message") or "")
+    told = (one for one in objects(status, "conditions") if one.get("type") == "PodScheduled")
+    why: Object = next((one for one in told if one.get("status") == "False"), {})
+    return str(why.get("reason") or ""), str(why.get("message") or "")
+
+
+def _ended(status: Object) -> tuple[int | None, str, str, str, str]:
+    """Exit code, reason, message, what it has left, and its name: of the first container that failed, else ended."""
     containers = objects(status, "containerStatuses")
     listed = [*objects(status, "initContainerStatuses"), *containers]
-    ends = [mapping(mapping(one, "state"), "terminated") for one in listed]
-    ends = [end for end in ends if isinstance(end.get("exitCode"), int)]
-    failed = [end for end in ends if end["exitCode"] != 0]
-    end: Object = (failed or ends or [{}])[0]
+    states = [(str(one.get("name") or ""), mapping(mapping(one, "state"), "terminated")) for one in listed]
+    ends = [(name, end) for name, end in states if isinstance(end.get("exitCode"), int)]
+    failed = [one for one in ends if one[1]["exitCode"] != 0]
+    nothing: tuple[str, Object] = ("", {})
+    name, end = (failed or ends or [nothing])[0]
     why = _disruption(status)
     own = str(status.get("reason") or why.get("reason") or "")
     message = str(status.get("message") or why.get("message") or end.get("message") or "")
     last: Object = end if failed or not containers else mapping(mapping(containers[0], "state"), "terminated")
-    return end.get("exitCode"), own or str(end.get("reason") or ""), message, str(last.get("message") or "")
+    return end.get("exitCode"), own or str(end.get("reason") or ""), message, str(last.get("message") or ""), name
 
 
 def _disrupted(status: Object) -> bool:
