@@ -356,8 +356,8 @@ options:
   update_hold:
     description:
       - Whether the cpu and memory of a replica are held on its node from before an update deletes its pod until the new
-        pod gets them. berth's scheduler and its extender hold them anyway, by the Berth. A kube-scheduler without the
-        extender does not. It may give them to another pod, and the replica, whose disks are on that node, waits.
+        pod gets them. berth's scheduler holds them anyway, by the Berth. A kube-scheduler does not, with the extender
+        neither. It may give them to another pod, and the replica, whose disks are on that node, waits.
       - A pod that is pending for ever does it, C(NAME-ORDINAL-hold-HASH). kube-scheduler counts it on the node for
         which it is nominated, against all pods of its priority or below. Schedulers that look at no nominations hold
         nothing.
@@ -507,8 +507,9 @@ options:
     version_added: 0.2.0
   quorum:
     description:
-      - How many replicas stay Ready, whatever is done. An update, O(replace), O(leave_nodes),
+      - How many replicas stay Ready while others are taken down for a while. An update, O(replace), O(leave_nodes),
         O(update_strategy=reschedule) and M(berth.stateful.host_maintenance) wait, or refuse, where fewer would be left.
+        Fewer O(replicas) and M(berth.stateful.disk_replace) are carried out as they are asked for.
         With O(on_node_loss=rebuild) so many have to be Ready, in the place of more than half.
       - It is recorded in the Berths, so it counts for whoever takes a replica down. A number above O(replicas), and one
         that leaves less than O(max_unavailable) beside it, is refused before anything is touched.

@@ -134,7 +134,7 @@ class Caches:
         self.written.bury(informer.resource, item, informer.version)
 
     def _listed(self, informer: Informer) -> None:
-        for answer in self.written.listed(informer.resource, informer.store.uids(), informer.version):
+        for answer in self.written.listed(informer.resource, informer.store.marks(), informer.version):
             informer.settle(answer)
 
     def _rewound(self, informer: Informer) -> None:

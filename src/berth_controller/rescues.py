@@ -35,9 +35,10 @@ class Rescues:
         self.forget(key, visited=True)
 
     def writes(self, key: ClaimKey, what: str) -> None:
-        """The visit has found something to do: once for each visit that nobody asked for that is a rescue.
+        """The visit has found something to do. In a visit that nobody asked for the first such finding is a rescue.
 
-        A visit waits for answers. What changed meanwhile it may see, and the change asks for the next one.
+        It is none where a change has asked for the next visit meanwhile: while it waits for an answer, a visit may
+        see what has just changed.
         """
         if key in self._unasked:
             self._unasked.discard(key)

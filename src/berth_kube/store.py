@@ -26,6 +26,13 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+class Mark(NamedTuple):
+    """Which object it is, and of which version."""
+
+    uid: str
+    version: int
+
+
 def key_of(item: Mapping[str, Any]) -> Key:
     """The key of an object of the API. Of the name of a namespace, which many have, there is one."""
     meta = item["metadata"]
@@ -98,9 +105,10 @@ class Store:
         """Every key."""
         return set(self._kept)
 
-    def uids(self) -> dict[Key, str]:
-        """The uid of every object, by its key."""
-        return {key: str(self._packing.unpack(kept)["metadata"].get("uid")) for key, kept in self._kept.items()}
+    def marks(self) -> dict[Key, Mark]:
+        """Which object has each key, and of which version it is."""
+        metas = ((key, self._packing.unpack(kept)["metadata"]) for key, kept in self._kept.items())
+        return {key: Mark(str(meta.get("uid")), int(meta.get("resourceVersion") or 0)) for key, meta in metas}
 
     def by_index(self, index: str, value: str) -> list[Obj]:
         """The objects that the indexer put under that value, sorted by key."""

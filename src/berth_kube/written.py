@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from berth_core.model.resources import Resource
 
-from .store import Key, Obj, key_of
+from .store import Key, Mark, Obj, key_of
 
 #: More objects than can end while one answer is under way.
 BURIED = 10_000
@@ -54,23 +54,25 @@ class Written:
         while len(self._buried) > BURIED:
             self._buried.popitem(last=False)
 
-    def listed(self, resource: Resource, there: Mapping[Key, str], version: str) -> list[Obj]:
-        """A full list of that version has these: key -> uid. Returns the answers that it ends, as it tells as much.
+    def listed(self, resource: Resource, there: Mapping[Key, Mark], version: str) -> list[Obj]:
+        """A full list of that version has these. It ends what was answered before; returns that of which nobody tells.
 
-        What it does not have is gone, and no watch will tell: the caller does. In a cluster whose etcd was restored
+        What it does not have is gone, and no watch will say so: the caller does. In a cluster whose etcd was restored
         from a backup, with a revision that was raised, what it has may be older than the answer, and what was known to
         be gone is back.
         """
-        over = [item for kind, item in self._lapsed if kind == resource]
+        lapsed = [item for kind, item in self._lapsed if kind == resource]
         self._lapsed = [one for one in self._lapsed if one[0] != resource]
         last = int(version or 0)
-        over += [item for place, item in self._objects.items() if place[0] == resource and _version(item) <= last]
-        over += [item for place, item in self._gone.items() if place[0] == resource]
-        for item in over:
+        over = [item for place, item in self._objects.items() if place[0] == resource and _version(item) <= last]
+        back = [item for place, item in self._gone.items() if place[0] == resource]
+        for item in (*over, *back):
             self._forget(resource, key_of(item))
-        for uid in there.values():
-            self._buried.pop(uid, None)
-        return over
+        for mark in there.values():
+            self._buried.pop(mark.uid, None)
+        untold = [item for item in over if not _is_told(item, there, _version(item))]
+        # Of a history that is over the list is told whole.
+        return [*(item for item in lapsed if not _is_told(item, there, 0)), *untold, *back]
 
     def rewound(self, resource: Resource) -> list[Key]:
         """The API server's history has gone back behind these answers: none of them holds. Returns the dropped keys.
@@ -104,6 +106,12 @@ class Written:
         """The cache knows as much."""
         self._objects.pop((resource, key), None)
         self._gone.pop((resource, key), None)
+
+
+def _is_told(item: Obj, there: Mapping[Key, Mark], version: int) -> bool:
+    """Whether the list has that object, in this version or a later one: the cache's handlers have been told so."""
+    mark = there.get(key_of(item))
+    return mark is not None and mark.uid == item["metadata"]["uid"] and mark.version >= version
 
 
 def is_last(item: Obj) -> bool:

@@ -287,7 +287,7 @@ class Cluster:
 
     def _listed(self, kind: Resource, informer: Informer) -> None:
         """Of what this process wrote, or asked for, the list counts: also for pods that wait."""
-        for answer in self._written.listed(kind, informer.store.uids(), informer.version):
+        for answer in self._written.listed(kind, informer.store.marks(), informer.version):
             informer.settle(answer)
 
     def _rewound(self, kind: Resource, informer: Informer) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,15 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def play(collections: Path, folder: Path, *args: str, more: dict[str, Any] | None = None, **variables: Any) -> Run:
+def play(
+    collections: Path, folder: Path, *args: str, more: dict[str, Any] | None = None, away: str = "", **variables: Any
+) -> Run:
+    """``away``: a line of the inventory of a host that is not there."""
     task = {"name": "berth", "ansible.builtin.include_role": {"name": "berth.stateful.berth"}}
     inventory = "[berth_hosts]\n" + "".join(f"{host} ansible_connection=local\n" for host in HOSTS)
-    inventory += "n2 berth_node_name=two\n"
-    given = ("-e", json.dumps({"berth_image": "registry.example.com/berth:1", **variables}))
+    inventory += f"n2 berth_node_name=two\n{away}\n"
+    inventory += f"[all:vars]\nansible_python_interpreter={sys.executable}\n"
+    given = ("-e", json.dumps({"berth_image": "registry.example.com/berth:1", "node_agent_become": False, **variables}))
     env = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     return run_playbook([task], folder, *given, *args, env=env, inventory=inventory, hosts="berth_hosts", **more or {})
 
@@ -114,6 +119,45 @@ def test_a_fault_of_the_first_agent_reaches_no_other_host(
     touched = [task.host for task in run.tasks if "role node_agent" in task.name]
     assert sorted(touched) == reached
     assert not [task for task in run.tasks if "role scheduler" in task.name], "what comes after the agents"
+
+
+def test_how_many_of_the_others_may_fail_the_play_says(collections: Path, tmp_path: Path) -> None:
+    half = {"max_fail_percentage": "{{ berth_max_fail_percentage }}"}
+    run = play(collections, tmp_path, bad=["n3"], more=half, berth_max_fail_percentage=50, berth_controller=False)
+    assert run.rc != 0, run.output
+    assert "scheduler present daemon n1 n2" in calls(run), "the run goes on without that host"
+    run = play(collections, tmp_path, bad=["n1"], more=half, berth_max_fail_percentage=50, berth_controller=False)
+    assert not [each for each in calls(run) if each.startswith(("scheduler", "node_agent"))], "not with a bad first one"
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_a_host_that_does_not_answer_is_found_before_anything_is_written(
+    collections: Path, tmp_path: Path, state: str
+) -> None:
+    away = ("-e", json.dumps({"ansible_ssh_port": 1}))
+    run = play(collections, tmp_path, *away, away="n2 ansible_connection=ssh ansible_host=127.0.0.1", berth_state=state)
+    assert run.rc != 0, run.output
+    assert calls(run) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "lack"),
+    [
+        ({}, "controller, scheduler:"),
+        (
+            {"berth_agents": "daemonset", "berth_tasks": True, "berth_scheduler_image": "s:1"},
+            "controller, agents, task_b",
+        ),
+        ({"berth_controller": False, "berth_scheduling": "extender"}, "scheduler:"),
+    ],
+)
+def test_images_are_named_before_anything_is_written(
+    collections: Path, tmp_path: Path, variables: dict[str, Any], lack: str
+) -> None:
+    run = play(collections, tmp_path, berth_image="", **variables)
+    assert f"no image for {lack}" in run.failed()["msg"]
+    assert calls(run) == []
+    play(collections, tmp_path, berth_image="", berth_controller=False, berth_scheduling="stock").ok()
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from ..berth_core.app.leaving import leave_rules
 from ..berth_core.app.node_loss import loss_rules
 from ..berth_core.app.plan import removal_plan
 from ..berth_core.app.revisions import check_rollback
-from ..berth_core.app.stateful_app_object import CONTROLLER
+from ..berth_core.app.stateful_app_object import CONTROLLER, options_of
 from ..berth_core.app.wanted import AppWanted, check_app_name, parse_app
-from ..berth_core.errors import InputError
+from ..berth_core.errors import BerthError, InputError
 from ..berth_core.lifecycle import states
 from .app import by_controller, helping
 from .app.flow import observed_of, present
@@ -60,8 +60,21 @@ def _by_controller(context: Context) -> dict[str, Any]:
     template = load_template(params["template"], params["src"])
     app = parse_app({**params, "template": template})
     told = params["replicas"] if params["replicas"] is not None else app.given.replicas
-    result = by_controller.present(context, template, told)
+    result, body = by_controller.present(context, template, told)
+    if context.check_mode and result["changed"]:
+        result.update(_by_its_driver(context, body))
     return {**result, "berths": report.rows(observed_of(context, app), app.workload)}
+
+
+def _by_its_driver(context: Context, body: Mapping[str, Any]) -> dict[str, Any]:
+    """What the controller would do with each replica; a warning where it would be stopped, or that cannot be seen."""
+    params = {**context.params, **options_of(body), "wait": False}
+    try:
+        foreseen = foresee(context.having(params))
+    except BerthError as exc:
+        context.warn(f"as things are the controller would not carry this out: {exc.message}")
+        return {}
+    return {key: foreseen[key] for key in ("updated", "outdated", "moved", "restarted") if key in foreseen}
 
 
 def _gone(context: Context) -> dict[str, Any]:

@@ -75,6 +75,21 @@ def test_a_hand_at_the_statefulset_is_named(world, kubeconfig):
     assert sorted(images(world)) == [FIRST, FIRST, SECOND]
 
 
+def test_what_a_hand_has_changed_since_the_last_run_does_not_go_in_silence(world, kubeconfig):
+    asked = options(kubeconfig)
+    calm(run(asked))
+    template = copy.deepcopy(world.client.get(world.kinds.STATEFUL_SET, "db", "default")["spec"]["template"])
+    template["spec"]["containers"][0]["image"] = SECOND
+    world.client.patch(world.kinds.STATEFUL_SET, "db", "default", {"spec": {"template": template}})
+    for check in (True, False):
+        told = calm(run(asked, check=check))["warnings"]
+        assert [line.rpartition(": ")[2] for line in told if "was changed by others since the last run" in line] == [
+            "spec.template.spec.containers[0].image"
+        ]
+    assert not [line for line in calm(run(asked))["warnings"] if "changed by others" in line]
+    assert images(world) == [FIRST] * 3
+
+
 def test_a_run_ends_when_the_controller_is_given_the_app(world, kubeconfig):
     asked = options(kubeconfig, update_strategy="same_node")
     calm(run(asked))

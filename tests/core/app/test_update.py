@@ -13,7 +13,7 @@ from berth_core.app import manifests
 from berth_core.app.hook_rules import HookState
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, stateful_set_change
-from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target
+from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target, ends_for
 from berth_core.app.update import begins, roll
 from berth_core.app.update_rules import UpdateRules, update_rules
 from berth_core.app.update_step import BEGIN, CREATE, DELETE, MARK, PATCH, RESIZE
@@ -180,6 +180,23 @@ def test_the_same_digest_under_a_new_tag_ends_too():
     assert [act.do for act in cluster.roll(rules()).acts] == [MARK]
     cluster.finish(rules())
     assert cluster.log == [(PATCH, 0), (MARK, 0)]
+
+
+def test_a_sidecar_ends_too():
+    """An init container that runs as long as the pod; one that has ended is not waited for."""
+    first = [{"name": "beside", "image": "log:1", "restartPolicy": "Always"}, {"name": "once", "image": "init:1"}]
+    then = [{**one, "image": one["image"].replace(":1", ":2")} for one in first]
+    old, new = template(), template()
+    old["spec"]["initContainers"], new["spec"]["initContainers"] = first, then
+    cluster = Cluster(1, one=old, two=new)
+    pod = cluster.pods["db-0"]
+    statuses = [{"name": one["name"], "containerID": f"containerd://{one['name']}-1"} for one in first]
+    pod["status"]["initContainerStatuses"] = statuses
+    assert ends_for(pod, cluster.target())
+    cluster.act(cluster.roll(rules()).acts[0])
+    assert cluster.roll(rules())[:2] == ((), ("pod db-0 to start container beside with its new image",))
+    statuses[0]["containerID"] = "containerd://beside-2"
+    assert [act.do for act in cluster.roll(rules()).acts] == [MARK]
 
 
 def test_an_older_observed_generation_is_waited_for():

@@ -241,6 +241,14 @@ def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: A
     assert (again["changed"], again["requests"].get("apply")) == (False, None)
     assert apps.uids() == before
 
+    other = apps.template()
+    other["spec"]["containers"][0]["image"] = "none:2"
+    foreseen = apps.module(check=True, driver="controller", replicas=2, template=other)
+    assert {row["ordinal"] for row in foreseen["updated"]} == {0, 1}, foreseen
+    wide = apps.module(check=True, driver="controller", replicas=3)
+    assert "would not carry this out" in str(wide["warnings"]), "there is no third disk"
+    assert apps.uids() == before
+
     for values in ({"replicas": 1}, {"state": "absent"}):
         refused = apps.module(**values)
         assert refused["failed"]

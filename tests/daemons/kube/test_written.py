@@ -8,7 +8,7 @@ import pytest
 
 from berth_core.model.resources import BERTH, PV
 from berth_kube import written as room
-from berth_kube.store import Key, key_of
+from berth_kube.store import Key, Mark, key_of
 from berth_kube.written import Written
 
 KEY = Key("", "pv-1")
@@ -94,11 +94,11 @@ def test_a_list_counts_for_more_than_the_answers_before_it() -> None:
     written = Written()
     written.put(PV, volume(6))
     written.put(BERTH, volume(6))
-    assert written.listed(PV, {KEY: "u1"}, "1000") == [volume(6)]
+    assert written.listed(PV, {KEY: Mark("u1", 4)}, "1000") == [volume(6)]
     assert written.newest(PV, KEY, volume(4)) == volume(4)
     assert written.newest(BERTH, KEY, volume(4)) == volume(6), "its list is still to come"
     written.put(PV, volume(1002))
-    assert written.listed(PV, {KEY: "u1"}, "1001") == [], "it was answered since"
+    assert written.listed(PV, {KEY: Mark("u1", 1001)}, "1001") == [], "it was answered since"
     assert written.newest(PV, KEY, volume(1001)) == volume(1002)
 
 
@@ -109,7 +109,7 @@ def test_what_a_restored_etcd_brings_back_is_there(watch_is_first: bool) -> None
     if watch_is_first:
         written.bury(PV, volume(6), "7")
     written.gone(PV, volume(6))
-    assert written.listed(PV, {KEY: "u1"}, "1000") == ([] if watch_is_first else [volume(6)])
+    assert written.listed(PV, {KEY: Mark("u1", 4)}, "1000") == ([] if watch_is_first else [volume(6)])
     assert written.newest(PV, KEY, volume(4)) == volume(4)
     assert written.put(PV, volume(4))
 
@@ -120,6 +120,15 @@ def test_nothing_is_kept_of_an_end_that_the_watch_has_told() -> None:
     written.bury(PV, volume(6), "7")
     written.gone(PV, volume(6))
     assert written.listed(PV, {}, "8") == []
+
+
+@pytest.mark.parametrize(("mark", "told"), [(("u1", 6), []), (("u1", 9), []), (("u2", 9), [volume(6)])])
+def test_what_the_list_has_is_told_by_the_cache(mark: tuple[str, int], told: list[Any]) -> None:
+    """Else thousands that were bound long ago would be looked at with each list, and their Events told again."""
+    written = Written()
+    written.put(PV, volume(6))
+    assert written.listed(PV, {KEY: Mark(*mark)}, "10") == told
+    assert written.newest(PV, KEY, None) is None
 
 
 def test_nothing_is_left_of_a_history_that_has_gone_back() -> None:
@@ -145,3 +154,6 @@ def test_the_list_after_such_a_history_ends_what_was_answered_before_it() -> Non
     assert written.listed(BERTH, {}, "5") == []
     assert written.listed(PV, {}, "5") == [volume(9)]
     assert written.listed(PV, {}, "5") == []
+    written.put(PV, volume(9))
+    written.rewound(PV)
+    assert written.listed(PV, {KEY: Mark("u1", 4)}, "5") == [], "of what it has the cache tells"

@@ -76,8 +76,8 @@ def check(params: Mapping[str, Any]) -> None:
         raise InputError("explain: true tells of a choice that this run makes; with driver: controller leave it out")
 
 
-def present(context: Context, template: Any, replicas: int | None) -> dict[str, Any]:
-    """Apply the StatefulApp; with ``wait``, until the controller says that it is Ready.
+def present(context: Context, template: Any, replicas: int | None) -> tuple[dict[str, Any], Object]:
+    """Apply the StatefulApp; with ``wait``, until the controller says that it is Ready. The result, and the object.
 
     ``replicas``: as option or manifest say; None: whoever scales says it.
     """
@@ -96,7 +96,7 @@ def present(context: Context, template: Any, replicas: int | None) -> dict[str, 
     warn_without_controller(context)
     if params["wait"] and not context.check_mode:
         live = _wait_until_ready(context)
-    return {"changed": changed, "diff": [diff] if changed else [], "stateful_app": brief(live or tried)}
+    return {"changed": changed, "diff": [diff] if changed else [], "stateful_app": brief(live or tried)}, tried
 
 
 def absent(context: Context, live: Object) -> dict[str, Any]:

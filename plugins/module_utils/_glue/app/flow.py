@@ -18,7 +18,7 @@ from ...berth_core.app.choose import Choice
 from ...berth_core.app.choose import explain as explain_outcome
 from ...berth_core.app.not_ours import refuse_foreign
 from ...berth_core.app.observed import Observed, phase
-from ...berth_core.app.plan import Plan, goal, make_plan
+from ...berth_core.app.plan import Plan, goal, hand_made, make_plan
 from ...berth_core.app.pod_change import PodChange
 from ...berth_core.app.restarts import restarted
 from ...berth_core.app.update_failure import paused_by_failure
@@ -53,8 +53,7 @@ def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None =
     due = rescheduling.look(context, app, observed, plan, rules, turn)
     moves = leaving.look(context, app, observed, rules.leave, turn, tuple(losses.by_ordinal), due)
     plan = moves.into(plan)
-    for ordinal in plan.replacing:
-        context.warn(_replacing(app, observed.berths[ordinal]))
+    _warn_of_others(context, app, observed, plan)
     hand = Hand.of(context, app, observed, plan, rules, {**losses.by_ordinal, **moves.by_ordinal})
     trial = Trial(hand)
     trial.objects()
@@ -86,6 +85,18 @@ def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None =
         if "hooks" in result and updater is not None and updater.hooks is not None:
             result["hooks"] = updater.hooks.rows
     return pausing.ended(hand, result, turn)
+
+
+def _warn_of_others(context: Context, app: AppWanted, observed: Observed, plan: Plan) -> None:
+    """What others do, or have done since the last run: that is left alone, this goes, and not in silence."""
+    for ordinal in plan.replacing:
+        context.warn(_replacing(app, observed.berths[ordinal]))
+    fields = hand_made(app, observed, plan)
+    if fields:
+        context.warn(
+            f"StatefulSet {app.namespace}/{app.name} was changed by others since the last run, and is written as this "
+            f"task has it: {', '.join(fields)}"
+        )
 
 
 def _looked(context: Context, asked: AppWanted) -> tuple[AppWanted, Observed]:

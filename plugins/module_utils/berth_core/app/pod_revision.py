@@ -9,7 +9,7 @@ Called by app.update, which decides the order, and by the plan, which asks whose
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -152,15 +152,28 @@ def _running_before(pod: Object, target: Target) -> dict[str, dict[str, str]]:
     """
     before = (updating(pod) or {}).get("was")
     found = {}
-    ids = {one["name"]: one.get("containerID") for one in (pod.get("status") or {}).get("containerStatuses") or ()}
-    for container in pod["spec"]["containers"]:
+    ids = {one["name"]: one.get("containerID") for one in _statuses(pod)}
+    for key, container in _lasting(pod):
         name, running = container["name"], ids.get(container["name"])
         known = before.get(name) if isinstance(before, Mapping) else None
         same = isinstance(known, Mapping) and known.get("id") == running
         image = str(known.get("image")) if same and isinstance(known, Mapping) else container["image"]
-        if running and image != _image(target.template, "containers", container):
+        if running and image != _image(target.template, key, container):
             found[name] = {"id": running, "image": image}
     return found
+
+
+def _lasting(pod: Object) -> Iterator[tuple[str, Object]]:
+    """The containers that run as long as the pod, and the lists in which they stand: sidecars are init containers."""
+    for key in ("initContainers", "containers"):
+        for container in pod["spec"].get(key) or ():
+            if key == "containers" or container.get("restartPolicy") == "Always":
+                yield key, container
+
+
+def _statuses(pod: Object) -> list[Object]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def ends_for(pod: Object, target: Target) -> bool:
@@ -170,9 +183,8 @@ def ends_for(pod: Object, target: Target) -> bool:
 
 def may_end_for(pod: Object, target: Target) -> bool:
     """Likewise, where the pod does not tell which container runs: one with another image then counts as ended."""
-    told = (pod.get("status") or {}).get("containerStatuses") or ()
-    known = {one["name"] for one in told if one.get("containerID")}
-    images = ((one, _image(target.template, "containers", one)) for one in pod["spec"]["containers"])
+    known = {one["name"] for one in _statuses(pod) if one.get("containerID")}
+    images = ((one, _image(target.template, key, one)) for key, one in _lasting(pod))
     return ends_for(pod, target) or any(one["name"] not in known and one["image"] != image for one, image in images)
 
 
@@ -182,7 +194,7 @@ def not_begun(pod: Object) -> list[str]:
     known = was if isinstance(was, Mapping) else {}
     return [
         one["name"]
-        for one in (pod.get("status") or {}).get("containerStatuses") or ()
+        for one in _statuses(pod)
         if isinstance(known.get(one["name"]), Mapping) and known[one["name"]].get("id") == one.get("containerID")
     ]
 
