@@ -17,6 +17,8 @@ from .store import PodSnapshotStore
 from .task_registry import TaskKey
 
 NODE_UNREACHABLE, POD_PENDING = "NodeUnreachable", "PodPending"
+#: So many times as long a pod may be Pending of which nobody says why: thousands may wait for a scheduler's turn.
+SILENT = 10
 
 
 class Held(NamedTuple):
@@ -52,7 +54,8 @@ class HeldUp:
         if pod.phase != PENDING:
             self._since.pop(pod.uid, None)
             return Held(), None
-        left = self._since.setdefault(pod.uid, self._loop.time()) + self._seconds - self._loop.time()
+        seconds = self._seconds if pod.reason else self._seconds * SILENT
+        left = self._since.setdefault(pod.uid, self._loop.time()) + seconds - self._loop.time()
         return (Held(), left) if left > 0 else (_pending(pod), None)
 
     def forget(self, uid: str) -> None:
