@@ -338,7 +338,6 @@ def test_a_volume_that_came_and_went_while_nobody_watched_is_told(world: Any, pl
     meta = {"name": name, "labels": {"berth.dev/namespace": world.name}}
     made = world.api.create(kinds.PV, {"metadata": meta, "spec": spec})
     world.delete(kinds.PV, name)
-    world.api.patch(kinds.PV, name, None, {"metadata": {"finalizers": None}})
     until(lambda: name not in world.volumes(), "the volume does not go")
 
     async def story() -> None:
