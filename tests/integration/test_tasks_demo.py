@@ -249,6 +249,39 @@ def test_a_failure_is_tried_again_by_its_exit_code_and_its_log_is_kept(make: Cal
     assert (told[0]["exitCode"], told[0]["reason"], told[0]["log"].splitlines()) == (3, "Error", of_try(1))
 
 
+def test_a_batch_gives_each_element_its_args_and_keeps_the_log_of_the_container_that_failed(
+    cluster: Any, port: int
+) -> None:
+    """There is another container in each pod, which ends well."""
+    api = client_for(cluster.kubeconfig, warn=lambda _text: None)
+    script = 'echo element $BERTH_TASK_INDEX has $1; test "$1" != bad'
+    common = {"image": IMAGE, "imagePullPolicy": "Never"}
+    main = {"name": "main", "command": ["sh", "-c", script, "sh"], **common}
+    beside = {"name": "beside", "command": ["echo", "nothing of that"], **common}
+    template = {"spec": {"containers": [main, beside], "terminationGracePeriodSeconds": 1}}
+    items = [{"args": [word]} for word in ("one", "two", "bad", "four", "five", "six")]
+    meta = {
+        "apiVersion": kinds.TASK_BATCH.api_version,
+        "kind": "TaskBatch",
+        "metadata": {"name": "six", "namespace": FREE},
+    }
+    body = {**meta, "spec": {"template": template, "items": items}}
+
+    def status() -> dict[str, Any]:
+        return dict(api.get(kinds.TASK_BATCH, "six", FREE).get("status") or {})
+
+    api.create(kinds.TASK_BATCH, body)
+    try:
+        until(lambda: status().get("state") in FINAL, lambda: str(status()))
+        until(lambda: charged(port) == 0, lambda: f"{charged(port)} tries are charged")
+        counts = status()["counts"]
+        assert {key: counts[key] for key in ("succeeded", "failed", "left")} == {"succeeded": 5, "failed": 1, "left": 0}
+        (shard,) = [one for one in api.list(kinds.TASK_BATCH_SHARD, FREE) if one["batch"] == "six"]
+        assert [(one["element"], one["log"].strip()) for one in shard["told"]] == [(2, "element 2 has bad")]
+    finally:
+        api.delete(kinds.TASK_BATCH, "six", FREE)
+
+
 def test_an_evicted_try_does_not_count(make: Callable[..., Made], port: int) -> None:
     """Its container does not end by itself: the kubelet kills it. The Task has no retries."""
     task = make("evicted", WAITS)
