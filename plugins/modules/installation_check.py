@@ -113,6 +113,12 @@ options:
       - With O(state=present) an API server that has no MutatingAdmissionPolicy (before Kubernetes 1.36) is refused.
     type: bool
     default: false
+  option_names:
+    description:
+      - What a person has written for an option of this module or for one of its O(parts), for the messages.
+        P(berth.stateful.berth#role) gives its variables, so that a refusal names what is to be changed.
+    type: dict
+    version_added: 0.2.0
   manifests:
     description: The objects of each folder of C(deploy), by its name. By default those of the collection.
     type: dict

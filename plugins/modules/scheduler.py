@@ -137,8 +137,16 @@ options:
     description: Seconds.
     type: int
     default: 300
+  given_back:
+    description:
+      - With O(mode=extender) and O(state=absent), the names of the Nodes whose kube-scheduler the play has given its
+        own configuration back before, or in check mode would have.
+      - An extender that any other kube-scheduler was told to ask by P(berth.stateful.scheduler#role) is not removed.
+    type: list
+    elements: str
+    version_added: 0.2.0
   force:
-    description: Remove it although pods wait for it.
+    description: Remove it although pods wait for it, or a kube-scheduler asks it.
     type: bool
     default: false
   manifests:
@@ -236,6 +244,12 @@ waiting:
   type: list
   elements: str
   sample: [default/db-0]
+asking:
+  description: Nodes whose kube-scheduler was told to ask the extender, which therefore stays.
+  returned: where it is refused for that
+  type: list
+  elements: str
+  sample: [cp1]
 policies:
   description: The admission policies of O(assign_pods), and what was done with each.
   returned: unless O(mode=extender)

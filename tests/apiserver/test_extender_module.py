@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue import scheduler
+from ansible_collections.berth.stateful.plugins.module_utils._glue import installation_check, scheduler
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app import kube_schedulers
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.config.static_pod import DIGEST
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.config.stock import MANAGED
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.apiserver.test_local_disk import Run, runner
@@ -151,6 +153,33 @@ def test_it_is_not_taken_away_from_pods_that_wait_for_it(
         assert mine() == {kind.kind for kind in MADE}
     finally:
         remove_pod(api, namespace)
+
+
+def test_it_is_not_taken_away_from_a_kube_scheduler_that_asks_it(
+    run: Run, mine: Mine, api: ApiClient, control_plane: Any, name: str
+) -> None:
+    """By the mirror of its static pod. With one that runs: tests/integration/scheduler/test_extender.py."""
+    labels = dict(one.split("=") for one in kube_schedulers.LABELS.split(","))
+    meta: dict[str, Any] = {"name": f"kube-scheduler-{name}", "namespace": kube_schedulers.NAMESPACE, "labels": labels}
+    meta["annotations"] = {DIGEST: "abc"}
+    spec = {"nodeName": name, "containers": [{"name": "kube-scheduler", "image": "none", "command": ["none"]}]}
+    run(tls=tls())
+    eventually(lambda: api.create(kinds.POD, {"metadata": meta, "spec": spec}), 120, "the pod is taken")
+    try:
+        kept = run(state="absent")
+        assert kept["asking"] == [name], kept
+        assert (
+            f"is not removed while the kube-schedulers of these nodes ask it: {name}. Give each its own" in kept["msg"]
+        )
+        assert mine() == {kind.kind for kind in MADE}
+        all_of_it = runner(installation_check.OPERATION, control_plane.kubeconfig)
+        refused = all_of_it(**installation_check.prepare({"state": "absent", "parts": ["extender"], "manifests": None}))
+        assert f"the kube-schedulers of these nodes ask the extender: {name}; give each its own" in refused["msg"]
+        assert run(True, state="absent", given_back=[name])["changed"]
+        assert run(state="absent", given_back=[name])["changed"]
+        assert mine() == set()
+    finally:
+        api.delete(kinds.POD, meta["name"], kube_schedulers.NAMESPACE)
 
 
 def test_one_that_does_not_answer_is_told_with_what_is_missing(run: Run) -> None:

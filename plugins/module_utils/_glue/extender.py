@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..berth_core.app import extender_install as install
-from ..berth_core.app import shipped
+from ..berth_core.app import kube_schedulers, shipped
 from ..berth_core.app.shipped import Owner
 from ..berth_core.errors import StateError
 from ..berth_core.model import resources as kinds
+from ..berth_core.model.names import first
 from . import installing
 from .base import Context
 from .installing import Object
@@ -49,8 +50,24 @@ def absent(context: Context, owner: Owner, manifests: list[Object]) -> dict[str,
         context.client.list(kinds.POD, fields="spec.nodeName=,status.phase=Pending") if found else ()
     )
     installing.refuse_while(context, owner, waiting)
+    _refuse_while_asked(context, owner, bool(found))
     diff = installing.remove(context, owner, found)
     return {"changed": bool(diff), "diff": diff, "waiting": waiting}
+
+
+def _refuse_while_asked(context: Context, owner: Owner, there: bool) -> None:
+    """kube-scheduler leaves every pod that asks for local disks waiting while its extender does not answer."""
+    if not there or context.params["force"]:
+        return
+    pods = context.client.list(kinds.POD, kube_schedulers.NAMESPACE, kube_schedulers.LABELS)
+    asking = kube_schedulers.asking(pods, context.params["given_back"] or ())
+    if asking:
+        raise StateError(
+            f"{owner} is not removed while the kube-schedulers of these nodes ask it: {first(asking)}. Give each its "
+            "own configuration back first (role scheduler, scheduler_state: absent, scheduler_mode: extender, "
+            "scheduler_kube_scheduler: true), or set force: true",
+            asking=asking,
+        )
 
 
 def _data_of_the_secret(context: Context) -> dict[str, str]:

@@ -19,6 +19,7 @@ from ..berth_core.app import (
     install_check,
     install_needs,
     install_rights,
+    kube_schedulers,
     scheduler_install,
     service_install,
 )
@@ -55,7 +56,7 @@ def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
 def run(context: Context) -> dict[str, Any]:
     asked = _asked(context.params)
     shipped = _shipped(context.params["manifests"], asked.parts)
-    classes = _classes(context.params["storage_classes"] or ())
+    classes = _classes(context.params["storage_classes"] or (), asked.name("storage_classes"))
     reader = _Reader(context)
     seen = _look(reader, asked)
     found = install_check.check(asked, seen, shipped.get("crds", ()))
@@ -76,18 +77,20 @@ def run(context: Context) -> dict[str, Any]:
 
 def _asked(params: Mapping[str, Any]) -> Asked:
     """Raises InputError that names the option."""
-    check_label(params["namespace"], "namespace")
+    said = {key: str(value) for key, value in (params["option_names"] or {}).items()}
+    check_label(params["namespace"], said.get("namespace", "namespace"))
     check_names(params["node_names"], "node_names")
     if params["image"]:
-        check_image(params["image"], "image")
+        check_image(params["image"], said.get("image", "image"))
     if params["scheduler_name"]:
-        check_subdomain(params["scheduler_name"], "scheduler_name")
+        check_subdomain(params["scheduler_name"], said.get("scheduler_name", "scheduler_name"))
     own = [params["scheduler_name"]] if params["scheduler_name"] else [scheduler_install.SHIPPED]
     given = ("state", "namespace", "parts", "node_names", "nodes_without_host")
     asked = Asked(
         **{key: params[key] for key in given},
         image=params["image"] or "",
         schedulers=(*own, extender_install.SHIPPED),
+        said=said,
     )
     install_check.check_asked(asked)
     return asked
@@ -113,17 +116,17 @@ def _is_ours(body: Any) -> bool:
     return bool(body["metadata"].get("name")) and (body.get("apiVersion"), body.get("kind")) in kinds.BY_KIND
 
 
-def _classes(given: Iterable[Mapping[str, Any]]) -> dict[str, Object]:
-    """The StorageClasses that are asked for, by name. Raises InputError that names the entry."""
+def _classes(given: Iterable[Mapping[str, Any]], option: str) -> dict[str, Object]:
+    """The StorageClasses that are asked for, by name. Raises InputError that names the entry of ``option``."""
     found: dict[str, Object] = {}
     for index, params in enumerate(given):
         try:
             check_subdomain(params["name"], "name")
             wanted = storage_class.wanted(params)
         except InputError as exc:
-            raise InputError(f"storage_classes[{index}]: {exc.message}") from exc
+            raise InputError(f"{option}[{index}]: {exc.message}") from exc
         if params["name"] in found:
-            raise InputError(f"storage_classes[{index}]: {params['name']} is given twice; keep one")
+            raise InputError(f"{option}[{index}]: {params['name']} is given twice; keep one")
         found[params["name"]] = wanted
     return found
 
@@ -212,8 +215,13 @@ def _holdings(reader: _Reader, asked: Asked, going: Collection[str]) -> Holdings
     of_tasks = (kinds.TASK, kinds.TASK_BATCH) if asked.with_any("crds", "task_backend") else ()
     tasks = [body for kind in of_tasks for body in reader.list(kind)]
     queues = reader.list(kinds.TASK_QUEUE) if asked.with_any("crds") else []
-    pods, waiting, unbound = _pods(reader, asked), _waiting(reader, asked), class_removal.waiting(claims, going)
-    return Holdings(berths, disks, claims, classes, volumes, applications, tasks, queues, pods, waiting, unbound)
+    return Holdings(
+        *(berths, disks, claims, classes, volumes, applications, tasks, queues),
+        pods=_pods(reader, asked),
+        waiting=_waiting(reader, asked),
+        asking=_asking(reader, asked),
+        unbound=class_removal.waiting(claims, going),
+    )
 
 
 def _pods(reader: _Reader, asked: Asked) -> list[str]:
@@ -239,6 +247,12 @@ def _waiting(reader: _Reader, asked: Asked) -> list[str]:
     return extender_install.waiting_pods(reader.list(kinds.POD, fields="spec.nodeName=,status.phase=Pending"))
 
 
+def _asking(reader: _Reader, asked: Asked) -> list[str]:
+    if not asked.with_any("extender"):
+        return []
+    return kube_schedulers.asking(reader.list(kinds.POD, kube_schedulers.NAMESPACE, labels=kube_schedulers.LABELS))
+
+
 def _other_classes(asked: Asked, wanted: Mapping[str, Object], found: Iterable[Object]) -> list[str]:
     """Classes of the same name that the run could not make its own, or would take from somebody else."""
     problems = []
@@ -250,7 +264,7 @@ def _other_classes(asked: Asked, wanted: Mapping[str, Object], found: Iterable[O
         if asked.state == "absent" and ours != theirs:
             problems.append(
                 f"StorageClass {name} is of provisioner {theirs}, not {ours}: it is somebody else's and stays; "
-                "take it out of storage_classes, or give its provisioner"
+                f"take it out of {asked.name('storage_classes')}, or give its provisioner"
             )
         elif asked.state == "present":
             try:
@@ -340,6 +354,7 @@ OPERATION = Operation(
         "image": {"type": "str"},
         "scheduler_name": {"type": "str"},
         "assign_pods": {"type": "bool", "default": False},
+        "option_names": {"type": "dict"},
         "manifests": {"type": "dict"},
     },
     run=run,

@@ -41,6 +41,7 @@ _GIVEN = "; before that state: unassigned, which gives it to no pod that is made
 _OF = {
     "tls": ("extender",),
     "cluster_ip": ("extender",),
+    "given_back": ("extender",),
     "config": ("daemon", "service"),
     "outside_plugins": ("daemon", "service"),
     "image": ("daemon", "extender"),
@@ -181,6 +182,7 @@ OPERATION = Operation(
             },
         },
         "cluster_ip": {"type": "str"},
+        "given_back": {"type": "list", "elements": "str"},
         "assign_pods": {"type": "bool"},
         "assign_storage_classes": {"type": "list", "elements": "str"},
         **installing.POD_OPTIONS,

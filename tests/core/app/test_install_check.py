@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue import installation_check
 from berth_core.app import crd_schemas, install_check, service_install
 from berth_core.app.install_check import Findings, check
 from berth_core.app.install_found import covered, scheduler_names
+from berth_core.app.install_rights import PARTS
 from berth_core.app.release import other_release, version_of_image
 from berth_core.errors import InputError
 from berth_core.model import resources as kinds
 from tests.core.app import install_world
 from tests.core.app.install_world import agent, asked, definitions, node, seen, shipped
 
+ROOT = Path(__file__).parents[3]
 NODES = [node("h1"), node("h2"), node("h3")]
 MASTER = "node-role.kubernetes.io/control-plane"
 EVERYTHING = ("crds", "storage_classes", "controller", "agents_hosts", "scheduler")
@@ -149,7 +154,7 @@ def test_a_controller_that_is_no_part_of_the_run_is_told_from_one_that_fits():
     for words in (
         "controller berth-system/berth-controller",
         "localdisks.berth.dev=1",
-        "add the controller to the run",
+        "add controller to the run",
     ):
         assert words in text
     assert found("crds", "controller", of={"deployments": [made]}) == Findings()
@@ -268,6 +273,36 @@ def test_agents_that_a_removal_does_not_reach_keep_their_account():
     assert found("controller", of=bound, state="absent") == Findings()
     # A Lease outlives its agent for a moment: a second run finds nothing to break.
     assert found("agents_daemonset", of={"agents": [agent("h1")]}, state="absent") == Findings()
+
+
+# -- in the words of who asks ---------------------------------------------------------------------------------------
+
+
+def test_refusals_name_the_variables_of_the_role():
+    """Each of them as roles/berth/vars has it; without it, the module's own options."""
+    said = yaml.safe_load((ROOT / "roles/berth/vars/main.yml").read_text())["berth_option_names"]
+    elsewhere = {"deployments": [shipped("controller", "Deployment", "other")]}
+    on_hosts = {"agents": [agent("h1")]}
+    as_pods = {"daemon_sets": [shipped("agent", "DaemonSet")]}
+    old = shipped("controller", "Deployment")
+    env = {"name": "BERTH_CONTROLLER_SCHEMAS", "value": "localdisks.berth.dev=1"}
+    old["spec"]["template"]["spec"]["containers"][0]["env"].append(env)
+    for words, parts, of, more in (
+        ("set berth_namespace: other, or", ("controller",), elsewhere, {}),
+        ("set berth_nodes_without_host to warn", (), {}, {"node_names": (), "nodes_without_host": "fail"}),
+        ("a node has one agent; give berth_agents: hosts, or", ("agents_daemonset",), on_hosts, {}),
+        ("a node has one agent; give berth_agents: daemonset, or", ("agents_hosts",), as_pods, {}),
+        ("add berth_controller: true to the run", ("crds",), {"deployments": [old]}, {}),
+    ):
+        assert words in problem(*parts, of=of, said=said, **more)
+        assert "berth_" not in problem(*parts, of=of, **more).replace("berth_node_name", "")
+
+
+def test_the_role_names_options_and_parts_that_there_are():
+    said = yaml.safe_load((ROOT / "roles/berth/vars/main.yml").read_text())["berth_option_names"]
+    specs = yaml.safe_load((ROOT / "roles/berth/meta/argument_specs.yml").read_text())["argument_specs"]
+    assert set(said) <= {*installation_check.OPERATION.options, *PARTS}
+    assert {value.partition(":")[0] for value in said.values()} <= set(specs["main"]["options"])
 
 
 # -- what is told of what is there ---------------------------------------------------------------------------------

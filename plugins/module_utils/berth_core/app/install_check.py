@@ -34,7 +34,8 @@ _NAMED = 10
 class Asked(NamedTuple):
     """What a run is to do. ``node_names``: those of the inventory's hosts; None: they are not looked at.
 
-    ``schedulers``: the names of the schedulers and extenders that are this installation's.
+    ``schedulers``: the names of the schedulers and extenders that are this installation's. ``said``: what the caller
+    calls an option of the module, or one of its parts, where it has a name of its own: the role's variables.
     """
 
     state: str
@@ -44,6 +45,11 @@ class Asked(NamedTuple):
     nodes_without_host: str
     image: str
     schedulers: Sequence[str]
+    said: Mapping[str, str] = {}
+
+    def name(self, option: str) -> str:
+        """What a person has written for that option or part."""
+        return self.said.get(option, option)
 
     def with_any(self, *parts: str) -> bool:
         """Whether the run has one of these parts."""
@@ -121,7 +127,8 @@ def _hosts(asked: Asked, seen: Seen, found: Findings) -> None:
     found.nodes_without_host = [name for name in without if not _of_control_plane(nodes[name])]
     if found.nodes_without_host and asked.nodes_without_host != "ignore":
         fails = asked.nodes_without_host == "fail"
-        remedy = "; add them, or set nodes_without_host to warn or ignore" if fails else ""
+        option = asked.name("nodes_without_host")
+        remedy = f"; add them, or set {option} to warn or ignore" if fails else ""
         text = f"no host of the inventory stands for the nodes {first(found.nodes_without_host, _NAMED)}{remedy}"
         (found.problems if fails else found.warnings).append(text)
 
@@ -219,8 +226,8 @@ def _controllers_of_another_release(asked: Asked, seen: Seen) -> list[str]:
     if asked.with_any("controller") or not asked.with_any("crds"):
         return []
     return [
-        f"{place} is installed for custom resources {schemas}, and this run brings {crd_schemas.as_text()}: add the "
-        "controller to the run"
+        f"{place} is installed for custom resources {schemas}, and this run brings {crd_schemas.as_text()}: add "
+        f"{asked.name('controller')} to the run"
         for place, schemas in schemas_of_controllers(seen.deployments)
         if schemas and schemas != crd_schemas.as_text()
     ]
@@ -247,7 +254,7 @@ def _elsewhere(asked: Asked, seen: Seen) -> list[str]:
         place = OF_AGENTS if agents else asked.namespace
         known = each.part not in ("scheduler", "extender") or each.name in asked.schedulers
         if each.namespace != place and known:
-            give = "" if agents else f"set namespace: {each.namespace}, or "
+            give = "" if agents else f"set {asked.name('namespace')}: {each.namespace}, or "
             problems.append(
                 f"{each} is installed in namespace {each.namespace}, and this run is for namespace {place}: a cluster "
                 f"has one of it; {give}remove it there first"
@@ -268,16 +275,17 @@ def _two_agents(asked: Asked, seen: Seen, found: Findings) -> None:
         if both:
             found.problems.append(
                 f"DaemonSet {OF_AGENTS}/berth-agent runs the agents of {first(both, _NAMED)}, and this run has agents "
-                "as services of these hosts (agents_hosts): a node has one agent; give agents_daemonset, or remove the "
-                "DaemonSet first (playbook node_agent, node_agent_state: absent, node_agent_service_manager: daemonset)"
+                f"as services of these hosts ({asked.name('agents_hosts')}): a node has one agent; give "
+                f"{asked.name('agents_daemonset')}, or remove the DaemonSet first (playbook node_agent, "
+                "node_agent_state: absent, node_agent_service_manager: daemonset)"
             )
     if asked.state == "absent":
         found.problems += _left_without_account(asked, seen, on_hosts)
     elif asked.with_any("agents_daemonset") and on_hosts:
         found.problems.append(
             f"agents run as services of the hosts {first(on_hosts, _NAMED)}, and this run has agents in a DaemonSet "
-            "(agents_daemonset): a node has one agent; give agents_hosts, or remove them first (playbook node_agent, "
-            "node_agent_state: absent)"
+            f"({asked.name('agents_daemonset')}): a node has one agent; give {asked.name('agents_hosts')}, or remove "
+            "them first (playbook node_agent, node_agent_state: absent)"
         )
 
 

@@ -19,14 +19,18 @@ from .install_rights import AGENTS
 from .node_agents import held_disks
 
 Object = Mapping[str, Any]
+_GIVE_BACK = (
+    "give each its own configuration back first (role scheduler on these hosts, scheduler_state: absent, "
+    "scheduler_mode: extender, scheduler_kube_scheduler: true)"
+)
 
 
 class Holdings(NamedTuple):
     """What was read. ``tasks``: TaskBatches, too.
 
     ``pods``: ``namespace/name`` of those that name a scheduler of berth's and have not finished,
-    ``waiting``: of those that wait for kube-scheduler with its extender; ``unbound``: of claims without a volume whose
-    StorageClass is removed, whoever provisions it."""
+    ``waiting``: of those that wait for kube-scheduler with its extender; ``asking``: nodes whose kube-scheduler asks
+    it; ``unbound``: of claims without a volume whose StorageClass is removed, whoever provisions it."""
 
     berths: Sequence[Object] = ()
     disks: Sequence[Object] = ()
@@ -38,6 +42,7 @@ class Holdings(NamedTuple):
     queues: Sequence[Object] = ()
     pods: Sequence[str] = ()
     waiting: Sequence[str] = ()
+    asking: Sequence[str] = ()
     unbound: Sequence[str] = ()
 
 
@@ -87,6 +92,12 @@ def needs(parts: Sequence[str], found: Holdings) -> list[str]:
             "pods wait for kube-scheduler to ask the extender",
             list(found.waiting),
             "remove them first",
+        ),
+        (
+            "extender" in parts and found.asking,
+            "the kube-schedulers of these nodes ask the extender",
+            list(found.asking),
+            _GIVE_BACK,
         ),
     ]
     return [f"{what}: {first(names)}; {remedy}" for counts, what, names, remedy in said if counts]

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The stock kube-schedulers of a cluster, from the mirrors of their static pods: who is Ready, and with what.
 
-Called by the module kube_scheduler_info.
+Called by the modules kube_scheduler_info, scheduler and installation_check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..config.static_pod import DIGEST, reads
@@ -36,6 +36,15 @@ def scheduler_of(pod: Mapping[str, Any]) -> dict[str, Any]:
         "configuration": str((meta.get("annotations") or {}).get(DIGEST) or ""),
         "problem": "" if ready else pod_problem(pod),
     }
+
+
+def asking(pods: Iterable[Mapping[str, Any]], given_back: Collection[str] = ()) -> list[str]:
+    """The nodes whose kube-scheduler was told by berth to ask the extender, sorted; but for those in ``given_back``.
+
+    One whose file was written by hand does not tell.
+    """
+    found = [each for each in map(scheduler_of, pods) if each["configuration"]]
+    return sorted({each["node"] for each in found} - {*given_back})
 
 
 def unready(node: str, found: Mapping[str, Any] | None, configuration: str | None) -> str:
