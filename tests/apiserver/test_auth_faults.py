@@ -186,6 +186,20 @@ def test_crds_not_installed(playbook: Any, world: World, name: str) -> None:
     assert "the CRDs are not installed; run berth.stateful.crds first" in result["msg"]
     assert world() == before
 
+    # In check mode an earlier task of the play would have installed them: nothing can be said yet, and that is no error.
+    mount = {"name": "data", "mountPath": "/data"}
+    pod = {"spec": {"containers": [{"name": "main", "image": "none", "volumeMounts": [mount]}]}}
+    disk = {"name": "data", "size": "1Gi", "storage_class": "berth-local"}
+    app = {"name": name, "replicas": 1, "disks": [disk], "template": pod}
+    tasks = [{"berth.stateful.stateful_app": {**app, "driver": driver}} for driver in ("playbook", "controller")]
+    planned = playbook([{"berth.stateful.crds": {}}, *tasks], "--check", "--diff").ok()
+    for told in (task.result for task in planned.tasks[-2:]):
+        assert (told["changed"], told["berths"]) == (True, [])
+        assert "the cluster does not know LocalDisks yet; which nodes and disks" in told["warnings"][0]
+    missing = playbook([{"berth.stateful.stateful_app": app}]).failed()
+    assert "the CRDs are not installed; run berth.stateful.crds first" in missing["msg"]
+    assert world() == before
+
 
 BAD = [
     ({"kubeconfig": "/no/such/file"}, "the kubeconfig /no/such/file does not exist"),

@@ -11,7 +11,10 @@ import configparser
 import dataclasses
 import pathlib
 
-LANES = ("compute", "wait")
+#: What a stage mostly does.
+KINDS = ("compute", "wait")
+#: Each lane, and the kind of stages that it takes first. What waits leaves most of a core to others.
+LANES = {"compute": "compute", "wait": "wait", "wait-too": "wait"}
 KEYS = {"lane", "inputs", "packages", "after", "needs"}
 
 
@@ -73,8 +76,8 @@ def _stage(name: str, items: dict[str, str], groups: dict[str, list[str]]) -> St
     if unknown:
         raise TableError(f"[{name}] {unknown[0]}: no such key; there are {', '.join(sorted(KEYS))}")
     lane, needs = items.get("lane", ""), items.get("needs", "")
-    if lane not in LANES:
-        raise TableError(f"[{name}] lane = {lane}: expected one of {', '.join(LANES)}")
+    if lane not in KINDS:
+        raise TableError(f"[{name}] lane = {lane}: expected one of {', '.join(KINDS)}")
     if needs not in ("", "root"):
         raise TableError(f"[{name}] needs = {needs}: expected root, or nothing")
     inputs = tuple(_expand(name, items.get("inputs", "").split(), groups))

@@ -15,8 +15,9 @@ from ..berth_core.app.plan import removal_plan
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, options_of
 from ..berth_core.app.wanted import AppWanted, check_app_name, parse_app
-from ..berth_core.errors import BerthError, InputError
+from ..berth_core.errors import BerthError, ForbiddenError, InputError, NotFoundError
 from ..berth_core.lifecycle import states
+from ..berth_core.model.resources import CRD, LOCAL_DISK
 from .app import by_controller, helping
 from .app.flow import observed_of, present
 from .app.hand import Rules
@@ -29,6 +30,13 @@ from .base import Context, Operation
 
 
 def run(context: Context) -> dict[str, Any]:
+    try:
+        return _carried_out(context)
+    except NotFoundError as exc:
+        return _before_it_is_installed(context, exc)
+
+
+def _carried_out(context: Context) -> dict[str, Any]:
     params = context.params
     if params["state"] == "absent":
         return _gone(context)
@@ -42,6 +50,29 @@ def run(context: Context) -> dict[str, Any]:
     by_controller.refuse(live)
     in_service.refuse_without_controller(app.template, live is not None, params["wait"])
     return present(context, app, rules)
+
+
+def _before_it_is_installed(context: Context, exc: NotFoundError) -> dict[str, Any]:
+    """In a check mode the play's earlier tasks have installed nothing: what they would is not known, and no error.
+
+    Raises the error for all else that is not found.
+    """
+    name, namespace = context.params["name"], context.params["namespace"]
+    if not context.check_mode or context.params["state"] == "absent" or _installed(context):
+        raise exc
+    context.warn(
+        f"stateful_app {namespace}/{name}: the cluster does not know LocalDisks yet; which nodes and disks its "
+        "replicas get is decided when they are there"
+    )
+    return {"changed": True, "diff": {"before": "", "after": f"{namespace}/{name}: not decided yet\n"}, "berths": []}
+
+
+def _installed(context: Context) -> bool:
+    """Whether the cluster knows LocalDisks; who may not look is told the error itself."""
+    try:
+        return context.client.find(CRD, LOCAL_DISK.definition) is not None
+    except ForbiddenError:
+        return True
 
 
 def foresee(context: Context) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ...berth_core.app.revisions import check_rollback
 from ...berth_core.app.shipped import SHIPPED_NAMESPACE
 from ...berth_core.app.stateful_app_object import CONTROLLER, manifest_of
 from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, UPDATE_PAUSED, condition
-from ...berth_core.errors import ForbiddenError, InputError, NotFoundError, StateError, TimeoutExpired
+from ...berth_core.errors import ForbiddenError, InputError, StateError, TimeoutExpired
 from ...berth_core.lifecycle import states
 from ...berth_core.model.resources import LEASE, STATEFUL_APP
 from ..base import Context
@@ -84,10 +84,7 @@ def present(context: Context, template: Any, replicas: int | None) -> tuple[dict
     params, client = context.params, context.client
     body = manifest_of({**params, "template": template, "replicas": replicas}, CONTROLLER)
     live = client.find(STATEFUL_APP, params["name"], params["namespace"])
-    try:
-        tried = client.apply(STATEFUL_APP, body, dry_run=True)
-    except NotFoundError as exc:
-        raise StateError(f"{exc.message}: install the custom resources with the module crds") from exc
+    tried = client.apply(STATEFUL_APP, body, dry_run=True)
     before, after = (live or {}).get("spec") or {}, tried["spec"]
     changed = bool(live is None or differences(after, before) or differences(before, after))
     diff = diff_entry(STATEFUL_APP, params["name"], before, after, params["namespace"])
