@@ -186,7 +186,7 @@ def test_crds_not_installed(playbook: Any, world: World, name: str) -> None:
     assert "the CRDs are not installed; run berth.stateful.crds first" in result["msg"]
     assert world() == before
 
-    # In check mode an earlier task of the play would have installed them: nothing can be said yet, and that is no error.
+    # In check mode an earlier task of the play would have installed them: that nothing can be said yet is no error.
     mount = {"name": "data", "mountPath": "/data"}
     pod = {"spec": {"containers": [{"name": "main", "image": "none", "volumeMounts": [mount]}]}}
     disk = {"name": "data", "size": "1Gi", "storage_class": "berth-local"}
