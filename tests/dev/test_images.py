@@ -7,6 +7,7 @@ import json
 import os
 import tarfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from berth_dev import build, images
 from berth_dev.cluster import Cluster
 from berth_dev.errors import BuildError
-from berth_dev.images import cached, catalog, debian
+from berth_dev.images import archive, cached, catalog, debian
 
 from .hosts_help import apply, eventually, logs, pod, running, ssh
 
@@ -33,13 +34,60 @@ def test_the_default_set_is_made_once(tmp_path: Path, monkeypatch: Any) -> None:
 
 
 def test_an_archive_holds_what_its_configuration_says(tmp_path: Path) -> None:
-    archive = images.ensure("busybox", build.ensure_binaries())
-    with tarfile.open(archive) as tar:
+    with tarfile.open(images.ensure("busybox", build.ensure_binaries())) as tar:
         (entry,) = json.load(tar.extractfile("manifest.json") or io.BytesIO())
         assert entry["RepoTags"] == ["berth.local/busybox:1"]
         with tarfile.open(fileobj=tar.extractfile(entry["Layers"][0])) as layer:
             assert layer.getmember("bin/sh").linkname == "busybox"
             assert layer.getmember("bin/busybox").mode & 0o111
+
+
+def test_images_of_one_system_have_it_as_a_layer_of_its_own(tmp_path: Path, monkeypatch: Any) -> None:
+    """A host that has one of them unpacks no more of another than what differs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def system(_suite: str, _packages: Sequence[str], root: Path) -> None:
+        # As debootstrap, which takes a minute.
+        (root / "bin").mkdir(parents=True)
+        (root / "bin/sh").write_text("system")
+        (root / "sbin").symlink_to("bin")
+        (root / "opt").mkdir()
+
+    def make(name: str, finish: Callable[[Path, bytes], Any]) -> tuple[list[str], list[list[str]]]:
+        """Digests and names of the layers."""
+        image = debian.DebianImage(archive.Image(f"berth.local/{name}:1"), "x", (), name.encode, finish, apart=True)
+        made = catalog.ensure_recipe(name, catalog.Recipe(image.image, image.key, image.fill, image.below))
+        with tarfile.open(made) as whole:
+            (entry,) = json.load(whole.extractfile("manifest.json") or io.BytesIO())
+            config = json.load(whole.extractfile(entry["Config"]) or io.BytesIO())
+            names = []
+            for layer in entry["Layers"]:
+                with tarfile.open(fileobj=whole.extractfile(layer)) as tree:
+                    names.append(tree.getnames())
+        assert [f"sha256:{layer.partition('/')[0]}" for layer in entry["Layers"]] == config["rootfs"]["diff_ids"]
+        return entry["Layers"], names
+
+    monkeypatch.setattr(debian, "debootstrap", system)
+    one, ours = make("one", lambda root, said: (root / "opt/ours").write_bytes(said))
+    other, theirs = make("other", lambda root, said: (root / "opt/theirs").write_bytes(said))
+    assert ours == [["bin", "opt", "sbin", "bin/sh"], ["opt/ours"]]
+    assert theirs == [ours[0], ["opt/theirs"]]
+    assert one[0] == other[0]
+    assert one[1] != other[1]
+
+    def link(root: Path, _said: bytes) -> None:
+        (root / "sbin").unlink()
+        (root / "sbin").symlink_to("usr/sbin")
+
+    for touched, finish in (
+        ("bin/sh", lambda root, _said: (root / "bin/sh").unlink()),
+        ("bin/sh", lambda root, _said: (root / "bin/sh").write_text("ours")),
+        ("bin/sh", lambda root, _said: (root / "bin/sh").chmod(0o700)),
+        ("opt", lambda root, _said: (root / "opt").chmod(0o700)),
+        ("sbin", link),
+    ):
+        with pytest.raises(BuildError, match=f"bad:1: its system was to stay as it is; changed: {touched}$"):
+            make("bad", finish)
 
 
 def test_of_each_image_the_last_archives_stay(tmp_path: Path, monkeypatch: Any) -> None:
@@ -52,9 +100,9 @@ def test_of_each_image_the_last_archives_stay(tmp_path: Path, monkeypatch: Any) 
         os.utime(folder / f"{name}.tar", (a_day_ago, a_day_ago + int(name[-1])))
 
     def fill(layer: tarfile.TarFile, _scratch: Path) -> None:
-        catalog.archive.add_folder(layer, "new")
+        archive.add_folder(layer, "new")
 
-    made = catalog.ensure_recipe("x", catalog.Recipe(catalog.archive.Image("berth.local/x:1"), lambda: b"", fill))
+    made = catalog.ensure_recipe("x", catalog.Recipe(archive.Image("berth.local/x:1"), lambda: b"", fill))
     left = {path.name for path in folder.glob("*.tar")}
     assert left == {made.name, "x-3.tar", "x-4.tar", "x-y-1.tar", "system-1.tar"}
     assert (cached.used(made), cached.used(folder / "x-1.tar")) == (True, False), "who wants that one makes it anew"
@@ -78,7 +126,7 @@ def test_a_failed_making_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> Non
         (scratch / "half").write_text("half")
         raise BuildError("the package archive does not answer")
 
-    recipe = catalog.Recipe(catalog.archive.Image("berth.local/x:1"), lambda: b"", fail)
+    recipe = catalog.Recipe(archive.Image("berth.local/x:1"), lambda: b"", fail)
     monkeypatch.setattr(catalog, "recipes", lambda bin_dir: {"x": recipe})
     with pytest.raises(BuildError, match="does not answer"):
         images.ensure("x", tmp_path)

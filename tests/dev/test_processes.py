@@ -159,6 +159,29 @@ def test_a_folder_that_is_not_ours_is_never_removed(tmp_path: Path) -> None:
     assert (precious / "data").read_text() == "mine"
 
 
+def test_a_folder_goes_with_all_that_is_in_it_and_nothing_else(tmp_path: Path) -> None:
+    """Many folders at a time; a link is removed, not followed, and neither modes nor pipes are in the way."""
+    folder, others = ClusterDir(tmp_path / "x"), tmp_path / "others"
+    folder.create()
+    others.mkdir()
+    (others / "kept").touch()
+    data = folder.path / "data"
+    for number in range(20):
+        deep = data / f"{number}/a/b/c"
+        deep.mkdir(parents=True)
+        for name in ("x", "y"):
+            (deep / name).write_text(name)
+            (deep.parent / name).write_text(name)
+        (deep / "there").symlink_to(others)
+        (deep / "nowhere").symlink_to("nowhere")
+        os.mkfifo(deep / "pipe")
+        (deep / "x").chmod(0)
+        (data / f"{number}/empty").mkdir()
+    folder.remove()
+    assert not folder.path.exists()
+    assert [path.name for path in others.iterdir()] == ["kept"]
+
+
 def test_what_was_never_made_is_removed_without_a_trace(tmp_path: Path) -> None:
     """Whoever takes a cluster down holds its lock, which makes the folder."""
     folder = ClusterDir(tmp_path / "never")

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writing a container image as a docker-archive tar, which containerd imports. `catalog` calls this.
 
-An archive is manifest.json, a configuration named by its own SHA-256, and one layer. The same contents give the same
-bytes: times are zero, names are sorted, owners are root. Format: the Docker Image Specification v1.2.
+An archive is manifest.json, a configuration named by its own SHA-256, and the layers, of which there is mostly one. The
+same contents give the same bytes: times are zero, names are sorted, owners are root. Format: the Docker Image
+Specification v1.2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,14 +56,15 @@ def add_link(layer: tarfile.TarFile, path: str, target: str) -> None:
     layer.addfile(entry)
 
 
-def add_tree(layer: tarfile.TarFile, root: Path) -> None:
-    """Everything under `root`, with modes and numeric owners, without times; devices and sockets left out."""
+def add_tree(layer: tarfile.TarFile, root: Path, without: Collection[str] = ()) -> None:
+    """Everything under `root`, with modes and numeric owners, without times; devices, sockets and the paths `without`
+    left out."""
     for folder, folders, files in os.walk(root):
         folders.sort()
         for name in sorted(folders + files):
             path = Path(folder, name)
             entry = layer.gettarinfo(str(path), str(path.relative_to(root)))
-            if not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
+            if entry.name in without or not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
                 continue
             entry.mtime, entry.uname, entry.gname = 0, "", ""
             if entry.isreg():
@@ -72,22 +74,24 @@ def add_tree(layer: tarfile.TarFile, root: Path) -> None:
                 layer.addfile(entry)
 
 
-def write(image: Image, layer: Path, target: Path) -> None:
-    """Make the archive `target` from a layer tar. Not atomic: the caller renames."""
-    digest = _sha256(layer)
-    config = json.dumps(_config(image, digest), sort_keys=True).encode()
+def write(image: Image, layer: Path, target: Path, below: Sequence[Path] = ()) -> None:
+    """Make the archive `target` from a layer tar, and those `below` it. Not atomic: the caller renames."""
+    layers = {_sha256(path): path for path in (*below, layer)}
+    config = json.dumps(_config(image, list(layers)), sort_keys=True).encode()
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = [{"Config": config_name, "RepoTags": [image.name, *image.also], "Layers": [f"{digest}/layer.tar"]}]
+    names = [f"{digest}/layer.tar" for digest in layers]
+    manifest = [{"Config": config_name, "RepoTags": [image.name, *image.also], "Layers": names}]
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         add_file(tar, "manifest.json", json.dumps(manifest).encode())
         add_file(tar, config_name, config)
-        entry = tarfile.TarInfo(f"{digest}/layer.tar")
-        entry.size = layer.stat().st_size
-        with open(layer, "rb") as stream:
-            tar.addfile(entry, stream)
+        for name, path in zip(names, layers.values(), strict=True):
+            entry = tarfile.TarInfo(name)
+            entry.size = path.stat().st_size
+            with open(path, "rb") as stream:
+                tar.addfile(entry, stream)
 
 
-def _config(image: Image, digest: str) -> dict[str, object]:
+def _config(image: Image, digests: Sequence[str]) -> dict[str, object]:
     run = {
         "Entrypoint": list(image.entrypoint) or None,
         "Cmd": list(image.command) or None,
@@ -96,7 +100,7 @@ def _config(image: Image, digest: str) -> dict[str, object]:
         "WorkingDir": image.workdir,
         **({"StopSignal": image.stop_signal} if image.stop_signal else {}),
     }
-    rootfs = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
+    rootfs = {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]}
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     created = "1970-01-01T00:00:00Z"
     return {"architecture": architecture, "os": "linux", "created": created, "config": run, "rootfs": rootfs}

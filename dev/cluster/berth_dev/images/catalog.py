@@ -18,7 +18,7 @@ import os
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +33,12 @@ Fill = Callable[[tarfile.TarFile, Path], None]
 @dataclass(frozen=True)
 class Recipe:
     """How an image is made. `inputs`: bytes that, changed, ask for a new one. `fill`: writes the layer (and may use a
-    scratch folder)."""
+    scratch folder). `below`: makes the layers that lie below it."""
 
     image: archive.Image
     inputs: Callable[[], bytes]
     fill: Fill
+    below: Callable[[Path], Sequence[Path]] = lambda _scratch: ()
 
 
 def recipes(bin_dir: Path) -> dict[str, Recipe]:
@@ -54,7 +55,7 @@ def recipes(bin_dir: Path) -> dict[str, Recipe]:
             lambda: _contents(busybox),
             lambda layer, _scratch: _busybox(layer, busybox),
         ),
-        **{name: Recipe(d.image, d.key, d.fill) for name, d in debian.images().items()},
+        **{name: Recipe(d.image, d.key, d.fill, d.below) for name, d in debian.images().items()},
     }
 
 
@@ -109,7 +110,7 @@ def _make(recipe: Recipe, target: Path) -> None:
         with tarfile.open(layer, "w", format=tarfile.GNU_FORMAT) as tar:
             recipe.fill(tar, Path(scratch))
         done = Path(scratch, "image.tar")
-        archive.write(recipe.image, layer, done)
+        archive.write(recipe.image, layer, done, recipe.below(Path(scratch)))
         done.rename(target)
 
 

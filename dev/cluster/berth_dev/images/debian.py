@@ -14,9 +14,11 @@ import compileall
 import hashlib
 import importlib.util
 import io
+import os
 import py_compile
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -42,7 +44,9 @@ DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info
 class DebianImage:
     """A Debian system of a `suite` with `packages`. `finish` puts ``ours()`` into the tree before it is packed.
 
-    The system without the project's programs is kept apart in the cache: a changed program costs seconds.
+    The system without the project's programs is kept apart in the cache: a changed program costs seconds. `apart`: it
+    is a layer of its own in the image too, so that a host which has one image of it unpacks no more of another than
+    what `finish` has added; that changes nothing of the system then.
     """
 
     image: archive.Image
@@ -50,19 +54,28 @@ class DebianImage:
     packages: tuple[str, ...]
     ours: Callable[[], bytes]
     finish: Callable[[Path, bytes], None]
+    apart: bool = False
 
     def key(self) -> bytes:
         """What asks for a new image when it changes: all that is added, not the packages' versions of the day."""
-        return "\0".join((MANNER, self.suite, *self.packages, *DROPPED)).encode() + b"\0" + self.ours()
+        manner = f"{MANNER}, in two layers" if self.apart else MANNER
+        return "\0".join((manner, self.suite, *self.packages, *DROPPED)).encode() + b"\0" + self.ours()
 
     def fill(self, layer: tarfile.TarFile, scratch: Path) -> None:
-        """Build the tree in the scratch folder and pack it."""
+        """Build the tree in the scratch folder and pack it, or what is new in it."""
         root = scratch / "root"
         with tarfile.open(self._system(scratch)) as system:
             trusted = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
             system.extractall(root, numeric_owner=True, **trusted)  # type: ignore[arg-type]  # noqa: S202 - made here
+            known = {entry.name: entry for entry in system.getmembers()} if self.apart else {}
         self.finish(root, self.ours())
-        archive.add_tree(layer, root)
+        if touched := sorted(name for name, entry in known.items() if _touched(root / name, entry)):
+            raise BuildError(f"{self.image.name}: its system was to stay as it is; changed: {', '.join(touched[:5])}")
+        archive.add_tree(layer, root, without=known)
+
+    def below(self, scratch: Path) -> tuple[Path, ...]:
+        """The layers below what `fill` writes."""
+        return (self._system(scratch),) if self.apart else ()
 
     def _system(self, scratch: Path) -> Path:
         """The archive of the system alone. The caller holds the lock of the cache."""
@@ -77,6 +90,18 @@ class DebianImage:
                 archive.add_tree(tar, root)
             done.rename(target)
         return target
+
+
+def _touched(path: Path, entry: tarfile.TarInfo) -> bool:
+    """Whether what was unpacked of a system is no longer what its archive has; a folder may have got more entries."""
+    try:
+        now = path.lstat()
+    except FileNotFoundError:
+        return True
+    if entry.issym():
+        return not path.is_symlink() or os.readlink(path) != entry.linkname
+    same = stat.S_ISDIR(now.st_mode) if entry.isdir() else stat.S_ISREG(now.st_mode) and now.st_mtime == entry.mtime
+    return not same or stat.S_IMODE(now.st_mode) != entry.mode
 
 
 def images() -> dict[str, DebianImage]:
@@ -101,11 +126,12 @@ def images() -> dict[str, DebianImage]:
     )
     disks = ("e2fsprogs", "xfsprogs", "util-linux", "mount", "udev", "smartmontools")
     packages = ("python3", *disks)
+    # Daemons and scheduler are on one system, and where one of them is the other mostly comes too.
     return {
         "postgresql": DebianImage(postgresql, "bookworm", ("postgresql-15",), POSTGRES.encode, _postgresql),
-        "berth": DebianImage(berth, "bookworm", packages, daemons_archive, _daemons),
+        "berth": DebianImage(berth, "bookworm", packages, daemons_archive, _daemons, apart=True),
         # The agent's system as it is: one of its own would be made by another minute of debootstrap.
-        "scheduler": DebianImage(places, "bookworm", packages, scheduler.packed, scheduler.unpack),
+        "scheduler": DebianImage(places, "bookworm", packages, scheduler.packed, scheduler.unpack, apart=True),
     }
 
 

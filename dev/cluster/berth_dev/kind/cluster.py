@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,10 @@ class KindCluster:
             docker = self._docker()
             if docker is None and slot is not None and self.folder.recorded("docker"):
                 docker = dockers.start(self.folder, slot.octet, self._runtime(build.quiet))
-            if docker is not None:
+            if docker is not None and self.folder.recorded("docker"):
+                # What they have goes with its files, all of them at a time; it would remove one after the other.
+                docker.kill_nodes(self.name)
+            elif docker is not None:
                 docker.remove_nodes(self.name)
                 if docker("network", "ls", "--quiet", "--filter", f"name=^{self._network}$").strip():
                     docker("network", "rm", self._network)
@@ -172,13 +176,17 @@ class KindCluster:
             nodes.guard(docker, next(node for node in self._nodes(wish, docker) if node.name == name))
 
     def load(self, names: list[str], progress: build.Progress = build.quiet) -> None:
-        """Give images of this project (short names, as `berth-dev image`) to every node."""
+        """Give images of this project (short names, as `berth-dev image`) to every node, to all of them at a time."""
         wish, docker = self._known()
-        for name in names:
-            archive = images.ensure(name, build.ensure_binaries(progress=progress), progress)
-            for node in node_names(wish):
+        archives = [images.ensure(name, build.ensure_binaries(progress=progress), progress) for name in names]
+
+        def give(node: str) -> None:
+            for archive in archives:
                 with open(archive, "rb") as stream:
                     docker("exec", "-i", node, "ctr", "-n", "k8s.io", "images", "import", "--local", "-", stdin=stream)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(give, node_names(wish)))
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -205,17 +213,23 @@ class KindCluster:
         made = self._nodes(wish, docker)
         keys = self._keys()
         keys.prepare(made)
+        drawers = {node.name: self._drawer(node) for node in made if not node.is_control_plane}
         for node in made:
-            drawer = None if node.is_control_plane else self._drawer(node)
-            if drawer is not None:
+            if drawer := drawers.get(node.name):
                 drawer.folder.mkdir(parents=True, exist_ok=True)
                 drawer.fill()
                 for disk in drawer.plugged():
                     drawer.attach(disk)
                 for number in node.spare_loops:
                     loops.detach_ours(number, self.folder.path, node.loops)
-            nodes.settle(docker, node, nodes.files(node, made, drawer, keys), not wish.image)
+
+        def settle(node: Node) -> None:
+            nodes.settle(docker, node, nodes.files(node, made, drawers.get(node.name), keys), not wish.image)
             nodes.guard(docker, node)
+
+        # systemd in each takes its time.
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(settle, made))
         write_atomically(self.folder.path / "data/kind.json", json.dumps(wish.facts()))
 
     def _image(self, wish: Wish, docker: Docker, progress: build.Progress) -> str:

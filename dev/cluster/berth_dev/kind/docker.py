@@ -24,7 +24,7 @@ from typing import IO
 from ..errors import HostError, KindError
 from ..hosts import cgroups
 from ..hosts.commands import SYSTEM_PATH, run
-from ..state import ClusterDir, mounts_under
+from ..state import ClusterDir, mounts_under, remove_tree
 
 RUN = Path("/run/berth-dev.docker")
 PROCESS = "dockerd"
@@ -79,10 +79,17 @@ class Docker:
         while (found := self.nodes(cluster)) or time.monotonic() < until:
             if "created" in found.values():
                 until = time.monotonic() + CREATING
-            for name in found:
-                self("rm", "--force", "--volumes", name)
+            if found:
+                self("rm", "--force", "--volumes", *found)
             if until:
                 time.sleep(0.5)
+
+    def kill_nodes(self, cluster: str) -> None:
+        """End every container of a kind cluster at once, and let it lie there."""
+        running = [name for name, state in self.nodes(cluster).items() if state == "running"]
+        if running:
+            with contextlib.suppress(KindError):  # one has ended by itself meanwhile
+                self("kill", *running)
 
     def inspect(self, name: str, template: str) -> str:
         """A fact of a container."""
@@ -163,7 +170,8 @@ def stop(folder: ClusterDir) -> None:
             run("umount", "--lazy", mount)
         cgroups.remove(groups)
         shutil.rmtree(RUN / octet, ignore_errors=True)
-        shutil.rmtree(data, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(data)
         with contextlib.suppress(OSError):
             RUN.rmdir()
         with contextlib.suppress(HostError):  # it went with its network
