@@ -119,9 +119,12 @@ def counted() -> Counter[str]:
     return Counter(kind_of(example) for example in every() if example.language not in SHOWN)
 
 
+_IMPORT = "ansible.builtin.import_playbook"
+
+
 def _document_kind(document: Any, text: str) -> str | None:
     if isinstance(document, list):
-        return "playbook" if all("hosts" in play for play in document) else "tasks"
+        return "playbook" if all({"hosts", _IMPORT} & play.keys() for play in document) else "tasks"
     found = [kind for kind, is_it in _MAPPINGS.items() if isinstance(document, dict) and is_it(document, text)]
     return found[0] if len(found) == 1 else None
 
