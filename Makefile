@@ -207,8 +207,10 @@ tasks-chaos: venv ## work: the task backend is killed again and again while task
 	BERTH_TASKS_MANY=$(or $(TASKS),5000) BERTH_TASKS_KILLS=$(or $(KILLS),50) BERTH_TASKS_SEED=$(SEED) $(PYTEST) -v -s \
 		tests/daemons/tasks/test_deaths.py::test_every_task_ends_once_whenever_the_backend_dies
 
+# It waits for hosts and pods, too, and uses a quarter of a processor for each worker.
+integration: WORKERS = 3
 integration: venv ## work: tests of apps and disks on real hosts (as root); those that run a daemon are in daemons
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(INTEGRATION_AGENT:%=--ignore=%) $(TOGETHER:%=--ignore=%) \
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_AGENT:%=--ignore=%) $(TOGETHER:%=--ignore=%) \
 		--ignore=tests/integration/scheduler tests/integration
 
 # A line of Ansible's output stays one line: what a failed stage repeats names the task. A module goes to its host by the connection that starts it:

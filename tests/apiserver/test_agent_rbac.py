@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
 
@@ -23,13 +24,12 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from berth_agent.agent import COMPONENT
 from tests.core.app.disk_samples import held, kept
 from tests.dev.hosts_help import eventually
-from tests.support.kube import fail_on_warning, forget
+from tests.support.kube import client_for, fail_on_warning, forget, install_crds
 
 RBAC = Path(__file__).parents[2] / "deploy/agent/rbac.yaml"
 NAMESPACE, ACCOUNT = "berth-system", "berth-agent"
 # Of two policies that refuse a request, the API server tells one's reason, and which one is chance.
 NOT_BY_DISKS_POLICY = "only (by )?who may update Berths there|whose data .* keeps is said by giving up its lock"
-pytestmark = pytest.mark.usefixtures("crds")
 
 
 class Agents(NamedTuple):
@@ -92,11 +92,17 @@ def in_force(loose: ApiClient, name: str) -> bool:
     return False
 
 
-@pytest.fixture
-def nodes(api: ApiClient, control_plane: Any, name: str) -> Iterator[list[str]]:
+@pytest.fixture(scope="module")
+def policies(control_plane: Any) -> None:
+    """The CRDs, what the agents may, and the policies that hold them to their node: in force for all tests here."""
+    install_crds(control_plane.kubeconfig)
     control_plane.kubectl("apply", "-f", str(RBAC))
-    loose = client_with(control_plane, token_for(api, None))
-    eventually(lambda: in_force(loose, name), what="the policy is in force")
+    loose = client_with(control_plane, token_for(client_for(control_plane.kubeconfig), None))
+    eventually(lambda: in_force(loose, f"t{uuid4().hex[:10]}"), what="the policy is in force")
+
+
+@pytest.fixture
+def nodes(api: ApiClient, policies: None, name: str) -> Iterator[list[str]]:
     made = [f"{name}-a", f"{name}-b"]
     for node in made:
         api.create(kinds.NODE, {"metadata": {"name": node}})
@@ -105,9 +111,7 @@ def nodes(api: ApiClient, control_plane: Any, name: str) -> Iterator[list[str]]:
         for kind in (kinds.LOCAL_DISK, kinds.LOCAL_DEVICE):
             for each in api.list(kind, fields=f"spec.nodeName={node}"):
                 forget(api, kind, each["metadata"]["name"])
-        # no kubelet is there to say that it has ended
-        pod = ("pod", f"agent-{node}", "--namespace", NAMESPACE, "--ignore-not-found")
-        control_plane.kubectl("delete", *pod, "--grace-period=0", "--force", "--wait=true")
+        api.delete(kinds.POD, f"agent-{node}", NAMESPACE, grace=0)  # no kubelet is there to say that it has ended
         api.delete(kinds.LEASE, f"berth-agent-{node}", NAMESPACE)
         api.delete(kinds.NODE, node)
 

@@ -13,9 +13,15 @@ LONGEST_FIRST = (
     "test_scheduler_service.py",
     "test_extender.py",
     "test_node_agent_daemonset.py",
+    "test_node_agent.py",
     "test_node_agent_systemd.py",
     "test_postgresql_guide.py",
     "test_scheduler.py",
+    "test_local_disks.py",
+    "test_page_commands.py",
+    "test_stateful_app_update.py",
+    "test_stateful_app_hosts.py",
+    "test_host_maintenance.py",
 )
 
 

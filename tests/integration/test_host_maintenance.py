@@ -19,7 +19,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.main
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.observed import ready
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import NODE, POD
 from berth_dev.pytest_plugin import cluster_of_hosts
-from tests.dev.hosts_help import eventually
+from tests.dev.hosts_help import eventually, get
 from tests.integration.test_stateful_app_hosts import app_play, base, last, places, starts
 from tests.integration.test_stateful_app_update import database, went_on
 from tests.support import postgresql
@@ -142,9 +142,13 @@ def test_three_hosts_one_after_the_other(dev_cluster, commits, tmp_path):
     evicted = [task for task in again.tasks if task.name.endswith("begun") and task.result.get("changed")]
     assert [task.host for task in evicted] == ["h3"], "h1 was done, and h2 was empty"
 
-    after = run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok()
-    assert places(last(after)) == before, "each on its own node and disk"
-    assert {name: len(starts(dev_cluster, int(name[-1]))) for name in before} == dict.fromkeys(before, 2)
+    berths = {name: get(dev_cluster, "berths", name)["spec"] for name in before}
+    after = {name: (spec["nodeName"], spec["disks"][0]["name"]) for name, spec in berths.items()}
+    assert after == before, "each on its own node and disk"
+    twice = dict.fromkeys(before, 2)
+    eventually(
+        lambda: {name: len(starts(dev_cluster, int(name[-1]))) for name in before} == twice, 60, "each anew, once"
+    )
     for node in client_for(kubeconfig).list(NODE):
         assert not node["spec"].get("unschedulable")
         assert ANNOTATION not in node["metadata"].get("annotations", {})

@@ -1,21 +1,23 @@
 """What a new user does: every command of README, Install and Quickstart, from the pages themselves and in their order.
 
-The hosts on which README's example runs are those of the development cluster; the demo makes a cluster of its own.
+The hosts on which README's example runs are those of the demo that README begins with: one cluster, as a reader has it.
+Commands in the running text of the pages, and of the PostgreSQL guide, are commands of the pages too: `IN_THE_TEXT`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
-from berth_dev.pytest_plugin import cluster_of_hosts
+from berth_dev.cluster import Cluster
 from tests.dev.hosts_help import ssh
 from tests.support import pages
 from tests.support.commands import Reader
@@ -28,9 +30,49 @@ IMAGE, HERE = "docker.io/library/busybox:1.37", "berth.local/busybox:1"
 TABLE = r"(?m)^.*{ordinal} +journal-{ordinal} +h\d +h\d-\w+ +\d+Mi +Running"
 
 
+README, GUIDES = ROOT / "README.md", ROOT / "docs" / "guides"
+INSTALL, QUICKSTART, POSTGRESQL = (GUIDES / f"{name}.md" for name in ("install", "quickstart", "postgresql"))
+#: What a command in running text begins with.
+PROGRAMS = ("ansible-galaxy", "ansible-playbook", "berth-dev", "kubectl", "make", "oc", "pg_dumpall", "pip", "podman")
+HERE_IN_TEXT = "test_quickstart runs it"
+#: What the running text of the pages tells the reader to run -> where it is run, or why it is not.
+IN_THE_TEXT = {
+    "make demo-down": "a block of the quickstart has it, too",
+    "make help": "test_readme runs it",
+    "make check": "its stages are stages of the run that runs this",
+    "make test": "it is the run that runs this",
+    "kubectl berth": "the plugin's name: tests/apiserver/test_kubectl_berth.py runs it",
+    "oc login": "the name of another's program, whose file tests/apiserver/test_openshift.py reads",
+    "berth-dev up": "test_readme brings the demo's cluster up with it",
+    "berth-dev --name quickstart disk remove h1 d2": HERE_IN_TEXT,
+    "berth-dev --name quickstart power off h2": HERE_IN_TEXT,
+    "kubectl apply": "test_postgresql_guide.py runs it, of the page's manifest",
+    "pg_dumpall --globals-only": "test_postgresql_guide.py runs it, in the database's pod",
+}
+
+
+class Newcomer(Reader):
+    """``then``: what is done once a command with this text was run for the first time."""
+
+    then: dict[str, Callable[[], None]]
+
+    def run(self, commands: list[str]) -> str:
+        said = super().run(commands)
+        for text in [text for text in self.then if text in "\n".join(commands)]:
+            self.then.pop(text)()
+        return said
+
+    @property
+    def demo(self) -> Cluster:
+        """The demo's cluster, where his home is."""
+        return Cluster(self.home / ".local" / "state" / "berth-dev" / "quickstart")
+
+
 @pytest.fixture(scope="module")
-def reader() -> Iterator[Reader]:
+def reader() -> Iterator[Newcomer]:
     """With the tarball of this checkout. His home is short: sockets of the demo's cluster lie in it."""
+    if os.geteuid() != 0:
+        pytest.skip("real hosts need root")
     folder = Path(tempfile.mkdtemp(prefix="b-"))
     try:
         tree = folder / "tree"
@@ -38,55 +80,78 @@ def reader() -> Iterator[Reader]:
         source = tree / "ansible_collections" / "berth" / "stateful"
         command(folder, BIN / "ansible-galaxy", "collection", "build", source, "--output-path", folder)
         (tarball,) = folder.glob("berth-stateful-*.tar.gz")
-        reader = Reader(folder, BIN, root=ROOT, tarball=tarball)
+        reader = Newcomer(folder, BIN, root=ROOT, tarball=tarball)
+        # `make demo` runs as Ansible comes; here one ssh session for a module in place of five
+        (reader.folder / "ansible.cfg").write_text("[ssh_connection]\npipelining = true\n")
+        reader.then = {"demo-play": lambda: give_servers(reader)}
         yield reader
-        reader.run([f"make -C {ROOT} demo-down"])
+        if reader.demo.folder.exists():  # a page has failed before its own command to take it away
+            reader.run([f"make -C {ROOT} demo-down"])
     finally:
         shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="module")
-def dev_cluster() -> Iterator[Any]:
-    """Its own: what README makes would be in the way of other tests, and theirs in the way of its selectors."""
-    with cluster_of_hosts() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def servers(reader: Reader, dev_cluster: Any) -> Iterator[Any]:
-    """Hosts with a disk of the size that README asks for, their names in ``inventory``, and a kubeconfig at home."""
+def give_servers(reader: Newcomer) -> None:
+    """The demo's hosts with a disk of the size that README asks for, their names in ``inventory``, and a kubeconfig at
+    home."""
+    cluster = reader.demo
     (reader.home / ".kube").mkdir()
-    shutil.copy(dev_cluster.kubeconfig, reader.home / ".kube" / "config")
-    (reader.programs / "kubectl").symlink_to(dev_cluster.bin_dir / "kubectl")
-    hosts = dev_cluster.hosts.inventory()
+    shutil.copy(cluster.kubeconfig, reader.home / ".kube" / "config")
+    (reader.programs / "kubectl").symlink_to(cluster.bin_dir / "kubectl")
+    hosts = cluster.hosts.inventory()
     hosts["berth_hosts"]["vars"] = {**hosts["berth_hosts"].get("vars", {}), "local_disks_become": False}
     (reader.folder / "inventory").mkdir()
     (reader.folder / "inventory" / "hosts.yml").write_text(yaml.safe_dump(hosts))
     for host in ("h1", "h2", "h3"):
-        dev_cluster.hosts.disk_add(host, "large", "100Gi")
-        ssh(dev_cluster, host, f"/opt/k/ctr -n k8s.io images tag --force {HERE} {IMAGE}")
-    return dev_cluster
+        cluster.hosts.disk_add(host, "large", "100Gi")
+        ssh(cluster, host, f"/opt/k/ctr -n k8s.io images tag --force {HERE} {IMAGE}")
 
 
-def test_readme(reader: Reader, servers: Any) -> None:
-    demo, installed, app = reader.read(ROOT / "README.md")
+def test_every_command_in_running_text_is_known() -> None:
+    """A new one is run, or has a reason, like those of the blocks."""
+    said = {
+        span.content
+        for page in (README, INSTALL, QUICKSTART, POSTGRESQL)
+        for token in MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8"))
+        for span in token.children or ()
+        if span.type == "code_inline" and re.match(rf"({'|'.join(PROGRAMS)}) ", span.content)
+    }
+    assert said == IN_THE_TEXT.keys()
+
+
+def test_readme(reader: Newcomer) -> None:
+    reader.run([f"make -C {ROOT} help"])
+    demo, installed, app = reader.read(README)
     assert all(re.search(TABLE.format(ordinal=ordinal), demo) for ordinal in range(3)), demo
     assert "berth.stateful" in installed
     recaps = re.findall(r"changed=(\d+) ", app)
     assert recaps.count("0") < len(recaps), app
-    pods = servers.kubectl("get", "pods", "-l", "berth.dev/app=db", "-o", "jsonpath={.items[*].spec.nodeName}").split()
-    assert sorted(pods) == ["h1", "h2", "h3"], "one on each host"
-    again = reader.run(["ansible-playbook -i inventory disks.yml", "ansible-playbook -i inventory app.yml"])
+    which = ("-l", "berth.dev/app=db", "-o", "jsonpath={.items[*].spec.nodeName}")
+    assert sorted(reader.demo.kubectl("get", "pods", *which).split()) == ["h1", "h2", "h3"], "one on each host"
+    again = reader.run(["ansible-playbook -i inventory app.yml"])
     assert set(re.findall(r"changed=(\d+) ", again)) == {"0"}, again
 
 
-def test_install(reader: Reader) -> None:
-    reader.read(ROOT / "docs/guides/install.md")
+def test_install(reader: Newcomer) -> None:
+    reader.read(INSTALL)
 
 
-def test_quickstart(reader: Reader) -> None:
+def test_quickstart(reader: Newcomer) -> None:
     """From the checkout, taken away, and from the installed collection, which is all that a second user has."""
-    again, _taken_away, installed, tried, _gone = reader.read(ROOT / "docs/guides/quickstart.md")
+    reader.then = {"kubectl exec journal-0": lambda: more_to_try(reader)}
+    again, _taken_away, installed, tried, _gone = reader.read(QUICKSTART)
     assert set(re.findall(r"changed=(\d+)", again)) == {"0"}, "the demo that README made is there"
     assert all(re.search(TABLE.format(ordinal=ordinal), installed) for ordinal in range(3)), installed
     assert "journal-0" in tried
+    assert not reader.then
+
+
+def more_to_try(reader: Newcomer) -> None:
+    """What the quickstart's list tells its reader to try."""
+    playbook = "ansible-playbook berth.stateful.quickstart --check --diff -e stateful_app_replicas="
+    reader.run(["berth-dev --name quickstart disk remove h1 d2"])
+    planned = reader.run([f"{playbook}4"])
+    assert re.search(r"(?m)^\+.*journal-3", planned), planned
+    # with its size: that of a disk that is there is 256Mi for the command, where nothing is said
+    reader.run(["berth-dev --name quickstart disk add h1 d2 --size 512Mi"])
+    reader.run(["berth-dev --name quickstart power off h2", "berth-dev --name quickstart power on h2"])

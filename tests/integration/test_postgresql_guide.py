@@ -21,6 +21,7 @@ from berth_dev.pytest_plugin import say, temporary_cluster
 from tests.dev.hosts_help import eventually, out
 from tests.support import pages
 from tests.support.agent import zipapp
+from tests.support.hosts import PIPELINED
 from tests.support.playbook import environment
 from tests.support.tarball import BIN
 
@@ -93,7 +94,7 @@ class GuideRun:
         path = f"{self.folder / 'bin'}:{BIN}:{os.environ['PATH']}"
         cache = str(self.folder / "cache")
         ours = {"KUBECONFIG": kubeconfig, "K8S_AUTH_KUBECONFIG": kubeconfig, "KUBECACHEDIR": cache, "PATH": path}
-        return environment(self.folder / "record.jsonl", ours)
+        return environment(self.folder / "record.jsonl", {**ours, **PIPELINED})
 
     def get(self, *what: str) -> Any:
         return json.loads(self.cluster.kubectl("get", *what, "-o", "json"))
@@ -142,6 +143,7 @@ def test_the_page_from_its_text(guide: GuideRun) -> None:
     installed(guide)
     run(guide)
     guide.carry_out("Backup and restore")
+    assert "CREATE ROLE postgres" in guide.shell("kubectl exec postgres-0 -- pg_dumpall -U postgres --globals-only")
     old = a_disk_fails(guide)
     replaced(guide, old)
     uninstalled(guide)
@@ -156,6 +158,7 @@ def installed(guide: GuideRun) -> None:
 
 def run(guide: GuideRun) -> None:
     guide.carry_out("The manifest")
+    guide.shell("kubectl apply --dry-run=server -f postgres.yml")  # "as `kubectl apply` takes it"
     guide.carry_out("Run it")
     berths = guide.get("berths")["items"]
     assert sorted((one["spec"]["nodeName"], one["status"]["phase"]) for one in berths) == [

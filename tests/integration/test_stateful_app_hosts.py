@@ -78,18 +78,29 @@ def places(result):
     return {row["name"]: (row["node"], row["disks"][0]["name"]) for row in result["berths"]}
 
 
+@pytest.fixture(scope="module")
+def recorded(dev_cluster, tmp_path_factory):
+    """The hosts' disks are LocalDisks."""
+    run_plays(dev_cluster, base(str(dev_cluster.kubeconfig)), tmp_path_factory.mktemp("base")).ok()
+
+
+def taken_away(cluster, **app):
+    """By the module alone: no host has to be reached for that."""
+    options = {key.removeprefix("stateful_app_"): value for key, value in app.items() if key.startswith("stateful_app")}
+    done = run({**options, "kubeconfig": str(cluster.kubeconfig), "state": "absent"})
+    assert not done.get("failed"), done
+
+
+@pytest.mark.usefixtures("recorded")
 def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
+    """That a second run changes nothing, README's commands show, and molecule's scenario of the role."""
     kubeconfig = str(dev_cluster.kubeconfig)
-    run_plays(dev_cluster, base(kubeconfig), tmp_path).ok()
     seen = run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path, "--check", "--diff").ok()
     assert "journal-2" in seen.output
     assert json.loads(dev_cluster.kubectl("get", "berths", "-o", "json"))["items"] == []
     first = last(run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok())
     assert {row["phase"] for row in first["berths"]} == {"Running"}
     assert {node for node, _disk in places(first).values()} == {"h1", "h2", "h3"}
-
-    again = run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok()
-    assert not any(task.result.get("changed") for task in again.tasks), again.output
 
     dev_cluster.kubectl("delete", "pod", "journal-1", "--wait=true")
     second = last(run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path).ok())
@@ -105,7 +116,7 @@ def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
     assert places(third) == places(first)
     assert starts(dev_cluster, 0) == ["journal-0", "journal-0"], "the data outlived the app"
     assert starts(dev_cluster, 1) == ["journal-1", "journal-1", "journal-1"]
-    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent")], tmp_path).ok()
+    taken_away(dev_cluster, **APP)
 
 
 @contextlib.contextmanager
@@ -133,6 +144,7 @@ def second_scheduler(cluster):
         thread.join()
 
 
+@pytest.mark.usefixtures("recorded")
 def test_bare_pods_that_end_come_back_in_their_berth(dev_cluster, tmp_path):
     """Evicted by the kubelet, refused by it where two schedulers overbook a node's cpu, stopped by a power cut."""
     kubeconfig = str(dev_cluster.kubeconfig)
@@ -153,7 +165,6 @@ def test_bare_pods_that_end_come_back_in_their_berth(dev_cluster, tmp_path):
     options = {**app, "kubeconfig": kubeconfig, "wait": True, "wait_timeout": 90}
     values = {f"stateful_app_{key}": value for key, value in app.items()}
     play = app_play(kubeconfig, **values, stateful_app_topology_spread_constraints=[])
-    run_plays(dev_cluster, base(kubeconfig), tmp_path).ok()
     with second_scheduler(dev_cluster):
         first = last(run_plays(dev_cluster, [play], tmp_path).ok())
         node = first["berths"][0]["node"]
@@ -236,4 +247,4 @@ def test_bare_pods_on_raw_devices(dev_cluster, tmp_path):
     assert second["berths"][0]["disks"] == first["berths"][0]["disks"]
     read = eventually(lambda: dev_cluster.kubectl("logs", "raw-0").strip(), what="the successor's output")
     assert read == "raw1", "the successor read what the first pod wrote"
-    run_plays(dev_cluster, [app_play(kubeconfig, stateful_app_state="absent", **app)], tmp_path).ok()
+    taken_away(dev_cluster, **app)

@@ -131,8 +131,7 @@ def images_and_cpu_change_in_running_pods(app):
     assert app.pods() == uids, "the same pods"
     assert set(app.pods(".status.containerStatuses[0].restartCount")) == {"1"}
     assert set(app.pods(".status.containerStatuses[0].resources.requests.cpu")) == {"20m"}
-    again = app.role(image=SECOND, resources=cpu("20m")).ok()
-    assert not any(task.result.get("changed") for task in again.tasks), again.output
+    assert not app.update(image=SECOND, resources=cpu("20m"))["changed"]
 
 
 def an_image_that_nobody_has(app):

@@ -6,6 +6,8 @@ Programs of the host can be replaced by wrappers that do the real thing and kill
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +21,20 @@ from tests.support.kube import forget, patch_disk
 NAMESPACE = "default"
 ROOT = "/var/lib/berth/disks"
 SECONDS = 90.0
+#: Stops each process that wipes, for as long as this runs, once it has written so many bytes.
+HALT = """
+import os, re, signal, sys, time
+most = int(sys.argv[1])
+while True:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as line, open(f"/proc/{pid}/io") as io:
+                if b"berth_host.wiper" in line.read() and int(re.search("wchar: (.*)", io.read())[1]) > most:
+                    os.kill(int(pid), signal.SIGSTOP)
+        except OSError:
+            pass
+    time.sleep(0.01)
+"""
 
 
 class Ground:
@@ -181,16 +197,31 @@ class Ground:
 
     def wrapper(self, program: str, script: str) -> str:
         """PATH with ``program`` replaced; in the script $REAL is the real one, and each call is written to `calls`."""
-        real = self.agent.here(f"command -v {program}")
-        folder = f"{self.agent.folder}/bin-{uuid4().hex[:5]}"
-        text = f"#!/bin/sh\nREAL={real}\necho {program} >> {self.agent.folder}/calls\n{script}\n"
-        self.agent.here(f"mkdir -p {folder}")
-        self.agent.put(f"{folder.rsplit('/', 1)[-1]}/{program}", text)
-        self.agent.here(f"chmod 755 {folder}/{program}")
-        return f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin"
+        return self.wrappers({program: script})
+
+    def wrappers(self, scripts: dict[str, str]) -> str:
+        """The same with several: the script by the program. What was called before is forgotten."""
+        folder = f"bin-{uuid4().hex[:5]}"
+        self.agent.here(f"mkdir -p {self.agent.folder}/{folder}; rm -f {self.agent.folder}/calls")
+        for program, script in scripts.items():
+            real = self.agent.here(f"command -v {program}")
+            text = f"#!/bin/sh\nREAL={real}\necho {program} >> {self.agent.folder}/calls\n{script}\n"
+            self.agent.here(f"chmod 755 {self.agent.put(f'{folder}/{program}', text)}")
+        return f"PATH={self.agent.folder}/{folder}:/usr/sbin:/usr/bin:/sbin:/bin"
 
     def calls(self, program: str) -> int:
         return self.agent.here(f"cat {self.agent.folder}/calls 2>/dev/null", check=False).split().count(program)
+
+    @contextmanager
+    def halted_wipers(self) -> Iterator[None]:
+        """Who wipes stops in the middle of its disk (of 128 MiB: after the ends and two pieces of eight), and goes on
+        afterwards. So no disk has to be so large that it is not done before the test has looked."""
+        path = self.agent.put("halt.py", HALT)
+        watcher = self.agent.here(f"nohup python3 {path} {40 << 20} >/dev/null 2>&1 & echo $!")
+        try:
+            yield
+        finally:
+            self.agent.here(f"kill {watcher}; pkill -CONT --full berth_host.wiper || true")
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from tests.support.agent import AgentOnHost, conditions_of
 pytestmark = pytest.mark.hosts
 HOST = "h1"
 ALL = [{"query": "[?model == 'BERTH_DEV_DISK']", "storage_class": "fast"}]
+#: Whatever is looked at again and again, each second.
+EACH_SECOND = {"scan": 60, "poll": 0.5, "debounce": 0.1, **dict.fromkeys(("health", "usage", "facts", "devices"), 1)}
 
 
 def own(agent: AgentOnHost, names: list[str]) -> dict[str, dict[str, Any]]:
@@ -40,14 +42,14 @@ def versions(agent: AgentOnHost) -> dict[str, str]:
 
 
 def settled(agent: AgentOnHost) -> dict[str, str]:
-    """The versions of the node's LocalDisks, once they have stayed the same for two rounds of every interval."""
+    """The versions of the node's LocalDisks, once they have stayed the same for two rounds of `EACH_SECOND`."""
     before: dict[str, str] = {}
 
     def same() -> bool:
         nonlocal before
         last, before = before, versions(agent)
         if last != before:
-            time.sleep(10)
+            time.sleep(4)
         return last == before
 
     eventually(same, 120, "no more writes")
@@ -63,7 +65,7 @@ def wait(test: Callable[[], Any], agent: AgentOnHost, what: str, seconds: float 
 
 
 def test_a_node_is_published_and_then_nothing_is_written(agent_on: Callable[..., AgentOnHost]) -> None:
-    agent = agent_on(HOST, disk_selectors=ALL)
+    agent = agent_on(HOST, disk_selectors=ALL, intervals={**EACH_SECOND, "lease": 12})
     agent.start()
     agent.wait_ready()
     disks = {disk["serial"]: disk for disk in agent.cluster.hosts.disks(HOST)}
@@ -212,12 +214,14 @@ def test_a_configuration_is_reloaded_and_a_bad_one_is_refused(agent_on: Callable
 
 
 def test_of_two_agents_one_stands_back_and_takes_over(agent_on: Callable[..., AgentOnHost]) -> None:
-    agent = agent_on(HOST, disk_selectors=ALL)
+    agent = agent_on(HOST, disk_selectors=ALL, intervals=EACH_SECOND)
     one = agent.start("one")
     wait(lambda: "everything that was seen is published" in agent.log("one"), agent, "the first")
     two = agent.start("two")
     wait(lambda: f"another agent (pid {one}) holds" in agent.log("two"), agent, "the second stands back")
-    elsewhere = agent_on(HOST, "elsewhere", disk_selectors=ALL)  # another state directory: the Lease tells them apart
+    elsewhere = agent_on(
+        HOST, "elsewhere", disk_selectors=ALL, intervals=EACH_SECOND
+    )  # another state directory: the Lease tells them apart
     elsewhere.start()
     wait(lambda: "leads, " in elsewhere.log() and "waits" in elsewhere.log(), elsewhere, "the third waits")
     holder = agent.lease()["spec"]["holderIdentity"]
@@ -274,7 +278,7 @@ print(sqlite3.connect('/run/berth-test/usage.sqlite').execute('select count(*) f
 
 def test_usage_is_sampled_and_figures_are_served(agent_on: Callable[..., AgentOnHost]) -> None:
     usage = {"path": "/run/berth-test/usage.sqlite"}
-    agent = agent_on(HOST, metrics={"port": 19808}, usage=usage)
+    agent = agent_on(HOST, metrics={"port": 19808}, usage=usage, intervals=EACH_SECOND)
     agent.start()
     agent.wait_ready()
     figures = eventually(lambda: agent.here("curl -sf http://127.0.0.1:19808/metrics"), 30, "figures")

@@ -11,15 +11,14 @@ import pytest
 from berth_core.app.manifests import volume_name
 from tests.daemons.agent.disk_ground import Ground
 from tests.dev.hosts_help import apply, eventually, get
-from tests.support.agent import conditions_of, install_rights
+from tests.support.agent import conditions_of
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 HOST = "h3"
 
 
 @pytest.fixture
-def ground(dev_cluster: Any) -> Iterator[Ground]:
-    install_rights(dev_cluster)
+def ground(dev_cluster: Any, rights: None) -> Iterator[Ground]:
     made = Ground(dev_cluster, HOST)
     yield made
     made.clean()

@@ -12,7 +12,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import PV
 from tests.daemons.agent.disk_ground import NAMESPACE, ROOT, Ground
 from tests.dev.hosts_help import eventually
-from tests.support.agent import conditions_of, install_rights
+from tests.support.agent import conditions_of
 from tests.support.kube import client_for
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
@@ -21,8 +21,7 @@ INSIDE = "strace -f -o /dev/null -e trace=pwrite64 -e inject=pwrite64:signal=KIL
 
 
 @pytest.fixture
-def ground(dev_cluster: Any) -> Iterator[Ground]:
-    install_rights(dev_cluster)
+def ground(dev_cluster: Any, rights: None) -> Iterator[Ground]:
     made = Ground(dev_cluster, HOST)
     yield made
     made.clean()
@@ -181,102 +180,116 @@ def test_a_lock_whose_berth_is_another_one_is_nobody_s(ground: Ground) -> None:
     assert ground.checksum(mine) == before
 
 
-@pytest.mark.parametrize(
-    ("program", "script", "fs_type", "step", "made"),
-    [
-        ("mkfs.ext4", "kill -9 $PPID", "ext4", "Formatting", 1),
-        ("mkfs.xfs", INSIDE.format(write=30) + ' "$@"; kill -9 $PPID', "xfs", "Formatting", 1),
-        ("mkfs.ext4", INSIDE.format(write=40) + ' "$@"; kill -9 $PPID', "ext4", "Formatting", 1),
-        ("mkfs.ext4", '$REAL "$@"; kill -9 $PPID', "ext4", "Formatting", 0),
-        ("mount", "kill -9 $PPID", "ext4", "Mounting", 0),
-        ("mount", '$REAL "$@"; kill -9 $PPID', "ext4", "Mounting", 0),
-    ],
-    ids=["before mkfs", "inside mkfs.xfs", "inside mkfs.ext4", "after mkfs", "before mount", "after mount"],
-)
-def test_killed_on_the_way_to_a_mounted_disk(
-    ground: Ground, program: str, script: str, fs_type: str, step: str, made: int
-) -> None:
-    mine = ground.plug("320Mi" if fs_type == "xfs" else "64Mi")
-    ground.declare(**{mine: {"fs_type": fs_type}})
-    pid = ground.agent.start(environment=ground.wrapper(program, script))
-    ground.wait_phase(mine, "Available")
-    lock = ground.lock(mine)
-    eventually(lambda: not ground.agent.alive(pid), 60, "the death of the agent")
-    assert ground.object(mine)["status"]["journal"]["step"] == step
-    count = 'exec $REAL "$@"'
-    environment = ground.wrapper(f"mkfs.{fs_type}", count)
-    ground.agent.here(f"rm -f {ground.agent.folder}/calls")
-    ground.agent.start(environment=environment)
-    ground.wait_mounted(mine, lock)
-    assert ground.calls(f"mkfs.{fs_type}") == made
-    assert ground.agent.here(f"findmnt -no FSTYPE {ground.point(mine)}") == fs_type
+BEFORE, AFTER, COUNTED = "kill -9 $PPID", '$REAL "$@"; kill -9 $PPID', 'exec $REAL "$@"'
 
 
-@pytest.mark.parametrize("script", ["kill -9 $PPID", '$REAL "$@"; kill -9 $PPID'], ids=["before", "after"])
-def test_killed_around_the_unmount(ground: Ground, script: str) -> None:
-    mine = ground.plug("64Mi")
-    ground.declare()
-    pid = ground.agent.start(environment=ground.wrapper("umount", script))
-    ground.wait_phase(mine, "Available")
+def inside(write: int) -> str:
+    """The program is killed at that write of its, and the agent then."""
+    return INSIDE.format(write=write) + ' "$@"; kill -9 $PPID'
+
+
+def dies(ground: Ground, disk: str, step: str) -> None:
+    """The agent that was started last, while the journal of the disk is at this step."""
+    eventually(lambda: not ground.agent.alive(), 60, "the death of the agent")
+    assert ground.object(disk)["status"]["journal"]["step"] == step
+
+
+@pytest.mark.timeout(600)
+def test_killed_around_each_program_on_the_way_to_a_mounted_disk_and_back(ground: Ground) -> None:
+    """One life of two disks: each agent goes on where the one before it died, and dies at the next place.
+
+    What the journal, the disk and the mounts are at a death does not depend on how the agent came there.
+    """
+    xfs, mine = ground.plug("320Mi"), ground.plug("64Mi")
+    ground.declare(**{xfs: {"fs_type": "xfs"}})
+    ground.agent.start(environment=ground.wrappers({"mkfs.xfs": inside(30)}))
+    for disk in (xfs, mine):
+        ground.wait_phase(disk, "Available")
+    other = ground.lock(xfs)
+    dies(ground, xfs, "Formatting")
+    ground.agent.start(environment=ground.wrappers({"mkfs.xfs": COUNTED, "mkfs.ext4": BEFORE}))
+    ground.wait_mounted(xfs, other)
+    assert ground.calls("mkfs.xfs") == 1
+    assert ground.agent.here(f"findmnt -no FSTYPE {ground.point(xfs)}") == "xfs"
+
     lock = ground.lock(mine)
+    dies(ground, mine, "Formatting")
+    assert ground.agent.here(f"blkid -p {ground.device(mine)} || echo blank") == "blank"
+    for script in (inside(40), AFTER):  # each time it is made anew: nobody knows how far the one before has come
+        ground.agent.start(environment=ground.wrappers({"mkfs.ext4": script, "mkfs.xfs": COUNTED}))
+        dies(ground, mine, "Formatting")
+        assert ground.calls("mkfs.ext4") == 1
+    for script in (BEFORE, AFTER):  # it is whole, and never made again
+        ground.agent.start(environment=ground.wrappers({"mkfs.ext4": COUNTED, "mount": script}))
+        dies(ground, mine, "Mounting")
+        assert (ground.calls("mkfs.ext4"), ground.calls("mount")) == (0, 1)
+
+    ground.agent.start(environment=ground.wrappers({"mkfs.ext4": COUNTED, "umount": BEFORE}))
     ground.wait_mounted(mine, lock)
+    assert ground.calls("mkfs.ext4") == 0
+    assert ground.agent.here(f"findmnt -no FSTYPE {ground.point(mine)}") == "ext4"
     ground.agent.here(f"echo precious > {ground.point(mine)}/data/file; sync")
     ground.release(mine, lock)
-    eventually(lambda: not ground.agent.alive(pid), 60, "the death of the agent")
-    assert ground.object(mine)["status"]["journal"]["step"] == "Unmounting"
+    dies(ground, mine, "Unmounting")
+    ground.agent.start(environment=ground.wrappers({"umount": AFTER}))
+    dies(ground, mine, "Unmounting")
     ground.agent.start()
     ground.wait(mine, "unmounted", lambda disk: disk["status"]["journal"]["step"] == "Unmounted")
     ground.wait_phase(mine, "Released")
     ground.agent.here(f"mount -o ro {ground.device(mine)} /mnt")
     assert ground.agent.here("cat /mnt/data/file; umount /mnt") == "precious"
+    ground.wait_mounted(xfs, other)
 
 
 def test_killed_in_the_middle_of_a_wipe(ground: Ground) -> None:
-    mine = ground.plug("768Mi")
+    mine = ground.plug("128Mi")
     ground.declare()
-    ground.agent.here(f"head -c 8M /dev/urandom | dd of={ground.device(mine)} bs=1M seek=700 status=none; sync")
+    ground.agent.here(f"head -c 8M /dev/urandom | dd of={ground.device(mine)} bs=1M seek=100 status=none; sync")
     ground.agent.start()
     ground.wait_phase(mine, "Available")
-    request = ground.ask_wipe(mine, "random")
-    ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
-    ground.agent.signal("KILL")
+    with ground.halted_wipers():
+        request = ground.ask_wipe(mine, "random")
+        ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
+        ground.agent.signal("KILL")
     journal = ground.object(mine)["status"]["wipe"]
     assert (journal["requestID"], journal["step"], journal["method"]) == (request, "Overwriting", "random")
     assert journal["offset"] < journal["size"]
     assert conditions_of(ground.object(mine))["Wiped"] == ("False", "Wiping")
     ground.agent.start(log="second")
     disk = ground.wait(mine, "cleared", lambda disk: "wipe" not in disk["spec"])
-    assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 768 << 20)
+    assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 128 << 20)
     assert disk["status"]["lastWipe"]["startTime"] == journal["startTime"]
     started = next(line for line in ground.agent.log("second").splitlines() if "wiping /dev" in line)
     assert int(started.rsplit("byte ", 1)[1].strip('"')) >= journal["offset"]
     ground.wait_phase(mine, "Available")
 
 
-@pytest.mark.timeout(900)
 def test_two_wipes_at_a_time_and_one_whose_process_is_killed(ground: Ground) -> None:
     """The agent's memory limit holds two of them; the kernel's answer to too many would be this very signal."""
-    ground.patience = 600  # 2 GiB are written and read back, as fast as a busy machine's disk allows
-    disks = [ground.plug("768Mi") for _each in range(3)]
+    disks = [ground.plug("128Mi") for _each in range(3)]
     ground.declare()
     ground.agent.start()
     for name in disks:
         ground.wait_phase(name, "Available")
-        ground.ask_wipe(name, "random")
     agent = ground.agent.pids[-1]
 
     def waiting() -> list[str]:
         return [name for name in disks if conditions_of(ground.object(name)).get("Wiped") == ("False", "Waiting")]
 
-    (last,) = eventually(waiting, 60, "one that waits")
-    assert "wipe" not in ground.object(last)["status"]
+    with ground.halted_wipers():
+        for name in disks:
+            ground.ask_wipe(name, "random")
+        (last,) = eventually(waiting, 60, "one that waits")
+        assert "wipe" not in ground.object(last)["status"]
+        for name in disks:
+            if name != last:
+                ground.wait(name, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
+        assert ground.agent.here(f"pgrep --count --parent {agent} --full berth_host.wiper") == "2"
+        ground.agent.here(f"pkill -KILL --parent {agent} --full berth_host.wiper")
     first = next(name for name in disks if name != last)
-    ground.wait(first, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
-    assert ground.agent.here(f"pgrep --count --parent {agent} --full berth_host.wiper") == "2"
-    ground.agent.here(f"pkill -KILL --parent {agent} --full berth_host.wiper")
     for name in disks:
         disk = ground.wait(name, "cleared", lambda disk: "wipe" not in disk["spec"])
-        assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 768 << 20)
+        assert (disk["status"]["lastWipe"]["result"], disk["status"]["lastWipe"]["bytes"]) == ("Succeeded", 128 << 20)
     assert ground.agent.log().count("was killed at byte") == 2
 
     # With other data on the disk, the request that was carried out destroys nothing, and is not taken for done.
@@ -302,14 +315,15 @@ def test_two_wipes_at_a_time_and_one_whose_process_is_killed(ground: Ground) -> 
 
 
 def test_a_wipe_that_is_taken_back_and_a_filesystem_that_is_gone(ground: Ground) -> None:
-    mine = ground.plug("1Gi")
+    mine = ground.plug("128Mi")
     ground.declare()
     ground.agent.start()
     ground.wait_phase(mine, "Available")
-    request = ground.ask_wipe(mine, "random")
-    ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
-    ground.patch(mine, wipe=None)
-    assert "was taken back" in ground.wait_condition(mine, "Wiped", "False", "Failed")
+    with ground.halted_wipers():
+        request = ground.ask_wipe(mine, "random")
+        ground.wait(mine, "some progress", lambda disk: disk["status"].get("wipe", {}).get("offset", 0) > 0)
+        ground.patch(mine, wipe=None)
+        assert "was taken back" in ground.wait_condition(mine, "Wiped", "False", "Failed")
     status = ground.object(mine)["status"]
     assert (status["lastWipe"]["requestID"], status["lastWipe"]["result"]) == (request, "Failed")
     assert "wipe" not in status

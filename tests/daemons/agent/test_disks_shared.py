@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.daemons.agent.disk_ground import Ground
-from tests.support.agent import install_rights
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 HOSTS = ("h2", "h3")
@@ -24,8 +23,7 @@ while True:
 
 
 @pytest.fixture
-def grounds(dev_cluster: Any) -> Iterator[tuple[Ground, Ground]]:
-    install_rights(dev_cluster)
+def grounds(dev_cluster: Any, rights: None) -> Iterator[tuple[Ground, Ground]]:
     one, two = (Ground(dev_cluster, host) for host in HOSTS)
     yield one, two
     for each in (one, two):
@@ -149,6 +147,7 @@ def test_a_request_that_was_taken_back_does_not_come_back_for_other_data(grounds
     before = ground.checksum(raw, formatted)
     for disk, request in requests.items():
         ground.ask_wipe(disk, "zero", request=request)
+    for disk in requests:
         ground.wait(
             disk, "refused", lambda found: "was asked for when the disk carried ends blank" in str(found["status"])
         )
@@ -156,4 +155,5 @@ def test_a_request_that_was_taken_back_does_not_come_back_for_other_data(grounds
     for disk in requests:
         ground.patch(disk, wipe=None)
         ground.ask_wipe(disk, "zero")
+    for disk in requests:
         ground.wait(disk, "wiped and cleared", lambda found: "wipe" not in found["spec"])

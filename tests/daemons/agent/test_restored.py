@@ -99,12 +99,19 @@ class Machine(LocalNode):
         return [hashlib.sha256(self.file(name).read_bytes()).hexdigest() for name in ASKED]
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Their own, whose etcd is restored under it; a restored one is as good as new."""
     with temporary_cluster(hosts=0) as cluster:
         install_rights(cluster)
-        with Machine(cluster, tmp_path, "restored", {name: {} for name in (*ASKED, "d", "e")}, SIZE) as made:
-            yield made
+        yield cluster
+
+
+@pytest.fixture
+def machine(cluster: Any, tmp_path: Path) -> Iterator[Machine]:
+    node = f"restored-{uuid4().hex[:5]}"
+    with Machine(cluster, tmp_path, node, {name: {} for name in (*ASKED, "d", "e")}, SIZE) as made:
+        yield made
 
 
 @pytest.mark.parametrize("bump", [True, False], ids=["revision raised", "revision gone back"])
