@@ -126,14 +126,11 @@ collection: venv venv-lint ## install: build the tarball, install it into an emp
 pages: venv # what the pages take from the code
 	$(BIN)/python tools/generated_docs.py
 
-docs: venv venv-lint ## work: what the pages take from the code; check and render the plugins' documentation; the changelog
+docs: venv venv-lint ## work: what the pages take from the code; check the plugins' documentation (docs-site renders it); the changelog
 	$(BIN)/python tools/generated_docs.py
 	@python3 tools/snapshot.py build/tree-$@
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=all .
 	cd $(TREE) && PATH="$(CURDIR)/$(LINT):$$PATH" antsibull-changelog lint
-	@rm -rf build/docs && mkdir -m 0700 build/docs
-	PATH="$(CURDIR)/$(LINT):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/tree-$@" \
-		antsibull-docs collection --use-current --dest-dir build/docs berth.stateful
 
 docs-site: venv venv-lint ## operate: the documentation as a site, build/site/html: every link leads somewhere; how many examples are checked
 	@python3 tools/snapshot.py build/tree-$@
