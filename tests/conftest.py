@@ -5,6 +5,7 @@ Read by pytest. Nothing is started here: the fixtures of the development cluster
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import itertools
 import json
@@ -50,6 +51,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("promise"):
             item.add_marker(pytest.mark.flaky(reruns=0))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: the collector would spend a tenth of the time on looking at them again."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TextIO
 
 import pytest
+import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue import objects
+from ansible_collections.berth.stateful.plugins.module_utils._glue import crds, objects
 from ansible_collections.berth.stateful.plugins.module_utils._glue.arguments import check_shapes
 from ansible_collections.berth.stateful.plugins.module_utils._glue.auth import AUTH_ARGUMENT_SPEC, load_auth
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
@@ -184,9 +186,23 @@ class Small:
         return False
 
 
+class Kept:
+    """PyYAML as the glue uses it, for files that do not change meanwhile: each is read once, each answer is a copy."""
+
+    SafeLoader = yaml.SafeLoader
+    _read: ClassVar[dict[str, bytes]] = {}
+
+    @classmethod
+    def load(cls, stream: TextIO, Loader: Any) -> Any:  # noqa: N803 PyYAML's name
+        if stream.name not in cls._read:
+            cls._read[stream.name] = pickle.dumps(yaml.load(stream, Loader))
+        return pickle.loads(cls._read[stream.name])
+
+
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "time", Clock())
+    monkeypatch.setattr(crds, "yaml", Kept)
 
 
 def asked(name: str, options: dict[str, Any], folder: Path) -> None:

@@ -11,6 +11,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,6 +96,7 @@ def shown_by(plugin: Path) -> Iterator[Example]:
             yield Example(plugin, node.lineno, "yaml", ast.literal_eval(node.value))
 
 
+@cache
 def kind_of(example: Example) -> str:
     """The language, or what the YAML is. Raises ValueError where there is no telling, so no check either."""
     if example.language != "yaml":
@@ -105,8 +107,9 @@ def kind_of(example: Example) -> str:
     return str(kinds.pop())
 
 
+@cache
 def every() -> list[Example]:
-    """Those of all pages and plugins."""
+    """Those of all pages and plugins. Read once: a run's pages stay as they are."""
     return [*chain.from_iterable(map(examples, PAGES)), *chain.from_iterable(map(shown_by, PLUGINS))]
 
 

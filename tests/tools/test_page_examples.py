@@ -7,6 +7,7 @@ tests/tools/test_execution_environment.py.
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 import re
@@ -210,12 +211,18 @@ def wrong_command(line: str, shown: Container[str]) -> Iterator[str]:
 
 def wrong_flags(program: str, words: list[str]) -> Iterator[str]:
     """Flags that the command's own --help does not name, or a command that it does not know."""
-    path = [words[0]] if words and not words[0].startswith("-") else []
-    done = run([str(BIN / program.replace(" ", "-")), *path, "--help"])
+    path = words[:1] if words and not words[0].startswith("-") else []
+    done = told(program.replace(" ", "-"), *path)
     if done.returncode:
         yield f"{program} {' '.join(path)}: {done.stderr}"
     known = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", done.stdout))
     yield from (f"{program}: {word}" for word in words if word.startswith("-") and word.split("=")[0] not in known)
+
+
+@functools.cache
+def told(program: str, *path: str) -> subprocess.CompletedProcess[str]:
+    """The --help of a command, asked for once: most commands stand on several pages."""
+    return run([str(BIN / program), *path, "--help"])
 
 
 def run(command: list[str], **more: Any) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,9 @@ PYTHONS = [shutil.which(f"python3.{minor}") for minor in range(9, 15)]
 
 
 @pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return zipapp.build(tmp_path_factory.mktemp("zipapp") / "berth-agent.pyz")
+def agent() -> Path:
+    """Where `make agent` puts it: made from the same sources, it lies there already."""
+    return zipapp.build()
 
 
 def run(python: str, agent: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -134,11 +134,11 @@ def test_with_a_cache_it_is_unpacked_once_and_older_versions_go(agent: Path, tmp
 
 
 @pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For this Python and processor."""
+def scheduler() -> Path:
+    """For this Python and processor; packing numpy takes longer than all that is asked of it."""
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    target = tmp_path_factory.mktemp("scheduler") / "berth-scheduler.pyz"
-    return zipapp.build(target, zipapp.TARGET.parent, zipapp.scheduler(python, os.uname().machine))
+    target = zipapp.TARGET.with_name("berth-scheduler.pyz")
+    return zipapp.build(target, daemon=zipapp.scheduler(python, os.uname().machine))
 
 
 def test_the_scheduler_brings_what_is_compiled_and_unpacks_itself(scheduler: Path, tmp_path: Path) -> None:
@@ -155,11 +155,10 @@ def test_the_scheduler_brings_what_is_compiled_and_unpacks_itself(scheduler: Pat
     assert loaded.stdout.startswith(str(folder)), loaded.stderr
 
 
-def test_a_scheduler_for_another_python_says_so(scheduler: Path, tmp_path: Path) -> None:
+def test_a_scheduler_for_another_python_says_so(tmp_path: Path) -> None:
+    """Before it takes anything else of its archive, so there is nothing else in this one."""
     other = tmp_path / "other.pyz"
-    with zipfile.ZipFile(scheduler) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    zipapp.write(other, {**entries, "MADE_FOR": b"Python 3.99 on s390x"})
+    zipapp.write(other, {"__main__.py": zipapp.MAIN.read_bytes(), "MADE_FOR": b"Python 3.99 on s390x"})
     refused = run(sys.executable, other, "run", "--help")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "is made for Python 3.99 on s390x, and this is Python 3." in refused.stderr

@@ -10,6 +10,7 @@ import itertools
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,18 @@ from tests.support.playbook import Run, Task, run_playbook
 
 ROOT = Path(__file__).parents[2]
 HOSTS = ["n1", "n2", "n3"]
+#: For what is the same on each host.
+ONE = ("--limit", "n1")
 ROLES = ("node_agent", "controller", "scheduler", "task_backend")
 MODULES = ("installation_check", "crds", "storage_class", "node_agent", "local_disk", "local_disk_info")
-#: It hands back what it was asked, and what the role reads of its answer.
-MODULE = """#!/usr/bin/python
-# WANT_JSON
-import json, sys
-with open(sys.argv[1]) as file:
-    asked = {key: value for key, value in json.load(file).items() if not key.startswith("_ansible")}
-lost = {"localdisks.berth.dev": ["n1-a"], "localdevices.berth.dev": [], "berths.berth.dev": []}
-print(json.dumps({"changed": False, "asked": asked, "lost": lost, "result": [{"name": "n1-a"}]}))
+#: Instead of each module, in Ansible's own process: what it was asked, and what the role reads of its answer.
+MODULE = """
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        lost = {"localdisks.berth.dev": ["n1-a"], "localdevices.berth.dev": [], "berths.berth.dev": []}
+        return {"changed": False, "asked": dict(self._task.args), "lost": lost, "result": [{"name": "n1-a"}]}
 """
 CALLED = {"ansible.builtin.assert": {"that": "inventory_hostname not in (bad | default([]))", "quiet": True}}
 
@@ -43,7 +46,7 @@ ASSIGNS = [
 
 
 @pytest.fixture(scope="module")
-def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def collections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("collections")
     ours = folder / "ansible_collections" / "berth" / "stateful"
     shutil.copytree(ROOT / "roles" / "berth", ours / "roles" / "berth")
@@ -52,10 +55,13 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
         task = {"name": f"role {role} {{{{ {role}_state }}}} {{{{ {role}_mode | default('') }}}}", **CALLED}
         tasks = [task, *(ASSIGNS if role == "scheduler" else [])]
         (ours / "roles" / role / "tasks" / "main.yml").write_text(yaml.safe_dump(tasks))
-    (ours / "plugins" / "modules").mkdir(parents=True)
+    (ours / "plugins" / "action").mkdir(parents=True)
     for module in MODULES:
-        (ours / "plugins" / "modules" / f"{module}.py").write_text(MODULE)
-    return folder
+        (ours / "plugins" / "action" / f"{module}.py").write_text(MODULE)
+    # As the environment of all of them, so that they begin in a prepared process (tests/support/prepared_ansible.py).
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ANSIBLE_COLLECTIONS_PATH", str(folder))
+        yield folder
 
 
 def play(
@@ -67,8 +73,7 @@ def play(
     inventory += f"n2 berth_node_name=two\n{away}\n"
     inventory += f"[all:vars]\nansible_python_interpreter={sys.executable}\n"
     given = ("-e", json.dumps({"berth_image": "registry.example.com/berth:1", "node_agent_become": False, **variables}))
-    env = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
-    return run_playbook([task], folder, *given, *args, env=env, inventory=inventory, hosts="berth_hosts", **more or {})
+    return run_playbook([task], folder, *given, *args, inventory=inventory, hosts="berth_hosts", **more or {})
 
 
 def calls(run: Run) -> list[str]:
@@ -154,10 +159,13 @@ def test_a_host_that_does_not_answer_is_found_before_anything_is_written(
 def test_images_are_named_before_anything_is_written(
     collections: Path, tmp_path: Path, variables: dict[str, Any], lack: str
 ) -> None:
-    run = play(collections, tmp_path, berth_image="", **variables)
+    run = play(collections, tmp_path, *ONE, berth_image="", **variables)
     assert f"no image for {lack}" in run.failed()["msg"]
     assert calls(run) == []
-    play(collections, tmp_path, berth_image="", berth_controller=False, berth_scheduling="stock").ok()
+
+
+def test_parts_that_run_on_hosts_need_no_image(collections: Path, tmp_path: Path) -> None:
+    play(collections, tmp_path, *ONE, berth_image="", berth_controller=False, berth_scheduling="stock").ok()
 
 
 @pytest.mark.parametrize(
@@ -217,29 +225,35 @@ def test_a_removal_that_would_leave_hosts_out(
     assert calls(run) == []
 
 
-def test_an_installation_may_leave_hosts_out(collections: Path, tmp_path: Path) -> None:
-    run = play(collections, tmp_path, "--limit", "n3").ok()
+GIVEN = {"berth_assign_pods": True, "berth_assign_storage_classes": ["fast"]}
+
+
+def test_an_installation_may_leave_hosts_out_and_gives_pods_the_scheduler(collections: Path, tmp_path: Path) -> None:
+    run = play(collections, tmp_path, "--limit", "n3", **GIVEN).ok()
     assert "node_agent present n3" in calls(run)
     assert sorted(first_asked(run)["node_names"]) == ["n1", "n3", "two"], "their nodes have hosts all the same"
-
-
-def test_pods_are_given_a_scheduler_that_leads_and_by_one_variable(collections: Path, tmp_path: Path) -> None:
-    given = {"berth_assign_pods": True, "berth_assign_storage_classes": ["fast"]}
-    run = play(collections, tmp_path, **given).ok()
-    assert "assigns True fast n1 n2 n3" in calls(run)
+    assert "assigns True fast n3" in calls(run)
     assert first_asked(run)["assign_pods"] is True
-    for wrong, words in (
-        ({**given, "berth_scheduling": "extender"}, "got berth_scheduling: extender and berth_wait: True"),
-        ({**given, "berth_wait": False}, "got berth_scheduling: scheduler and berth_wait: False"),
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({**GIVEN, "berth_scheduling": "extender"}, "got berth_scheduling: extender and berth_wait: True"),
+        ({**GIVEN, "berth_wait": False}, "got berth_scheduling: scheduler and berth_wait: False"),
         ({"berth_assign_storage_classes": ["fast"]}, "needs berth_assign_pods: true"),
         ({"scheduler_assign_pods": True}, "berth_assign_pods (False)"),
-    ):
-        run = play(collections, tmp_path, **wrong)
-        assert words in run.failed()["msg"]
-        assert calls(run) == []
+    ],
+)
+def test_pods_are_given_a_scheduler_that_leads_and_by_one_variable(
+    collections: Path, tmp_path: Path, wrong: dict[str, Any], words: str
+) -> None:
+    run = play(collections, tmp_path, *ONE, **wrong)
+    assert words in run.failed()["msg"]
+    assert calls(run) == []
 
 
 def test_two_ways_of_running_agents(collections: Path, tmp_path: Path) -> None:
-    run = play(collections, tmp_path, node_agent_service_manager="daemonset")
+    run = play(collections, tmp_path, *ONE, node_agent_service_manager="daemonset")
     assert "berth_agents: daemonset" in run.failed()["msg"]
     assert calls(run) == []

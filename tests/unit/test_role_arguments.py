@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.playbook import run_playbook
+from tests.support.playbook import Run, run_playbook
 
 ROLES = Path(__file__).parents[2] / "roles"
 SPECS = {path.parts[-3]: yaml.safe_load(path.read_text())["argument_specs"] for path in ROLES.glob("*/meta/*specs.yml")}
@@ -22,18 +23,40 @@ def wrong(options: dict[str, Any]) -> dict[str, Any]:
     return {name: WRONG[option["type"]] for name, option in options.items() if option.get("type") in WRONG} | made
 
 
+def options_of(role: str) -> dict[str, Any]:
+    return SPECS[role]["main"]["options"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Every role with its wrong values, one after the other."""
+    tasks = [
+        {
+            "block": [
+                {
+                    "name": f"include {role}",
+                    "ansible.builtin.include_role": {"name": f"berth.stateful.{role}"},
+                    "vars": wrong(options_of(role)),
+                }
+            ],
+            "rescue": [{"ansible.builtin.meta": "noop"}],
+        }
+        for role in sorted(SPECS)
+    ]
+    return run_playbook(tasks, tmp_path_factory.mktemp("roles")).ok()
+
+
 @pytest.mark.parametrize("role", sorted(SPECS))
-def test_wrong_values_are_refused_by_name_and_at_once(role: str, tmp_path: Path) -> None:
-    options = SPECS[role]["main"]["options"]
+def test_wrong_values_are_refused_by_name_and_at_once(role: str, run: Run) -> None:
+    options = options_of(role)
     given, required = wrong(options), {name for name, option in options.items() if option.get("required")}
     assert given
-    play = [{"ansible.builtin.include_role": {"name": f"berth.stateful.{role}"}, "vars": given}]
-    run = run_playbook(play, tmp_path)
-    refused = run.failed()
-    errors = "\n".join(refused["argument_errors"])
+    begin = [task.name for task in run.tasks].index(f"include {role}")
+    own = list(itertools.takewhile(lambda task: not task.name.startswith("include "), run.tasks[begin + 1 :]))
+    assert [task.kind for task in own] == ["failed"], "the refusal, and nothing of the role"
+    errors = "\n".join(own[0].result["argument_errors"])
     assert not [name for name in given if name not in errors], errors
     assert not [name for name in required - given.keys() if name not in errors], errors
-    assert [task.kind for task in run.tasks] == ["ok", "failed"], "the include, the refusal, and nothing of the role"
 
 
 def test_every_role_says_what_it_takes() -> None:
@@ -41,7 +64,7 @@ def test_every_role_says_what_it_takes() -> None:
 
 
 def test_the_role_host_maintenance_gives_the_module_each_of_its_options() -> None:
-    options = SPECS["host_maintenance"]["main"]["options"]
+    options = options_of("host_maintenance")
     first = yaml.safe_load((ROLES / "host_maintenance" / "tasks" / "node.yml").read_text())[0]
     given = first["berth.stateful.host_maintenance"]
     own = {"host_maintenance_tasks", "host_maintenance_needed", "host_maintenance_until"}
@@ -51,7 +74,7 @@ def test_the_role_host_maintenance_gives_the_module_each_of_its_options() -> Non
 
 def test_the_role_stateful_app_gives_the_module_each_of_its_options() -> None:
     """In its last task; until is of the first one alone, state and wait are the role's own way."""
-    options = SPECS["stateful_app"]["main"]["options"]
+    options = options_of("stateful_app")
     last = yaml.safe_load((ROLES / "stateful_app" / "tasks" / "main.yml").read_text())[-1]
     given = last["berth.stateful.stateful_app"]
     told = {name: value for name, value in given.items() if name != "wait"}

@@ -17,7 +17,8 @@ Object = dict[str, Any]
 
 
 def documents(folder: str) -> list[Object]:
-    found = [yaml.safe_load(path.read_text()) for path in sorted((DEPLOY / folder).glob("*.yaml"))]
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found = [yaml.load(path.read_text(), Loader=loader) for path in sorted((DEPLOY / folder).glob("*.yaml"))]
     return [one for body in found for one in (body["items"] if body["kind"] == "List" else [body])]
 
 

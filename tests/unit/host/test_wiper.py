@@ -15,16 +15,16 @@ import pytest
 from berth_host.surface import PIECE, pattern
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root")
-SIZE = 5 * PIECE + (1 << 20)
+SIZE = 3 * PIECE + (1 << 20)
 PROGRAM = "import sys; from berth_host.wiper import main; sys.exit(main())"
 
 
 class Loop:
     """A loop device over a file full of somebody's data, with an ext4 in front."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        file.write_bytes(os.urandom(1 << 20) * (SIZE >> 20))
+    def __init__(self, file: Path, size: int = SIZE) -> None:
+        self.file, self.size = file, size
+        file.write_bytes(os.urandom(1 << 20) * (size >> 20))
         self.device = self._run("losetup", "--find", "--show", "--direct-io=off", str(file))
         self._run("mkfs.ext4", "-q", "-F", self.device)
         status = os.stat(self.device)
@@ -40,8 +40,8 @@ class Loop:
 
     def order(self, **values: Any) -> dict[str, Any]:
         return {
-            "name": "d0", "device": self.device, "number": self.number, "size": SIZE, "method": "zero", "offset": 0,
-            "kernel": {}, "fallback": False, "finished": False, "request": "r1", **values,
+            "name": "d0", "device": self.device, "number": self.number, "size": self.size, "method": "zero",
+            "offset": 0, "kernel": {}, "fallback": False, "finished": False, "request": "r1", **values,
         }  # fmt: skip
 
     def detach(self) -> None:
@@ -49,8 +49,9 @@ class Loop:
 
 
 @pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    made = Loop(tmp_path / "disk")
+def loop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loop]:
+    """Of a size of its own where the test names one."""
+    made = Loop(tmp_path / "disk", getattr(request, "param", SIZE))
     yield made
     made.detach()
 
@@ -87,7 +88,7 @@ def test_every_byte_is_gone(loop: Loop, method: str) -> None:
     said = wipe(loop.order(method=method))
     assert steps(said) == ["Signatures", "Overwriting", "Verifying", "done"]
     assert [line["offset"] for line in said if line.get("step") == "Overwriting"] == [
-        *(piece * PIECE for piece in range(6)),
+        *range(0, SIZE, PIECE),
         SIZE,
     ]
     assert not any(loop.content())
@@ -126,6 +127,7 @@ def test_nothing_is_written_before_it_is_recorded_that_it_begins(loop: Loop) -> 
     assert loop.content() == before
 
 
+@pytest.mark.parametrize("loop", [5 * PIECE + (1 << 20)], indirect=True)  # so long that it is not over by then
 def test_it_stops_when_nobody_listens_any_more_and_is_gone_on_with(loop: Loop) -> None:
     process = begin(loop.order())
     assert process.stdout is not None
@@ -138,7 +140,7 @@ def test_it_stops_when_nobody_listens_any_more_and_is_gone_on_with(loop: Loop) -
     process.stdout.close()
     assert all("done" not in line for line in said)
     offset = max((line["offset"] for line in said), default=PIECE)
-    assert PIECE <= offset < SIZE
+    assert PIECE <= offset < loop.size
     rest = loop.content()[offset + PIECE :]
     assert any(rest)
     said = wipe(loop.order(offset=offset))
