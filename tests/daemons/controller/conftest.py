@@ -64,7 +64,7 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
     def begin(*flags: str, server: str | None = None, wait: bool = True, **options: Any) -> Process:
         number = len(running)
         config = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", server)
-        running.append(Process(config, tmp_path / f"controller-{number}.log", *flags, **options))
+        running.append(Process(config, tmp_path / f"controller-{number}.log", *flags, prepared=True, **options))
         return running[-1].works() if wait else running[-1]
 
     yield begin

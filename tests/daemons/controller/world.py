@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -22,6 +22,9 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.client import
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError, NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.support.kube import forget
+
+if TYPE_CHECKING:
+    from tests.daemons.controller.prepared import Forked
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy" / "controller"
@@ -64,7 +67,10 @@ def kubeconfig(control_plane: Any, admin: ApiClient, path: Path, server: str | N
 
 
 class Process:
-    """One controller, or another daemon with a ``command``. Ends with the test, whatever happens."""
+    """One controller, or another daemon with a ``command``. Ends with the test, whatever happens.
+
+    ``prepared``: it may be forked from a process that has imported it already.
+    """
 
     def __init__(
         self,
@@ -74,12 +80,22 @@ class Process:
         module: str = "berth_controller",
         command: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        prepared: bool = False,
     ) -> None:
         self.log = log
-        argv = [sys.executable, "-m", module, *command, "--kubeconfig", str(config), "--port", "0", *flags]
+        argv = [module, *command, "--kubeconfig", str(config), "--port", "0", *flags]
         with log.open("ab") as stream:
-            variables = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
-            self.process = subprocess.Popen(argv, stdout=stream, stderr=stream, cwd=ROOT, env=variables)
+            self.process = self._started(argv, environment or {}, stream.fileno(), prepared)
+
+    def _started(
+        self, argv: list[str], own: Mapping[str, str], log: int, prepared: bool
+    ) -> subprocess.Popen[bytes] | Forked:
+        if prepared:
+            from tests.daemons.controller.prepared import started  # a benchmark has no part in it
+
+            return started(argv, own, log)
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), **own}
+        return subprocess.Popen([sys.executable, "-m", *argv], stdout=log, stderr=log, cwd=ROOT, env=variables)
 
     def text(self) -> str:
         return self.log.read_text()

@@ -59,7 +59,8 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
         who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", server)
         if not elect:
             flags = (*flags, "--no-leader-elect")
-        running.append(Process(who, tmp_path / f"scheduler-{number}.log", "--config", str(file), *flags, **options))
+        log, flags = tmp_path / f"scheduler-{number}.log", ("--config", str(file), *flags)
+        running.append(Process(who, log, *flags, prepared=True, **options))
         return running[-1].works() if wait else running[-1]
 
     yield begin
@@ -80,7 +81,8 @@ def extend(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any
         number = len(running)
         who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", account=EXTENDER)
         patience = ("--bind-seconds", "240")  # on a slow machine Kubernetes takes its time to bind a claim
-        running.append(Extender(who, tmp_path / f"extender-{number}.log", *patience, *flags, **options))
+        log = tmp_path / f"extender-{number}.log"
+        running.append(Extender(who, log, *patience, *flags, prepared=True, **options))
         return running[-1].works() if wait else running[-1]
 
     yield begin
