@@ -32,7 +32,9 @@ from tests.support.tcp import Proxy, free_port
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
 
 #: Long enough that who is slow, but not paused, keeps it.
-LEASE = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "12s", "retryPeriod": "1s"}
+LEASE = {"leaderElect": True, "leaseDuration": "9s", "renewDeadline": "7s", "retryPeriod": "1s"}
+#: Seconds: twice the lease.
+ASLEEP = 18
 EVENTS = 10_000
 HERD = 16
 BACKLOG = 300
@@ -117,7 +119,7 @@ def test_a_leader_that_a_plugin_puts_to_sleep_past_its_lease_steps_down(world, s
     asleep = tmp_path / "asleep"
     profile = {
         "plugins": {"multiPoint": {"enabled": [{"name": "Naughty"}]}},
-        "pluginConfig": [{"name": "Naughty", "args": {"seconds": 30, "once": str(asleep)}}],
+        "pluginConfig": [{"name": "Naughty", "args": {"seconds": ASLEEP, "once": str(asleep)}}],
     }
     file = world.configuration(tmp_path / "sleeping.yaml", profile, leaderElection=LEASE)
     environment = installed(tmp_path, outside.GROUP, "Naughty = tests.daemons.scheduler.naughty:Naughty")
