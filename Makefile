@@ -152,7 +152,7 @@ INTEGRATION_AGENT := tests/integration/test_node_agent.py tests/integration/test
 	tests/integration/test_postgresql_guide.py tests/integration/test_disk_replace.py
 INTEGRATION_SCHEDULER := tests/integration/scheduler/test_scheduler_service.py
 MOLECULE_AGENT := disk_replace node_agent
-# In the order of the arguments, the longest first, so that both workers end together.
+# In the order of the arguments, or as a conftest.py has it (FIRST), the longest first, so that all workers end together.
 IN_ORDER = $(SIDE_BY_SIDE) --no-loadscope-reorder
 .PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos tasks-chaos
 .PHONY: molecule molecule-agent molecule-scheduler molecule-install
@@ -165,8 +165,10 @@ oracle: venv ## plugin: the engine beside kube-scheduler's own code
 dev: venv ## work: tests of the development cluster itself, its virtual machine left out
 	$(PYTEST) $(AGAIN) --numprocesses=2 --dist=loadfile --ignore=tests/dev/test_vm.py tests/dev
 
+# Half of its time it waits for Kubernetes' controllers.
+apiserver: WORKERS = 3
 apiserver: venv venv-bench ## work: tests against the real control plane, beside kubernetes.core too
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
 
 daemons: $(DAEMONS:%=daemons-%) ## work: tests that run the agent, the controller, the scheduler, the task backend, and of their client, on real hosts (as root)
 
@@ -175,12 +177,14 @@ daemons-agent: WORKERS = 3
 daemons-agent: venv # its roles and its modules too
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_AGENT) $(TOGETHER:%=--ignore=%) tests/daemons/agent $(APISERVER_AGENT)
 
+daemons-controller: WORKERS = 3
 daemons-controller: venv
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(TOGETHER:%=--ignore=%) tests/daemons/controller
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(TOGETHER:%=--ignore=%) tests/daemons/controller
 
 daemons-kube: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/kube
 
+daemons-scheduler: WORKERS = 3
 daemons-scheduler: venv # as a service of hosts too
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_SCHEDULER) $(TOGETHER:%=--ignore=%) tests/daemons/scheduler
 

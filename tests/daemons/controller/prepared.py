@@ -26,7 +26,10 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.daemons.controller.world import Started
 
 ROOT = Path(__file__).parents[3]
 #: A daemon, or what runs in its place and imports it (tests/support/wire.py); others are started anew each time.
@@ -103,17 +106,18 @@ class Server:
 _servers: dict[tuple[str, ...], Server | None] = {}
 
 
-def started(argv: Sequence[str], own: Mapping[str, str], log: int) -> subprocess.Popen[bytes] | Forked:
-    """`python -m` with these arguments, a module's name first. ``own``: what is added to this process's environment."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **own}
+def started(argv: Sequence[str], own: Mapping[str, str], log: int) -> Started:
+    """As `world.anew`, by a process that has the imports; the first of a kind as that does."""
+    from tests.daemons.controller.world import anew  # not in the server, which has no use for it
+
     kind = _imports(argv, own)
     if kind in _servers:
         server = _servers[kind] or Server(kind[0], kind[1:])
         _servers[kind] = server
-        return server.start(argv, environment, log)
+        return server.start(argv, {**os.environ, "PYTHONPATH": str(ROOT), **own}, log)
     if kind:
         _servers[kind] = None
-    return subprocess.Popen([sys.executable, "-m", *argv], stdout=log, stderr=log, cwd=ROOT, env=environment)
+    return anew(argv, own, log)
 
 
 def _imports(argv: Sequence[str], own: Mapping[str, str]) -> tuple[str, ...]:

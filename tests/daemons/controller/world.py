@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import yaml
 
@@ -22,9 +22,6 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.client import
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError, NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.support.kube import forget
-
-if TYPE_CHECKING:
-    from tests.daemons.controller.prepared import Forked
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy" / "controller"
@@ -66,10 +63,27 @@ def kubeconfig(control_plane: Any, admin: ApiClient, path: Path, server: str | N
     return path
 
 
+class Started(Protocol):
+    """What tests use of subprocess.Popen."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def kill(self) -> None: ...
+
+
+def anew(argv: Sequence[str], own: Mapping[str, str], log: int) -> Started:
+    """`python -m` with these arguments. ``own``: what is added to this process's environment."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **own}
+    return subprocess.Popen([sys.executable, "-m", *argv], stdout=log, stderr=log, cwd=ROOT, env=environment)
+
+
 class Process:
     """One controller, or another daemon with a ``command``. Ends with the test, whatever happens.
 
-    ``prepared``: it may be forked from a process that has imported it already.
+    ``start``: how, if not anew (`prepared.started`).
     """
 
     def __init__(
@@ -80,22 +94,12 @@ class Process:
         module: str = "berth_controller",
         command: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
-        prepared: bool = False,
+        start: Callable[[Sequence[str], Mapping[str, str], int], Started] = anew,
     ) -> None:
         self.log = log
         argv = [module, *command, "--kubeconfig", str(config), "--port", "0", *flags]
         with log.open("ab") as stream:
-            self.process = self._started(argv, environment or {}, stream.fileno(), prepared)
-
-    def _started(
-        self, argv: list[str], own: Mapping[str, str], log: int, prepared: bool
-    ) -> subprocess.Popen[bytes] | Forked:
-        if prepared:
-            from tests.daemons.controller.prepared import started  # a benchmark has no part in it
-
-            return started(argv, own, log)
-        variables = {**os.environ, "PYTHONPATH": str(ROOT), **own}
-        return subprocess.Popen([sys.executable, "-m", *argv], stdout=log, stderr=log, cwd=ROOT, env=variables)
+            self.process = start(argv, environment or {}, stream.fileno())
 
     def text(self) -> str:
         return self.log.read_text()
