@@ -87,7 +87,7 @@ class Server:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         argv = [sys.executable, "-m", "tests.daemons.controller.prepared", module, *others]
         with theirs:
-            self._process = subprocess.Popen(argv, cwd=ROOT, stdin=theirs)
+            self._process = subprocess.Popen(argv, cwd=ROOT, stdin=theirs, stdout=subprocess.DEVNULL)
         atexit.register(self._stop)
 
     def start(self, argv: Sequence[str], environment: Mapping[str, str], log: int) -> Forked:
