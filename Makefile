@@ -170,8 +170,10 @@ oracle: venv ## plugin: the engine beside kube-scheduler's own code
 dev: venv ## work: tests of the development cluster itself, its virtual machine left out
 	$(PYTEST) $(AGAIN) --numprocesses=2 --dist=loadfile --ignore=tests/dev/test_vm.py tests/dev
 
+# Half of its time it waits for Kubernetes' controllers.
+apiserver: WORKERS = 3
 apiserver: venv venv-bench ## work: tests against the real control plane, beside kubernetes.core too
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
 
 daemons: $(DAEMONS:%=daemons-%) ## work: tests that run the agent, the controller, the scheduler, the task backend, and of their client, on real hosts (as root)
 
@@ -180,12 +182,14 @@ daemons-agent: WORKERS = 3
 daemons-agent: venv # its roles and its modules too
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_AGENT) $(TOGETHER:%=--ignore=%) tests/daemons/agent $(APISERVER_AGENT)
 
+daemons-controller: WORKERS = 3
 daemons-controller: venv
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(TOGETHER:%=--ignore=%) tests/daemons/controller
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(TOGETHER:%=--ignore=%) tests/daemons/controller
 
 daemons-kube: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/kube
 
+daemons-scheduler: WORKERS = 3
 daemons-scheduler: venv # as a service of hosts too
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_SCHEDULER) $(TOGETHER:%=--ignore=%) tests/daemons/scheduler
 

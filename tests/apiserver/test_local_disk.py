@@ -301,9 +301,9 @@ def test_without_the_right_to_list_the_verb_and_the_resource_are_named(control_p
 def test_in_a_playbook(playbook: Callable[..., Any], node: str) -> None:
     """As users run it: in the controller, and as an ordinary module in a process of its own."""
     task = {"berth.stateful.local_disk": {"disks": [declared(node, observed=device())]}}
-    run = playbook([task, task, {**task, "async": 60, "poll": 1}], "--diff").ok()
+    wrong = {"berth.stateful.local_disk": {"name": f"{node}-sdb", "disks": []}}
+    run = playbook([task, task, {**task, "async": 60, "poll": 1}, wrong], "--diff")
+    assert "mutually exclusive" in run.failed()["msg"]
     assert [each.result["changed"] for each in run.tasks][:2] == [True, False]
-    assert run.last["actions"] == {f"{node}-sdb": "unchanged"}
+    assert run.tasks[-2].result["actions"] == {f"{node}-sdb": "unchanged"}
     assert '"storageClassName": "fast"' in run.output
-    refused = playbook([{"berth.stateful.local_disk": {"name": f"{node}-sdb", "disks": []}}]).failed()
-    assert "mutually exclusive" in refused["msg"]

@@ -192,7 +192,7 @@ def test_as_a_user_runs_it(playbook: Callable[..., Any], cluster: str, namespace
     file.write_text(yaml.safe_dump(pod(cluster)))
     task = {"berth.stateful.placement_info": {"src": str(file), "namespace": namespace, "replicas": 2}}
     for more in ((), ("--check",)):
-        run = playbook([task], *more).ok()
-        assert [row["node"] for row in run.last["placements"]] == [f"{cluster}-a", f"{cluster}-a"]
-    run = playbook([{"berth.stateful.placement_info": {}}])
-    assert "one of the following is required" in run.last["msg"]
+        run = playbook([task, {"berth.stateful.placement_info": {}}], *more)
+        found = run.tasks[0].result
+        assert [row["node"] for row in found["placements"]] == [f"{cluster}-a", f"{cluster}-a"]
+        assert "one of the following is required" in run.failed()["msg"]

@@ -15,12 +15,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import Resource
 from berth_dev.pytest_plugin import temporary_cluster
-from tests.support.kube import OTHERS, client_for, world
+from tests.support.kube import client_for, world
 from tests.support.playbook import LOCALHOST, Run, changed, kill_playbook, run_playbook
 
 PEM = dict.fromkeys(("certificate", "key", "client_ca"), "-----BEGIN CERTIFICATE-----\n")
@@ -91,13 +89,15 @@ def test_parts_that_the_cluster_runs_come_and_go_in_one_run_each(plane: Any, tmp
     plays, before = Plays(plane.kubeconfig, tmp_path / "play"), world(plane.kubeconfig)
     plays.run("--check", "--diff").ok()
     assert world(plane.kubeconfig) == before
+    for kind, name in ((kinds.CRD, kinds.BERTH.definition), (kinds.CLUSTER_ROLE, "berth-controller")):
+        plays.cut_off(partial(plays.has, kind, name))
+    installed = [name for _kind, name in WORKLOADS]
+    assert plays.there() != installed
     plays.run().ok()
-    installed = plays.there()
-    assert installed == [name for _kind, name in WORKLOADS]
+    assert plays.there() == installed
     agents = plays.api.get(kinds.DAEMON_SET, "berth-agent", "berth-system")
     assert agents["spec"]["template"]["spec"]["containers"][0]["image"] == VARIABLES["berth_image"]
-    assert changed(plays.run().ok()) == []
-    complete = without_marks(plays.api), plays.inside()
+    assert changed(plays.run().ok()) == [], "it is as a run that nobody cuts off leaves it"
 
     plays.api.create(kinds.PVC, CLAIM)
     refused = plays.run(berth_state="absent").failed()
@@ -112,32 +112,3 @@ def test_parts_that_the_cluster_runs_come_and_go_in_one_run_each(plane: Any, tmp
     assert world(plane.kubeconfig).keys() == before.keys()
     assert plays.inside() == {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
     assert changed(plays.run(berth_state="absent").ok()) == []
-
-    for kind, name in ((kinds.CRD, kinds.BERTH.definition), (kinds.CLUSTER_ROLE, "berth-controller")):
-        plays.cut_off(partial(plays.has, kind, name))
-    assert plays.there() != installed
-    plays.run().ok()
-    assert (without_marks(plays.api), plays.inside()) == complete, "as a run that nobody cuts off leaves it"
-
-
-def listed(api: ApiClient, kind: Resource) -> list[dict[str, Any]]:
-    try:
-        return api.list(kind)
-    except NotFoundError:  # of another kind of cluster
-        return []
-
-
-def without_marks(api: ApiClient) -> dict[str, Any]:
-    """All objects that somebody asked for, by kind and name, without what differs from one creation to the next."""
-    found: dict[str, Any] = {}
-    for kind in (value for value in vars(kinds).values() if isinstance(value, Resource) and value not in OTHERS):
-        for body in listed(api, kind):
-            meta = body["metadata"]
-            if not meta.get("ownerReferences") and not meta.get("deletionTimestamp"):
-                kept = {key: meta.get(key) for key in ("labels", "annotations", "finalizers")}
-                rest = {key: value for key, value in body.items() if key not in ("metadata", "status")}
-                found[f"{kind.plural}/{meta.get('namespace', '')}/{meta['name']}"] = {**rest, "metadata": kept}
-    for body in found.values():
-        for field in ("clusterIP", "clusterIPs"):
-            body.get("spec", {}).pop(field, None)
-    return found

@@ -27,30 +27,29 @@ def test_a_template_from_a_file_beside_the_playbook(playbook, tmp_path, options,
     assert world() == before
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot be read: No such file or directory"),
-        ("a: [", "is not YAML"),
-        ("- a\n", "has no mapping"),
-        ("a: 1\n---\nb: 2\n", "document 1 has no kind"),
-        ("spec: {}\n", "has no containers"),
-    ],
+#: What is in a file of a template that will not do (nothing: there is none), and what is said of it.
+WRONG = (
+    (None, "cannot be read: No such file or directory"),
+    ("a: [", "is not YAML"),
+    ("- a\n", "has no mapping"),
+    ("a: 1\n---\nb: 2\n", "document 1 has no kind"),
+    ("spec: {}\n", "has no containers"),
 )
-def test_a_template_file_that_will_not_do(playbook, tmp_path, options, world, text, message):
-    del options["template"]
-    path = tmp_path / "template.yml"
-    if text is not None:
-        path.write_text(text)
-    before = world()
-    assert message in playbook([{APP: {**options, "src": str(path)}}]).failed()["msg"]
-    assert world() == before
 
 
-def test_two_sources_of_a_template(playbook, options, world):
+def test_template_files_that_will_not_do_and_two_sources_of_one(playbook, tmp_path, options, world):
+    tasks, alone = [], {key: value for key, value in options.items() if key != "template"}
+    for number, (text, _message) in enumerate(WRONG):
+        path = tmp_path / f"template-{number}.yml"
+        if text is not None:
+            path.write_text(text)
+        tasks.append({APP: {**alone, "src": str(path)}, "ignore_errors": True})
     before = world()
-    message = playbook([{APP: {**options, "src": "/dev/null"}}]).failed()["msg"]
-    assert "mutually exclusive" in message
+    ran = playbook([*tasks, {APP: {**options, "src": "/dev/null"}}])
+    assert "mutually exclusive" in ran.failed()["msg"]
+    ignored = [task.result["msg"] for task in ran.tasks if task.kind == "ignored"]
+    for told, (_text, message) in zip(ignored, WRONG, strict=True):
+        assert message in told
     assert world() == before
 
 

@@ -100,9 +100,8 @@ def ground(app_world, kubeconfig):
     app_world.clear()
 
 
-def test_by_default_it_waits_and_says_for_what(ground):
-    node = next(iter(ground.places))
-    ground.lose(node)
+def waits_by_default(ground, node):
+    """It says for what."""
     seen = calm(run({**ground.options, "wait": False}))
     assert writes(seen) == {}
     (row,) = seen["lost"]
@@ -117,6 +116,7 @@ def test_by_default_it_waits_and_says_for_what(ground):
 def test_a_kubelet_that_is_silent_proves_nothing(ground, policy):
     node = next(iter(ground.places))
     ground.lose(node)
+    waits_by_default(ground, node)
     ordinals = {"release_ordinals": [ground.ordinal(node)]} if policy == "release" else {}
     asked = {**ground.options, "on_node_loss": policy, **ordinals}
     refused = run(asked)
@@ -159,7 +159,7 @@ def test_a_deleted_node_proves_it_when_the_pod_is_gone_too(ground):
     ground.moved(node)
 
 
-def test_a_rebuild_needs_a_quorum(ground):
+def test_a_rebuild_needs_a_quorum_and_only_the_named_ordinal_is_released(ground):
     first, second, _third = ground.places
     for node in (first, second):
         ground.lose(node)
@@ -167,13 +167,6 @@ def test_a_rebuild_needs_a_quorum(ground):
     refused = run({**ground.options, "on_node_loss": "rebuild"})
     assert "of 3 replicas 1 are Ready" in refused["msg"]
     assert writes(refused) == {}
-
-
-def test_only_the_named_ordinal_is_released(ground):
-    first, second, _third = ground.places
-    for node in (first, second):
-        ground.lose(node)
-        ground.taint(node)
     asked = {**ground.options, "on_node_loss": "release", "release_ordinals": [ground.ordinal(first)], "wait": False}
     before = copy.deepcopy(ground.world.berths("db")[ground.places[second]])
     done = calm(run(asked))

@@ -17,7 +17,7 @@ from tests.dev.hosts_help import eventually
 
 FIRST, SECOND, THIRD = (f"berth.local/busybox:{number}" for number in (1, 2, 3))
 #: Seconds for which a slow run waits after each replica: time enough to stop its process in the middle.
-REST = 8
+REST = 4
 
 
 @pytest.fixture

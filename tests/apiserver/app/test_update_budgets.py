@@ -140,7 +140,7 @@ def test_no_pod_goes_while_its_node_takes_none_back(world, kubeconfig):
     closing = threading.Thread(target=close)
     closing.start()
     try:
-        stuck = run({**second, "wait_timeout": 8, "min_ready_seconds": 3})
+        stuck = run({**second, "wait_timeout": 4, "min_ready_seconds": 3})
         assert stuck["failed"]
         assert f"node {node} to take pod db-0 back (it is cordoned: kubectl uncordon {node})" in stuck["msg"]
         assert uids(world)["db-0"] == before["db-0"]

@@ -114,7 +114,7 @@ def test_without_it_another_pod_may_get_the_room(world, kubeconfig):
     """What the option is for. The message says why the replica waits."""
     calm(run(asked(kubeconfig)))
     squat(world)
-    stuck = run(asked(kubeconfig, "two", hold=False, wait_timeout=8))
+    stuck = run(asked(kubeconfig, "two", hold=False, wait_timeout=4))
     assert stuck["failed"], stuck
     assert "pod db-0 to be Ready with the new template (0/" in stuck["msg"]
     assert "Insufficient cpu" in stuck["msg"]

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
+from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import OPERATION, prepare
 from tests.apiserver.app.world import local_disk, params
+from tests.support.kube import install_crds
 from tests.support.playbook import run_playbook
 from tests.support.tarball import OLDER, install, install_commit
 
 CRDS = {"berth.stateful.crds": None}
+#: A disk that the application has not got.
+FREE = "fake-2-d0"
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +32,23 @@ def releases(tmp_path_factory):
 def before(app_world, kubeconfig, releases, tmp_path):
     """Runs tasks with the earlier collection, on a cluster that has its custom resources and no others."""
     run = runner(releases[0], kubeconfig, tmp_path / "before")
-    now = runner(releases[1], kubeconfig, tmp_path / "now")
-    now({"berth.stateful.crds": {"state": "absent", "force": True}}).ok()
+    uninstall_crds(kubeconfig)
     run(CRDS).ok()
     yield run
     app_world.clear()
-    now(CRDS).ok()
+    install_crds(kubeconfig)
 
 
 @pytest.fixture
 def now(kubeconfig, releases, tmp_path):
     return runner(releases[1], kubeconfig, tmp_path / "now")
+
+
+def uninstall_crds(kubeconfig):
+    defaults = {name: spec.get("default") for name, spec in OPERATION.argument_spec().items()}
+    params = prepare({**defaults, "kubeconfig": str(kubeconfig), "state": "absent", "force": True})
+    result = execute(OPERATION, Context(params, False, pytest.fail, environ={}))
+    assert not result.get("failed"), result
 
 
 def runner(collections, kubeconfig, folder):
@@ -53,42 +64,47 @@ def app(kubeconfig):
 
 @pytest.mark.promise
 def test_an_application_outlives_the_upgrade_and_the_way_back(before, now, app_world, control_plane, kubeconfig):
+    """One story, because each part needs the earlier custom resources."""
     for node in control_plane.fake_nodes()[:2]:
         app_world.add_disk(local_disk(node, 0))
     assert before(app(kubeconfig)).ok().last["changed"]
     held, berths = app_world.holders(), uids(app_world.berths("upgraded"))
     assert len(held) == len(berths) == 2
     assert not now(app(kubeconfig)).ok().last["changed"], "this collection on the earlier custom resources"
-    upgraded, rerun = now(CRDS).ok().last, now(CRDS).ok().last
+
+    app_world.add_disk(local_disk("fake-2", 0))
+    what_they_lack_is_told(now, app_world)
+    a_newer_schema_is_left_alone(now, app_world)
+    upgraded, rerun = (task.result for task in now(CRDS, CRDS).ok().tasks)
     actions = sorted(crd["action"] for crd in upgraded["crds"])
     assert actions == [*["create"] * 6, *["update"] * 3], "it had no StatefulApps, nor kinds of tasks"
     assert not rerun["changed"]
+    assert now(wipe(app_world)).ok().last["changed"], "what they lacked"
     for run in (now, before):
         assert not run(app(kubeconfig)).ok().last["changed"]
         assert (app_world.holders(), uids(app_world.berths("upgraded"))) == (held, berths)
 
 
-def test_what_the_earlier_custom_resources_lack_is_told(before, now, app_world, control_plane):
-    node = control_plane.fake_nodes()[0]
-    disk = app_world.add_disk(local_disk(node, 0))
-    name, identity = disk["metadata"]["name"], disk["spec"]["identity"]
-    task = {"berth.stateful.local_disk": {"name": name, "wipe": {"identity": identity}, "wait": False}}
-    told = now(task).failed()["msg"]
-    assert f"LocalDisk {name}" in told
+def what_they_lack_is_told(now, world):
+    told = now(wipe(world)).failed()["msg"]
+    assert f"LocalDisk {FREE}" in told
     assert "run berth.stateful.crds of this release first" in told
-    now(CRDS).ok()
-    assert now(task).ok().last["changed"]
 
 
-def test_a_newer_schema_is_left_alone(before, now, app_world):
-    crd, annotation = app_world.kinds.CRD, {"annotations": {"berth.dev/schema": "1000"}}
-    app_world.client.patch(crd, "localdisks.berth.dev", None, {"metadata": annotation})
-    there = app_world.client.get(crd, "berths.berth.dev")
+def wipe(world):
+    identity = world.disks()[FREE]["spec"]["identity"]
+    return {"berth.stateful.local_disk": {"name": FREE, "wipe": {"identity": identity}, "wait": False}}
+
+
+def a_newer_schema_is_left_alone(now, world):
+    crd, annotation = world.kinds.CRD, {"annotations": {"berth.dev/schema": "1000"}}
+    world.client.patch(crd, "localdisks.berth.dev", None, {"metadata": annotation})
+    there = world.client.get(crd, "berths.berth.dev")
     told = now(CRDS).failed()["msg"]
     assert "localdisks.berth.dev has schema 1000, of a newer release" in told
-    assert app_world.client.get(crd, "berths.berth.dev") == there, "the others are as they were, too"
+    assert world.client.get(crd, "berths.berth.dev") == there, "the others are as they were, too"
     annotation = {"annotations": {"berth.dev/schema": None}}
-    app_world.client.patch(crd, "localdisks.berth.dev", None, {"metadata": annotation})
+    world.client.patch(crd, "localdisks.berth.dev", None, {"metadata": annotation})
 
 
 def uids(objects):

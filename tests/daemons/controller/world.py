@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
@@ -63,8 +63,28 @@ def kubeconfig(control_plane: Any, admin: ApiClient, path: Path, server: str | N
     return path
 
 
+class Started(Protocol):
+    """What tests use of subprocess.Popen."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def kill(self) -> None: ...
+
+
+def anew(argv: Sequence[str], own: Mapping[str, str], log: int) -> Started:
+    """`python -m` with these arguments. ``own``: what is added to this process's environment."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **own}
+    return subprocess.Popen([sys.executable, "-m", *argv], stdout=log, stderr=log, cwd=ROOT, env=environment)
+
+
 class Process:
-    """One controller, or another daemon with a ``command``. Ends with the test, whatever happens."""
+    """One controller, or another daemon with a ``command``. Ends with the test, whatever happens.
+
+    ``start``: how, if not anew (`prepared.started`).
+    """
 
     def __init__(
         self,
@@ -74,12 +94,12 @@ class Process:
         module: str = "berth_controller",
         command: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        start: Callable[[Sequence[str], Mapping[str, str], int], Started] = anew,
     ) -> None:
         self.log = log
-        argv = [sys.executable, "-m", module, *command, "--kubeconfig", str(config), "--port", "0", *flags]
+        argv = [module, *command, "--kubeconfig", str(config), "--port", "0", *flags]
         with log.open("ab") as stream:
-            variables = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
-            self.process = subprocess.Popen(argv, stdout=stream, stderr=stream, cwd=ROOT, env=variables)
+            self.process = start(argv, environment or {}, stream.fileno())
 
     def text(self) -> str:
         return self.log.read_text()

@@ -12,6 +12,20 @@ from uuid import uuid4
 
 import pytest
 
+#: Files that take longest: begun first, so that all workers end together (IN_ORDER in the Makefile).
+FIRST = (
+    "test_scheduler_service.py",
+    "test_faults.py",
+    "test_deaths.py",
+    "test_backoff.py",
+    "test_extender.py",
+    "test_consulted.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
+
 
 @pytest.fixture(scope="session")
 def plane(control_plane: Any) -> Any:
@@ -46,6 +60,7 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
     ``config``: its file; ``server``: another way to the API server; ``wait=False``: do not wait; ``module``: another
     program; ``elect=True``: it takes part in the election.
     """
+    from tests.daemons.controller.prepared import started
     from tests.daemons.scheduler.world import Process, kubeconfig
 
     running: list[Process] = []
@@ -59,7 +74,8 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
         who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", server)
         if not elect:
             flags = (*flags, "--no-leader-elect")
-        running.append(Process(who, tmp_path / f"scheduler-{number}.log", "--config", str(file), *flags, **options))
+        log, flags = tmp_path / f"scheduler-{number}.log", ("--config", str(file), *flags)
+        running.append(Process(who, log, *flags, start=started, **options))
         return running[-1].works() if wait else running[-1]
 
     yield begin
@@ -71,6 +87,7 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
 @pytest.fixture
 def extend(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """``extend()`` starts an extender and waits until it works; ``wait=False``: does not wait."""
+    from tests.daemons.controller.prepared import started
     from tests.daemons.scheduler.extending import Extender
     from tests.daemons.scheduler.world import EXTENDER, kubeconfig
 
@@ -80,7 +97,8 @@ def extend(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any
         number = len(running)
         who = kubeconfig(plane, world.api, tmp_path / f"kubeconfig-{number}", account=EXTENDER)
         patience = ("--bind-seconds", "240")  # on a slow machine Kubernetes takes its time to bind a claim
-        running.append(Extender(who, tmp_path / f"extender-{number}.log", *patience, *flags, **options))
+        log = tmp_path / f"extender-{number}.log"
+        running.append(Extender(who, log, *patience, *flags, start=started, **options))
         return running[-1].works() if wait else running[-1]
 
     yield begin

@@ -59,9 +59,9 @@ class Process(ControllerProcess):
         log: Path,
         *flags: str,
         module: str = "berth_scheduler",
-        environment: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(kubeconfig_path, log, *flags, module=module, command=("run",), environment=environment)
+        super().__init__(kubeconfig_path, log, *flags, module=module, command=("run",), **options)
 
     def says(self, words: str) -> Process:
         """Wait until its log has these words."""
