@@ -152,7 +152,9 @@ INTEGRATION_AGENT := tests/integration/test_node_agent.py tests/integration/test
 	tests/integration/test_postgresql_guide.py tests/integration/test_disk_replace.py
 INTEGRATION_SCHEDULER := tests/integration/scheduler/test_scheduler_service.py
 MOLECULE_AGENT := disk_replace node_agent
-# In the order of the arguments, the longest first, so that both workers end together.
+DEV := $(addprefix tests/dev/test_,hosts_leftovers.py control_plane.py control_plane_role.py hosts_faults.py \
+	hosts_isolation.py images.py hosts_pods.py)
+# In the order of the arguments, the longest first, so that all workers end together.
 IN_ORDER = $(SIDE_BY_SIDE) --no-loadscope-reorder
 .PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos tasks-chaos
 .PHONY: molecule molecule-agent molecule-scheduler molecule-install
@@ -162,8 +164,10 @@ cluster: venv ## work: build the development cluster's programs (cached per user
 oracle: venv ## plugin: the engine beside kube-scheduler's own code
 	$(PYTEST) tests/oracle
 
+# They wait for clusters that start, and for hosts without power.
+dev: WORKERS = 3
 dev: venv ## work: tests of the development cluster itself, its virtual machine left out
-	$(PYTEST) $(AGAIN) --numprocesses=2 --dist=loadfile --ignore=tests/dev/test_vm.py tests/dev
+	$(PYTEST) $(AGAIN) $(IN_ORDER) $(DEV) $(filter-out $(DEV) tests/dev/test_vm.py,$(wildcard tests/dev/test_*.py))
 
 apiserver: venv venv-bench ## work: tests against the real control plane, beside kubernetes.core too
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
@@ -184,9 +188,12 @@ daemons-kube: venv
 daemons-scheduler: venv # as a service of hosts too
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_SCHEDULER) $(TOGETHER:%=--ignore=%) tests/daemons/scheduler
 
+daemons-tasks: WORKERS = 3
 daemons-tasks: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/tasks
 
+# Pods start and go, nodes are lost, a kubelet takes up a static pod: a third of a processor for each worker.
+daemons-together: WORKERS = 3
 daemons-together: venv # two or more of them
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(TOGETHER)
 
@@ -200,7 +207,7 @@ vm: vm-image ## work: the virtual machine with NVMe and SCSI disks, and the agen
 	$(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
 
 chaos: venv ## work: faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
-	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
+	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s --numprocesses=$(WORKERS) --dist=loadgroup tests/daemons/chaos
 
 tasks-chaos: venv ## work: the task backend is killed again and again while tasks run: TASKS=5000 KILLS=50 SEED=7, a quarter of an hour
 	BERTH_TASKS_MANY=$(or $(TASKS),5000) BERTH_TASKS_KILLS=$(or $(KILLS),50) BERTH_TASKS_SEED=$(SEED) $(PYTEST) -v -s \
