@@ -152,8 +152,6 @@ INTEGRATION_AGENT := tests/integration/test_node_agent.py tests/integration/test
 	tests/integration/test_postgresql_guide.py tests/integration/test_disk_replace.py
 INTEGRATION_SCHEDULER := tests/integration/scheduler/test_scheduler_service.py
 MOLECULE_AGENT := disk_replace node_agent
-DEV := $(addprefix tests/dev/test_,hosts_leftovers.py control_plane.py control_plane_role.py hosts_faults.py \
-	hosts_isolation.py images.py hosts_pods.py)
 # In the order of the arguments, the longest first, so that all workers end together.
 IN_ORDER = $(SIDE_BY_SIDE) --no-loadscope-reorder
 .PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos tasks-chaos
@@ -167,7 +165,7 @@ oracle: venv ## plugin: the engine beside kube-scheduler's own code
 # They wait for clusters that start, and for hosts without power.
 dev: WORKERS = 3
 dev: venv ## work: tests of the development cluster itself, its virtual machine left out
-	$(PYTEST) $(AGAIN) $(IN_ORDER) $(DEV) $(filter-out $(DEV) tests/dev/test_vm.py,$(wildcard tests/dev/test_*.py))
+	$(PYTEST) $(AGAIN) $(IN_ORDER) --ignore=tests/dev/test_vm.py tests/dev
 
 apiserver: venv venv-bench ## work: tests against the real control plane, beside kubernetes.core too
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) $(APISERVER_AGENT:%=--ignore=%) tests/apiserver
