@@ -21,7 +21,8 @@ WORKERS ?= 2
 # Real processes on a machine that does other things too: what fails is run once more, and named (docs/decisions/0020).
 AGAIN = --reruns 1 --reruns-delay 5
 SIDE_BY_SIDE = --numprocesses=$(WORKERS) --dist=loadfile
-# In the order of the arguments, the longest first, so that both workers end together; else files with many tests come first.
+# In the order of the arguments, or as a conftest.py has it (FIRST), the longest first, so that all workers end together; else files with many
+# tests come first.
 IN_ORDER = $(SIDE_BY_SIDE) --no-loadscope-reorder
 
 .PHONY: help
@@ -167,8 +168,10 @@ cluster: venv ## work: build the development cluster's programs (cached per user
 oracle: venv ## plugin: the engine beside kube-scheduler's own code
 	$(PYTEST) tests/oracle
 
+# They wait for clusters that start, and for hosts without power.
+dev: WORKERS = 3
 dev: venv ## work: tests of the development cluster itself, its virtual machine left out
-	$(PYTEST) $(AGAIN) --numprocesses=2 --dist=loadfile --ignore=tests/dev/test_vm.py tests/dev
+	$(PYTEST) $(AGAIN) $(IN_ORDER) --ignore=tests/dev/test_vm.py tests/dev
 
 # Half of its time it waits for Kubernetes' controllers.
 apiserver: WORKERS = 3
@@ -193,9 +196,12 @@ daemons-scheduler: WORKERS = 3
 daemons-scheduler: venv # as a service of hosts too
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_SCHEDULER) $(TOGETHER:%=--ignore=%) tests/daemons/scheduler
 
+daemons-tasks: WORKERS = 3
 daemons-tasks: venv
 	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/tasks
 
+# Pods start and go, nodes are lost, a kubelet takes up a static pod: a third of a processor for each worker.
+daemons-together: WORKERS = 3
 daemons-together: venv # two or more of them
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(TOGETHER)
 
@@ -209,7 +215,7 @@ vm: vm-image ## work: the virtual machine with NVMe and SCSI disks, and the agen
 	$(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
 
 chaos: venv ## work: faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
-	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
+	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s --numprocesses=$(WORKERS) --dist=loadgroup tests/daemons/chaos
 
 tasks-chaos: venv ## work: the task backend is killed again and again while tasks run: TASKS=5000 KILLS=50 SEED=7, a quarter of an hour
 	BERTH_TASKS_MANY=$(or $(TASKS),5000) BERTH_TASKS_KILLS=$(or $(KILLS),50) BERTH_TASKS_SEED=$(SEED) $(PYTEST) -v -s \

@@ -29,7 +29,7 @@ fi
 while true; do
     n=$((n+1))
     echo $n | dd of=$file oflag=append conv=notrunc,fsync 2>/dev/null
-    sleep 0.3
+    sleep 0.5
 done
 """
 #: Lines that are not the number that belongs there, and the last number.

@@ -55,7 +55,7 @@ def roles(host: str) -> list[str]:
 
 
 class ChaosGround:
-    """Everything that the faults meet. `up` makes it, `down` leaves nothing of it."""
+    """Everything that the faults meet. `up` makes it, `down` ends what does not end with the cluster."""
 
     def __init__(self, cluster: Any, folder: Path, seed: int = 1) -> None:
         self.cluster, self.folder, self.seed = cluster, folder, seed
@@ -284,25 +284,13 @@ class ChaosGround:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def down(self) -> None:
-        """Every part, whatever becomes of those before it: what is left would run on beside later tests."""
+        """What runs on this machine ends, whatever becomes of the others; the hosts end with their cluster, which is
+        nobody else's."""
         with ExitStack() as last_first:
-            for room in self.rooms.values():
-                last_first.callback(room.agent.forget)
-                last_first.callback(room.clean)
-            gone = ("--namespace", NAMESPACE, "--ignore-not-found")
-            last_first.callback(self.cluster.kubectl, "delete", "configmap", "berth-agent", *gone)
-            last_first.callback(self.cluster.kubectl, "delete", "daemonset", "berth-agent", *gone, "--wait=true")
             if hasattr(self, "controllers"):
                 last_first.callback(self.controllers.stop)
-            if hasattr(self, "world"):
-                last_first.callback(self._clear)
             if hasattr(self, "bank"):
                 last_first.callback(self.bank.stop_writer)
             for part in (getattr(self, "witness", None), getattr(self, "churn", None)):
                 if part is not None:
                     last_first.callback(part.stop)
-
-    def _clear(self) -> None:
-        for name in ("bank", "queue", "log"):
-            self.cluster.kubectl("delete", "statefulset", name, "-n", self.world.name, "--ignore-not-found")
-        self.world.clear()

@@ -12,7 +12,8 @@ from berth_core.app.fsid import filesystem_uuid
 from tests.daemons.agent.disk_ground import ROOT as MOUNTS
 from tests.daemons.chaos.apps import CHECKING, UNFLUSHED
 from tests.daemons.chaos.ground import HOSTS, ChaosGround
-from tests.daemons.controller.world import PATIENCE, until
+from tests.daemons.chaos.waits import until
+from tests.daemons.controller.world import PATIENCE
 from tests.dev.hosts_help import eventually
 from tests.support.agent import NAMESPACE, conditions_of
 
@@ -150,10 +151,9 @@ def everything_comes_to_rest(ground: ChaosGround) -> None:
     """Nodes, agents, disks, pods are well; commits, numbers and claims go on."""
     for what, test in _WELL.items():
         _wait(ground, what, test)
-    commits, served = len(ground.bank.acknowledged()), ground.churn.served
+    commits, served, before = len(ground.bank.acknowledged()), ground.churn.served, _numbers(ground)
     _wait(ground, "commits go on", lambda _ground: len(ground.bank.acknowledged()) >= commits + ALIVE)
     _wait(ground, "claims are served", lambda _ground: ground.churn.served > served)
-    before = _numbers(ground)
 
     def counted(_ground: ChaosGround) -> bool:
         return all(last >= before[replica][1] + ALIVE for replica, (_bad, last) in _numbers(ground).items())

@@ -1,4 +1,8 @@
-"""Faults one by one, then at random, on one ground with PostgreSQL: no byte changed, no disk twice, no commit missing.
+"""Faults one by one, then at random, on a ground with PostgreSQL: no byte changed, no disk twice, no commit missing.
+
+Two groups, one after the other, or each on a ground of its own beside the other: most of their time nodes, Leases and
+applications are waited for. What happens to hosts and their disks is in one, what happens to the control plane and to
+its clients in the other, with the run at random.
 
 `make chaos MINUTES=10 SEED=7` sets BERTH_CHAOS_MINUTES and BERTH_CHAOS_SEED of the run at random; without them that is
 short, and its faults are always the same. That an agent dies after every write is told in tests/daemons/agent.
@@ -25,7 +29,11 @@ MINUTES = os.environ.get("BERTH_CHAOS_MINUTES", "")
 SECONDS = 60 * float(MINUTES) if MINUTES else 30.0
 SEED = int(os.environ.get("BERTH_CHAOS_SEED") or (time.time_ns() % 1_000_000 if MINUTES else 1))
 
-ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
+Story = Callable[[ChaosGround, random.Random], None]
+#: With --dist=loadgroup one worker has all of a group, in this order.
+HOSTS = pytest.mark.xdist_group("hosts")
+CONTROL_PLANE = pytest.mark.xdist_group("control-plane")
+ON_HOSTS: tuple[Story, ...] = (
     faults.bank_breaks,
     faults.disks_vanish,
     faults.agents_are_replaced,
@@ -33,12 +41,19 @@ ONE_BY_ONE: list[Callable[[ChaosGround, random.Random], None]] = [
     one_by_one.node_is_made_again_with_empty_disks,
     faults.twin_of_a_held_disk,
     one_by_one.lun_of_two_nodes,
-    one_by_one.namespace_made_anew,
     raw_disk.raw_disk_under_a_living_user,
     faults.root_disk_is_full,
+)
+ON_THE_CONTROL_PLANE: tuple[Story, ...] = (
+    one_by_one.namespace_made_anew,
     faults.api_server_is_away,
     restored.etcd_is_restored,
     one_by_one.leaders_are_paused,
+)
+ONE_BY_ONE = [
+    pytest.param(each, id=each.__name__, marks=group)
+    for group, stories in ((HOSTS, ON_HOSTS), (CONTROL_PLANE, ON_THE_CONTROL_PLANE))
+    for each in stories
 ]
 
 
@@ -65,13 +80,14 @@ def no_wake_up_is_missing(stage: Stage) -> Iterator[None]:
 
 
 @pytest.mark.timeout(900 + 2 * SECONDS)
-@pytest.mark.parametrize("fault", ONE_BY_ONE, ids=[each.__name__ for each in ONE_BY_ONE])
-def test_one_fault(stage: Stage, fault: Callable[[ChaosGround, random.Random], None]) -> None:
+@pytest.mark.parametrize("fault", ONE_BY_ONE)
+def test_one_fault(stage: Stage, fault: Story) -> None:
     ground, before = stage
     fault(ground, random.Random(1))
     check(ground, before)
 
 
+@CONTROL_PLANE
 @pytest.mark.timeout(900 + 2 * SECONDS)
 def test_faults_at_random(stage: Stage) -> None:
     ground, before = stage

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from berth_dev.pytest_plugin import EXISTING, EXISTING_VM
 from tests.daemons.vm.ground import HELD, Kept, VmGround
 
 
@@ -18,7 +20,9 @@ def ground(control_plane: Any, vm: Any, tmp_path_factory: pytest.TempPathFactory
         made.begin()
         yield made
     finally:
-        made.clean()
+        # What was started for these tests alone is thrown away next, and is not cleaned first at the machine's pace.
+        if EXISTING in os.environ or EXISTING_VM in os.environ:
+            made.clean()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.app.manifests import volume_name
 from berth_dev.qemu import Vm
 from tests.daemons.agent.disk_ground import NAMESPACE, ROOT, Ground
@@ -184,7 +185,7 @@ class VmGround(Ground):
         """Until the pod's condition says so; an empty reason is any."""
 
         def told() -> bool:
-            found = json.loads(self.cluster.kubectl("get", "pod", pod, "-n", NAMESPACE, "-o", "json"))
+            found = self.agent.api.get(kinds.POD, pod, NAMESPACE)
             given = {each["type"]: each for each in found["status"].get("conditions") or ()}.get(CONDITION, {})
             return given.get("status") == status and reason in ("", given.get("reason"))
 
@@ -192,8 +193,12 @@ class VmGround(Ground):
 
     def wait_event(self, pod: str, reason: str) -> None:
         """Until there is an Event of the pod with that reason."""
-        where = ("-n", NAMESPACE, "--field-selector", f"involvedObject.name={pod},reason={reason}")
-        eventually(lambda: self.cluster.kubectl("get", "events", *where, "-o", "name"), SECONDS, f"Event {reason}")
+
+        def told() -> bool:
+            events = self.agent.api.list(kinds.EVENT, NAMESPACE)
+            return any((one["regarding"]["name"], one["reason"]) == (pod, reason) for one in events)
+
+        eventually(told, SECONDS, f"Event {reason}")
 
     def write(self, name: str) -> str:
         """A megabyte on the mounted disk, safely there; its checksum."""
