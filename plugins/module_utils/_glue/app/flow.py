@@ -75,7 +75,9 @@ def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None =
         for line in leaving.Turn(context, app, observed).hindrances(moves.now):
             context.warn(f"before a replica leaves its node, a run waits for {line}")
     elif turn is None and moves.all:
-        result["berths"] = leaving.one_by_one(moves, lambda ordinal: present(context, asked, rules, ordinal))
+        result["berths"] = leaving.one_by_one(
+            leaving.Turn(context, app, observed), moves, lambda which: present(context, asked, rules, which)
+        )
     elif plan.empty and not _awaited(context, app, observed, plan):
         result["berths"] = report.rows(observed, app.workload)
     else:
