@@ -57,7 +57,8 @@ def slim_node(node: Obj) -> Obj:
     meta, spec = node["metadata"], node.get("spec") or {}
     ready = [one for one in (node.get("status") or {}).get("conditions") or () if one.get("type") == "Ready"]
     kept = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
-    status = {"conditions": [{"type": "Ready", "status": one.get("status")} for one in ready]}
+    told = ("type", "status", "reason", "lastTransitionTime")
+    status = {"conditions": [{key: one[key] for key in told if key in one} for one in ready]}
     return {"metadata": meta, "spec": kept, "status": status}
 
 

@@ -160,6 +160,7 @@ class Roller:
 
     async def _touch(self, act: update_step.Act) -> None:
         run, name = self._run, self._run.app.berth_name(act.ordinal)
+        run.touched.add(act.ordinal)
         pod = run.seen.pods.get(name)
         if act.do == update_step.CREATE or pod is None:
             await self._builder.create_pod(act.ordinal)

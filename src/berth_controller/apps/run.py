@@ -43,7 +43,8 @@ class Later(Exception):
 class Run:
     """``views``: ordinal -> what there is of its berth, as last read or written. ``world``: as it was read last.
 
-    ``leaving``: who leaves a node. ``behind``: disks that keep data on such nodes, by ordinal.
+    ``leaving``: who leaves a node. ``behind``: disks that keep data on such nodes, by ordinal. ``touched``: whose pods
+    an update has written.
     """
 
     api: Requests
@@ -54,6 +55,7 @@ class Run:
     world: World | None = None
     leaving: Leaving = field(default_factory=Leaving)
     behind: dict[int, tuple[Loss, list[Mapping[str, Any]]]] = field(default_factory=dict)
+    touched: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, api: Requests, app: AppWanted, seen: Observed, plan: Plan, leaving: Leaving) -> Run:

@@ -113,6 +113,9 @@ def test_a_stateful_app_is_waited_for_until_it_is_ready_elsewhere():
     assert told(Ready="True") == []
     with pytest.raises(StateError, match="shop/db: why; Node n1 was not cordoned"):
         told(Stalled="True", Ready="True")
+    lost = [{"type": "Stalled", "status": "True", "reason": "NodeLost"}, {"type": "Ready", "status": "False"}]
+    waits = still_here(stateful_app(DB, observedGeneration=2, conditions=lost), "n1", [])
+    assert waits[0].startswith("StatefulApp shop/db to be Ready"), "another replica's node may come back"
 
 
 def test_who_was_leaving_when_nobody_asks_for_it_any_more_is_told_with_the_ways_out():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -152,8 +154,9 @@ async def due(apps: Apps) -> set[str]:
     return names
 
 
-async def looked_at(held: bool, berth: bool) -> set[str]:
-    """Which apps are looked at when a volume over a disk goes: one that found no place, one with the disk, another."""
+@asynccontextmanager
+async def three_apps() -> AsyncIterator[tuple[Caches, Apps]]:
+    """One that found no place, one with a disk, and another."""
     nobody = Config(Endpoint("127.0.0.1", 1, tls=False), None, Static({}), "a test", "default")
     async with KubeClient(nobody, timeout=0.2) as client:
         caches, registry = Caches(client, "berth-system"), CollectorRegistry()
@@ -162,13 +165,23 @@ async def looked_at(held: bool, berth: bool) -> set[str]:
         for name in ("waits", "has", "other"):
             meta = {"name": name, "namespace": "default", "uid": name, "generation": 1}
             caches.apps.store.put(key_of({"metadata": meta}), {"metadata": meta, "spec": {}})
+        apps._visits.unplaced.add(AppKey("default", "waits"))
+        yield caches, apps
+
+
+RECORD = {
+    "metadata": {"name": "has-0", "namespace": "default", "resourceVersion": "1"},
+    "spec": {"app": "has", "ordinal": 0, "nodeName": "n1", "disks": [{"claim": "d", "name": "n1-d0", "size": 1}]},
+}
+
+
+async def looked_at(held: bool, berth: bool) -> set[str]:
+    """Which apps are looked at when a volume over a disk goes."""
+    async with three_apps() as (caches, apps):
         below = disk(**({"claimRef": HELD} if held else {}))
         caches.disks.store.put(key_of(below), below)
         if berth:
-            spec = {"app": "has", "ordinal": 0, "nodeName": "n1", "disks": [{"claim": "d", "name": "n1-d0", "size": 1}]}
-            record = {"metadata": {"name": "has-0", "namespace": "default"}, "spec": spec}
-            caches.berths.store.put(key_of(record), record)
-        apps._visits.unplaced.add(AppKey("default", "waits"))
+            caches.berths.store.put(key_of(RECORD), RECORD)
         over = volume("n1-d0")
         caches.volumes._put(key_of(over), over)
         await asyncio.sleep(2 * DEBOUNCE)
@@ -184,3 +197,33 @@ async def looked_at(held: bool, berth: bool) -> set[str]:
 )
 def test_a_volume_that_goes_has_those_looked_at_who_wait_for_its_disk(held: bool, berth: bool, names: set[str]) -> None:
     assert asyncio.run(looked_at(held, berth)) == names
+
+
+async def woken(kind: str, item: dict[str, Any]) -> list[set[str]]:
+    """Which apps are looked at when an object of that kind comes, and when it goes."""
+    async with three_apps() as (caches, apps):
+        informer, found = getattr(caches, kind), []
+        for change in (lambda: informer._put(key_of(item), item), lambda: informer._forget(key_of(item))):
+            change()
+            await asyncio.sleep(2 * DEBOUNCE)
+            found.append(await due(apps))
+        assert apps._visits.rooms == sum("waits" in names for names in found)
+        return found
+
+
+THING = {"metadata": {"name": "n1-gpu0", "resourceVersion": "1"}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "names"),
+    [
+        ("nodes", THING, [{"waits"}, {"waits"}]),
+        ("devices", THING, [{"waits"}, {"waits"}]),
+        ("classes", THING, [{"waits"}, {"waits"}]),
+        ("berths", RECORD, [{"has"}, {"waits", "has"}]),
+    ],
+)
+def test_what_an_app_may_be_placed_on_has_those_looked_at_that_found_no_place(
+    kind: str, item: dict[str, Any], names: list[set[str]]
+) -> None:
+    assert asyncio.run(woken(kind, item)) == names

@@ -22,6 +22,7 @@ from ..model.names import is_label, shown
 from .host_maintenance import Held
 from .next_commands import uncordon
 from .stateful_app_object import CONTROLLER
+from .stateful_app_status import NODE_LOST
 
 HOLD, MOVE = "hold", "move"
 POLICIES = (HOLD, MOVE)
@@ -209,7 +210,10 @@ def still_here(body: Object | None, node: str, berths: Iterable[Object]) -> list
     if status.get("observedGeneration") != body["metadata"].get("generation"):
         return [f"berth-controller to look at StatefulApp {name}"]
     told = {str(one.get("type")): one for one in status.get("conditions") or ()}
-    if told.get("Stalled", {}).get("status") == "True":
+    stalled = told.get("Stalled", {})
+    if (
+        stalled.get("status") == "True" and stalled.get("reason") != NODE_LOST
+    ):  # another one's node, which may come back
         raise StateError(f"StatefulApp {name}: {told['Stalled'].get('message')}; Node {node} was not cordoned")
     left = [
         f"replica {one['metadata']['namespace']}/{one['metadata']['name']} to leave"
