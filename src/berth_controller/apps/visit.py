@@ -239,7 +239,7 @@ class Visits:
         found.outcome, found.seconds = self._rest(
             run, [*waits, *run.leaving.waits, *run.leaving.lost.away], found.not_smaller
         )
-        if found.outcome.done and not app.suspended:
+        if found.outcome.done:
             self._tell_of_update(body, run)
         found.outcome = with_rollback(found.outcome, back)
         found.seconds = min(found.seconds, again or found.seconds, CONTENT_SECONDS if counts else found.seconds)
@@ -277,7 +277,7 @@ class Visits:
 
     def _tell_of_update(self, body: Obj, run: Run) -> None:
         told = self._downtimes.ended(_key_of(body), run)
-        if told:
+        if told and not run.app.suspended:
             self._reports.event(body, "Normal", "Updated", told, "CarryOut")
 
     def _tell_what_is_undone(self, run: Run, body: Obj) -> None:
@@ -303,13 +303,11 @@ class Visits:
         """How the app is, when nothing more could be done. ``not_smaller``: why it keeps its size, or empty."""
         if run.api.wrote:
             return Outcome("Working", "; ".join(waits) or _doing(run.plan)), SOON
-        lost = run.leaving.lost.waits
-        if lost or not_smaller:
-            told = "; ".join([*lost, *filter(None, [not_smaller]), *waits])
-            return Outcome(NODE_LOST if lost else BLOCKED, told, stalled=True), STALLED_SECONDS
-        paused = pausing.told(run)
-        if paused:
-            return Outcome(UPDATE_PAUSED, paused, stalled=True), STALLED_SECONDS
+        lost = "; ".join(run.leaving.lost.waits)
+        causes = ((UPDATE_PAUSED, pausing.told(run)), (NODE_LOST, lost), (BLOCKED, not_smaller))
+        stalled = {reason: words for reason, words in causes if words}
+        if stalled:
+            return Outcome(next(iter(stalled)), "; ".join([*stalled.values(), *waits]), stalled=True), STALLED_SECONDS
         if run.plan.replacing:
             names = ", ".join(run.app.berth_name(ordinal) for ordinal in run.plan.replacing)
             waits.append(f"a disk of {names} is being exchanged: run disk_replace again to finish it")

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from berth_controller.apps import losing
 from berth_controller.apps.kept import Kept
+from berth_controller.apps.losing import Losing
 from berth_controller.apps.visit import AppKey
 from berth_controller.apps.watch import DEBOUNCE, Apps
-from berth_controller.caches import Caches
+from berth_controller.caches import Caches, slim_node
 from berth_controller.reports import Metrics, Reports
 from berth_core.app.controller_settings import Settings
+from berth_core.app.maintenance_mark import ANNOTATION
 from berth_core.app.observed import Observed
 from berth_core.app.revisions import status_rows
 from berth_core.app.wanted import parse_app
@@ -227,3 +230,33 @@ def test_what_an_app_may_be_placed_on_has_those_looked_at_that_found_no_place(
     kind: str, item: dict[str, Any], names: list[set[str]]
 ) -> None:
     assert asyncio.run(woken(kind, item)) == names
+
+
+def silent_node(name: str, **annotations: str) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": SINCE}
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": {}, "status": {"conditions": [ready]}}
+
+
+SINCE = "2026-01-01T00:00:00Z"
+MARK = f'{{"by": "eve@admin", "cordoned": true, "since": "{SINCE}", "state": "begun"}}'
+
+
+def waits_for(node: dict[str, Any], **options: Any) -> Losing:
+    """What is told of db-0 on that node, by what the watches have: nobody is asked."""
+    record = {"metadata": {"name": "db-0", "uid": "u"}, "spec": {"ordinal": 0, "nodeName": "n1"}}
+    there = Observed(APP.name, APP.namespace, berths={0: record}, stateful_set={"spec": {"replicas": 3}})
+    nodes = {"n1": slim_node(node)}
+    return asyncio.run(losing.look(None, options, APP, there, nodes.get))  # type: ignore[arg-type]
+
+
+def test_who_waits_for_a_lost_node_is_told_by_what_the_watch_keeps_of_nodes() -> None:
+    lost = waits_for(silent_node("n1"))
+    (told,) = lost.waits
+    assert told.startswith(
+        f"replica default/db-0 waits for node n1 since {SINCE}: Ready is Unknown (NodeStatusUnknown)"
+    )
+    assert not lost.losses
+    held = waits_for(silent_node("n1", **{ANNOTATION: MARK}))
+    assert (held.waits, held.away) == ((), [f"pod db-0 waits for its node (maintenance of Node n1 since {SINCE})"])
+    strange = waits_for(silent_node("n1", **{ANNOTATION: "{}"}))
+    assert len(strange.waits) == 1, "a mark that cannot be read is none"
