@@ -133,7 +133,8 @@ class Visits:
         #: how many such changes were told; one in the middle of a look may have come too late for it
         self.rooms = 0
         self._kept = Kept(resync)
-        self._downtimes = Downtimes()
+        #: is told of the pods of apps
+        self.downtimes = Downtimes()
 
     async def reconcile(self, key: AppKey) -> float | None:
         """Do what is due. Returns the seconds after which to look again; None: it is not the controller's, or gone."""
@@ -163,7 +164,7 @@ class Visits:
 
     def _forget(self, key: AppKey) -> None:
         self._kept.forget(*key)
-        self._downtimes.forget(key)
+        self.downtimes.forget(key)
 
     def _still(self, key: AppKey, body: Obj) -> None:
         """Raises ConflictError where the StatefulApp says something else by now: the next look goes by that."""
@@ -231,11 +232,8 @@ class Visits:
         plan = ended_pods.into(make_plan(app, seen), seen, utc_now())
         run = Run.of(api, app, seen, plan, await leaving.look(api, body, app, seen, plan, self._node_of))
         found.lost = run.leaving.lost.waits
-        self._downtimes.look(_key_of(body), run)
-        try:
-            waits, again = await self._work(run, body)
-        finally:
-            self._downtimes.begin(_key_of(body), run)
+        run.begun = partial(self.downtimes.begin, _key_of(body))
+        waits, again = await self._work(run, body)
         found.outcome, found.seconds = self._rest(
             run, [*waits, *run.leaving.waits, *run.leaving.lost.away], found.not_smaller
         )
@@ -276,8 +274,8 @@ class Visits:
         return waits, again
 
     def _tell_of_update(self, body: Obj, run: Run) -> None:
-        told = self._downtimes.ended(_key_of(body), run)
-        if told and not run.app.suspended:
+        told = self.downtimes.ended(_key_of(body), run)
+        if told:
             self._reports.event(body, "Normal", "Updated", told, "CarryOut")
 
     def _tell_what_is_undone(self, run: Run, body: Obj) -> None:

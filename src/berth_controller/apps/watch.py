@@ -48,8 +48,9 @@ class Apps:
     def _listen(self) -> None:
         caches = self._caches
         caches.apps.on(self._app, lambda _old, new: self._app(new), self._app)
-        for informer, told in ((caches.sets, self._set), (caches.app_pods, self._pod), (caches.berths, self._berth)):
+        for informer, told in ((caches.sets, self._set), (caches.berths, self._berth)):
             informer.on(told, partial(_newer, told), told)
+        caches.app_pods.on(self._pod, partial(_newer, self._pod), partial(self._pod, gone=True))
         for informer in (caches.disks, caches.devices, caches.nodes, caches.classes):
             informer.on(lambda _new: self._room(), lambda _old, _new: self._room(), lambda _old: self._room())
         caches.berths.on(delete=lambda _old: self._room())  # what it takes of its node's cpu and memory is free
@@ -64,9 +65,14 @@ class Apps:
     def _set(self, body: Obj) -> None:
         self._part(body["metadata"]["namespace"], body["metadata"]["name"])
 
-    def _pod(self, body: Obj) -> None:
+    def _pod(self, body: Obj, gone: bool = False) -> None:
         """Of a replica, or one that helps it."""
-        self._part(body["metadata"]["namespace"], replica_of(str(body["metadata"]["name"])).rpartition("-")[0])
+        namespace, name = body["metadata"]["namespace"], str(body["metadata"]["name"])
+        replica = replica_of(name)
+        app, _dash, ordinal = replica.rpartition("-")
+        if replica == name and ordinal.isdecimal():
+            self._visits.downtimes.tell(AppKey(namespace, app), int(ordinal), bool(body.get("ready")) and not gone)
+        self._part(namespace, app)
 
     def _berth(self, body: Obj) -> None:
         self._part(body["metadata"]["namespace"], body["spec"]["app"])

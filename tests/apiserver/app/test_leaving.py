@@ -159,7 +159,7 @@ def the_primary_is_looked_at_before_each_turn(ground):
     """Which pod is the primary says a label; it moves while the first replica leaves. Nobody leaves here in truth."""
     options = {**ground.options, "update_order": "primary_last", "update_primary_label": "role=primary"}
     checked = ArgumentSpecValidator(OPERATION.argument_spec(), **OPERATION.rules()).validate(options)
-    context = Context(checked.validated_parameters, warn=pytest.fail, environ={})
+    context = Context(checked.validated_parameters, False, pytest.fail)
     app = parse_app(context.params)
     observed, nodes = flow.observed_of(context, app), tuple(ground.places)
     moves = Moves(find_moves(app, observed, LeaveRules(nodes, ordinals=(0, 1, 2))), [], {})

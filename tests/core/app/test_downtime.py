@@ -14,9 +14,9 @@ def test_the_times_in_which_a_replica_was_not_ready_are_added_up():
     clock.look({0: True, 1: True}, 13.25)
     clock.look({0: True, 1: False}, 20.0)
     clock.look({0: True, 1: True}, 21.0)
-    assert [clock.seconds(ordinal) for ordinal in (0, 1, 2)] == [0.0, 3.2, 0.0]
+    assert [clock.seconds(ordinal) for ordinal in (0, 1, 2)] == [0.0, 3.25, 0.0]
     assert clock.ordinals == {0, 1}
-    assert clock.words() == "1: 3.2 s, 0: 0 s"
+    assert clock.words() == "1: 3.25 s, 0: 0 s"
 
 
 def test_of_many_replicas_those_that_were_down_for_longest_are_told_one_by_one():

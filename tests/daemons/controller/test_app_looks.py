@@ -11,11 +11,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from berth_controller.apps import losing
+from berth_controller.apps.downtimes import Downtimes
 from berth_controller.apps.kept import Kept
 from berth_controller.apps.losing import Losing
 from berth_controller.apps.visit import AppKey
 from berth_controller.apps.watch import DEBOUNCE, Apps
-from berth_controller.caches import Caches, slim_node
+from berth_controller.caches import Caches, slim_app_pod, slim_node
 from berth_controller.reports import Metrics, Reports
 from berth_core.app.controller_settings import Settings
 from berth_core.app.maintenance_mark import ANNOTATION
@@ -212,6 +213,30 @@ async def woken(kind: str, item: dict[str, Any]) -> list[set[str]]:
             found.append(await due(apps))
         assert apps._visits.rooms == sum("waits" in names for names in found)
         return found
+
+
+async def downtime_of(*ready: str) -> str:
+    """What is told of db-0 whose pod is so at one moment after the other, a second apart; "gone": it is not there."""
+    async with three_apps() as (caches, apps):
+        now = [0.0]
+        clocks = apps._visits.downtimes = Downtimes(lambda: now[0])
+        key = AppKey("default", "has")
+        clocks.begin(key, 0, True)
+        for number, one in enumerate(ready):
+            now[0] = float(number)
+            told = {"conditions": [{"type": "Ready", "status": one}]}
+            meta = {"name": "has-0", "namespace": "default", "uid": "u", "resourceVersion": str(number)}
+            for name in ("has-0", "has-1", "has-0-pull-0123456789"):
+                pod = slim_app_pod({"metadata": {**meta, "name": name}, "status": told})
+                if one == "gone":
+                    caches.app_pods._forget(key_of(pod))
+                else:
+                    caches.app_pods._put(key_of(pod), pod)
+        return clocks._known[key].words()
+
+
+def test_seconds_not_ready_are_counted_by_the_watch_of_pods_for_those_that_an_update_has_touched() -> None:
+    assert asyncio.run(downtime_of("True", "False", "gone", "False", "True", "True")) == "0: 3 s"
 
 
 THING = {"metadata": {"name": "n1-gpu0", "resourceVersion": "1"}, "spec": {}}

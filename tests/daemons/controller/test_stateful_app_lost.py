@@ -74,7 +74,7 @@ def test_a_replica_waits_for_its_lost_node_or_is_rebuilt_when_that_is_proven(app
         assert apps.uids() == uids
         apps.api.patch(kinds.NODE, node, None, {"spec": {"taints": [TAINT]}})
         until(
-            lambda: apps.uids().get("db-1") not in (None, uids["db-1"]) and apps.phases()["db-1"] == "Running",
+            lambda: apps.uids().get("db-1") not in (None, uids["db-1"]) and apps.phases().get("db-1") == "Running",
             lambda: str(apps.live().get("status")),
         )
         assert apps.world.berths()["db-1"]["spec"]["nodeName"] not in (node, other)

@@ -147,7 +147,7 @@ class Updater:
 
     def _told(self, ordinal: int) -> dict[str, Any]:
         pulled = self._helper.seconds
-        found: dict[str, Any] = {"not_ready_seconds": self._downtime.seconds(ordinal)}
+        found: dict[str, Any] = {"not_ready_seconds": round(self._downtime.seconds(ordinal), 1)}
         if self._helper.went_without(ordinal):
             found["held"] = False
         return {**found, "pull_seconds": pulled[ordinal]} if ordinal in pulled else found

@@ -37,12 +37,12 @@ class Downtime:
 
     def seconds(self, ordinal: int) -> float:
         """Of the times that are over."""
-        return round(self._seconds.get(ordinal, 0.0), 1)
+        return self._seconds.get(ordinal, 0.0)
 
     def words(self) -> str:
         """Ordinal by ordinal, the highest first; of many those that were down for longest."""
         known = sorted(self._seconds, reverse=True)
         told = set(sorted(known, key=self.seconds, reverse=True)[:_MOST])
         rest = [self.seconds(ordinal) for ordinal in known if ordinal not in told]
-        parts = [f"{ordinal}: {self.seconds(ordinal):g} s" for ordinal in known if ordinal in told]
-        return ", ".join([*parts, *([f"{len(rest)} others: {max(rest):g} s at most"] if rest else [])])
+        parts = [f"{ordinal}: {round(self.seconds(ordinal), 2):g} s" for ordinal in known if ordinal in told]
+        return ", ".join([*parts, *([f"{len(rest)} others: {round(max(rest), 2):g} s at most"] if rest else [])])

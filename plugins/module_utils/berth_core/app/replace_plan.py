@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from ..errors import IdentityError, InputError, StateError
 from . import claims
 from .disk_change import SETTINGS, new_disk, wanted_name
-from .helper_pods import going
 from .identity import agrees, from_spec
 from .observed import ready
 
@@ -145,7 +144,7 @@ def check_quorum(berth: Object, replica: Replica, pods: Iterable[Object]) -> Non
     One that is down already is no Ready one less. Raises StateError.
     """
     quorum = int(berth["spec"].get("quorum") or 0)
-    up = sorted(str(pod["metadata"]["name"]) for pod in pods if ready(pod) and not going(pod))
+    up = sorted(str(pod["metadata"]["name"]) for pod in pods if ready(pod))
     others = [name for name in up if name != replica.berth]
     if replica.berth not in up or len(others) >= quorum:
         return

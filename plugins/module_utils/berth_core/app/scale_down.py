@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import StateError
-from .helper_pods import going
 from .manifests import quorum_of
 from .observed import Observed, ready
 from .wanted import AppWanted
@@ -22,7 +21,7 @@ def hindrance(app: AppWanted, observed: Observed) -> str:
     """Why the highest ordinals may not go now; empty where they may, or where none that is Ready would go."""
     quorum = quorum_of(app)
     ordinals = {*observed.berths, *range(app.replicas)}
-    up = [one for one in sorted(ordinals) if ready(pod := observed.pod(one)) and pod is not None and not going(pod)]
+    up = [one for one in sorted(ordinals) if ready(observed.pod(one))]
     stay = [one for one in up if one < app.replicas]
     go = [one for one in up if one >= app.replicas]
     if app.suspended or not go or len(stay) >= quorum:
