@@ -105,7 +105,7 @@ def test_who_cannot_move_is_named_before_anything_is_touched(host):
 
 
 def test_who_was_moving_when_a_run_died_is_named_and_comes_back_to_its_data(host):
-    """The words of the warning, done: the cordon taken off, and the application's own task run again."""
+    """The words of the warning, done: its pod ended, the cordon taken off, and the application's own task run again."""
     before = host.nodes()
     assert host.act(host.rule(), kill_at=1, of="patch Berth status") is None
     shown = calm(host.act(host.rule(), state="ended", check=True))
@@ -116,6 +116,8 @@ def test_who_was_moving_when_a_run_died_is_named_and_comes_back_to_its_data(host
     for text in (would, told):
         assert text.startswith(f"replica default/{host.name} was leaving Node {host.node}, ")
         assert "its task of stateful_app, run again, brings it back to its data: kubectl patch localdisk" in text
+        assert f"kubectl delete pod {host.name} -n default" in text
+    host.client.delete(host.kinds.POD, host.name, "default")
     host.client.patch(host.kinds.LOCAL_DISK, f"{host.node}-d0", None, {"spec": {"unschedulable": False}})
     calm(run(host.options))
     assert host.nodes() == before
