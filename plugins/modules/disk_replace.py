@@ -25,6 +25,8 @@ description:
     controller or scheduler bound, is replaced as well. Claim and pod are deleted, the StatefulSet's controller makes
     them anew, and the new claim is given the new disk. A claim that nobody would make again (of a bare pod or a
     Deployment) is refused, and nothing is changed.
+  - Where the app names a quorum (O(berth.stateful.stateful_app#module:quorum)), a replica that is Ready is not stopped
+    while fewer others are Ready.
   - Pods of an app with O(berth.stateful.stateful_app#module:workload=Pod) do not come back by themselves; use
     O(until=bound) and run M(berth.stateful.stateful_app) then.
 options:

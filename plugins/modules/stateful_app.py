@@ -509,7 +509,8 @@ options:
     description:
       - How many replicas stay Ready while others are taken down for a while. An update, O(replace), O(leave_nodes),
         O(update_strategy=reschedule) and M(berth.stateful.host_maintenance) wait, or refuse, where fewer would be left.
-        Fewer O(replicas) and M(berth.stateful.disk_replace) are carried out as they are asked for.
+        Fewer O(replicas) and M(berth.stateful.disk_replace) are refused where a replica that is Ready would go, and
+        fewer than that of those that stay are Ready; give a smaller number, or none, where so few may be left.
         With O(on_node_loss=rebuild) so many have to be Ready, in the place of more than half.
       - It is recorded in the Berths, so it counts for whoever takes a replica down. A number above O(replicas), and one
         that leaves less than O(max_unavailable) beside it, is refused before anything is touched.

@@ -16,6 +16,7 @@ from berth_core.app.capacity import SELECTOR
 from berth_core.app.claim_disks import Place, place_of
 from berth_core.app.claim_pods import ClaimPod, claim_pod
 from berth_core.app.claims import claims_of_pod
+from berth_core.app.observed import ready
 from berth_core.app.overview import LIVING
 from berth_core.app.wanted import OURS
 from berth_core.errors import InputError
@@ -57,13 +58,19 @@ def slim_node(node: Obj) -> Obj:
     meta, spec = node["metadata"], node.get("spec") or {}
     ready = [one for one in (node.get("status") or {}).get("conditions") or () if one.get("type") == "Ready"]
     kept = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
-    status = {"conditions": [{"type": "Ready", "status": one.get("status")} for one in ready]}
+    told = ("type", "status", "reason", "lastTransitionTime")
+    status = {"conditions": [{key: one[key] for key in told if key in one} for one in ready]}
     return {"metadata": meta, "spec": kept, "status": status}
 
 
 def bare(item: Obj) -> Obj:
     """That it is there."""
     return {"metadata": {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}}
+
+
+def slim_app_pod(pod: Obj) -> Obj:
+    """A pod of an app: that it is there, and whether it is Ready."""
+    return {**bare(pod), "ready": ready(pod)}
 
 
 def slim_pod(pod: Obj) -> Obj | None:
@@ -112,7 +119,7 @@ class Caches:
         self.volumes = Informer(client, PV, labels=OURS, indexers={"disk": disks_below})
         self.nodes = Informer(client, NODE, transform=slim_node)
         self.pods = Informer(client, POD, fields=LIVING, transform=slim_pod, indexers={"claim": _pod_index})
-        self.app_pods = Informer(client, POD, labels=OURS, transform=bare)
+        self.app_pods = Informer(client, POD, labels=OURS, transform=slim_app_pod)
         self.sets = Informer(client, STATEFUL_SET, labels=OURS, transform=bare)
         self.apps = Informer(client, STATEFUL_APP, optional=True)
         self.capacities = Informer(client, CSI_STORAGE_CAPACITY, namespace, labels=SELECTOR)

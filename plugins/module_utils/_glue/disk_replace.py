@@ -13,7 +13,16 @@ from typing import Any
 
 from ..berth_core.app.disk_change import check_wanted
 from ..berth_core.app.fsid import mount_point
-from ..berth_core.app.replace_plan import Replica, check_new, check_pods, check_size, new_local_disk, owner_of
+from ..berth_core.app.replace_plan import (
+    Replica,
+    check_new,
+    check_pods,
+    check_quorum,
+    check_size,
+    new_local_disk,
+    owner_of,
+)
+from ..berth_core.app.wanted import APP_LABEL
 from ..berth_core.errors import StateError
 from ..berth_core.lifecycle import states
 from ..berth_core.lifecycle.driving import refuse
@@ -48,6 +57,8 @@ def run(context: Context) -> dict[str, Any]:
     order, left = list(PARTS), remaining(view)
     if replica is not None and _is_of_claim(view) and "stop" in left:
         check_pods(replica, context.client.list(POD, replica.namespace))
+    if "stop" in left:
+        _check_quorum(context, view, replica)
     allowed = order[: order.index(_LAST[params["until"]]) + 1]
     planned = [part for part in left if part in allowed]
     done = [] if context.check_mode else work.carry_out(view, allowed)
@@ -73,6 +84,15 @@ def _check_berth(view: View, replica: Replica | None, declared: dict[str, Any]) 
                 f"berth {view.key} is being given up: run stateful_app to its end first; nothing was changed"
             )
     refuse(view.key, next_step(view))
+
+
+def _check_quorum(context: Context, view: View, replica: Replica | None) -> None:
+    """Before an exchange is begun; costs a LIST where the app names a quorum. Raises StateError."""
+    if view.berth is None or replica is None or not view.berth["spec"].get("quorum"):
+        return
+    if recorded(view.berth) != states.REPLACING:
+        pods = context.client.list(POD, replica.namespace, labels=f"{APP_LABEL}={replica.app}")
+        check_quorum(view.berth, replica, pods)
 
 
 def _is_of_claim(view: View) -> bool:

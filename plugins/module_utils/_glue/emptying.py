@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ..berth_core.app.emptying import (
     App,
     Rule,
+    app_of,
     apps_that_move,
     asked_by,
     asking,
@@ -23,6 +24,7 @@ from ..berth_core.app.emptying import (
     berths_of,
     by_controller,
     half_way,
+    in_rule,
     manager_of,
     rules_of,
     still_here,
@@ -90,7 +92,11 @@ class Emptying:
 
     def half_way(self) -> list[str]:
         """What is said of replicas that were leaving, of a run that died, where nobody asks for it any more."""
-        return half_way(self._asked, self._berths(), self._node) if self._asked else []
+        asked = [app_of(one) for one in self._asked]
+        mine = [one.app for one in self._rules if one.app is not None and one.options is not None]
+        if not asked and not mine:
+            return []
+        return half_way(asked, mine, self._berths(), self._node, self._context.check_mode)
 
     def _list(self) -> Sequence[Object]:
         known = self._client.list(STATEFUL_APP)
@@ -101,7 +107,7 @@ class Emptying:
         try:
             self.leavers.append(self._leaver(app, rule, by_controller(app, rule, known, self._node)))
         except BerthError as exc:
-            self.refused.append(exc.message.replace("leave_data", f"{rule.where}.data"))
+            self.refused.append(in_rule(exc.message, rule))
 
     def _leaver(self, app: App, rule: Rule, body: Object | None) -> Leaver:
         given = {"leave_nodes": [self._node], "leave_data": rule.data_of(app)}

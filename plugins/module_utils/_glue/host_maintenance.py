@@ -108,10 +108,10 @@ def _ended(context: Context) -> dict[str, Any]:
     name, patch = node["metadata"]["name"], end(node)
     moves = Emptying(context)
     moves.look_behind()
-    if patch is None and not moves.pending:
-        return {"changed": False, "node": name, "pods": [], "left": [], "diff": []}
     for text in moves.half_way():
         context.warn(text)
+    if patch is None and not moves.pending:
+        return {"changed": False, "node": name, "pods": [], "left": [], "diff": []}
     work, found = Returning(context), Home((), (), ())
     if patch is not None:
         found = work.look() if context.check_mode else work.carry_out()

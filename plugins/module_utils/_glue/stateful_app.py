@@ -93,11 +93,11 @@ def _by_controller(context: Context) -> dict[str, Any]:
     told = params["replicas"] if params["replicas"] is not None else app.given.replicas
     result, body = by_controller.present(context, template, told)
     if context.check_mode and result["changed"]:
-        result.update(_by_its_driver(context, body))
+        result.update(_foreseen_of_controller(context, body))
     return {**result, "berths": report.rows(observed_of(context, app), app.workload)}
 
 
-def _by_its_driver(context: Context, body: Mapping[str, Any]) -> dict[str, Any]:
+def _foreseen_of_controller(context: Context, body: Mapping[str, Any]) -> dict[str, Any]:
     """What the controller would do with each replica; a warning where it would be stopped, or that cannot be seen."""
     params = {**context.params, **options_of(body), "wait": False}
     try:

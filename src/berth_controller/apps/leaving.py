@@ -23,7 +23,7 @@ from berth_core.model.resources import NODE, POD_DISRUPTION_BUDGET
 from berth_kube.clocks import utc_now
 
 from . import losing
-from .losing import Losing
+from .losing import Losing, NodeOf
 from .requests import Requests
 from .target import foreseen_target
 
@@ -49,14 +49,16 @@ class Leaving:
         return node_loss.with_losses(plan, self.losses) if self.losses else plan
 
 
-async def look(api: Requests, body: Mapping[str, Any], app: AppWanted, seen: Observed, plan: Plan) -> Leaving:
+async def look(
+    api: Requests, body: Mapping[str, Any], app: AppWanted, seen: Observed, plan: Plan, node_of: NodeOf
+) -> Leaving:
     """Who leaves now: whose node is lost, else whose berth is given up already, else the next one, when nothing else is
     to be done.
 
     Raises BerthError in the words of the kind where it may not be done.
     """
     options = options_of(body)
-    lost = await losing.look(api, options, app, seen)
+    lost = await losing.look(api, options, app, seen, node_of)
     if lost.losses:
         return Leaving(leave_rules(options, app.name, app.replicas), lost.losses, lost=lost)
     return replace(await _look(api, options, app, seen, plan), lost=lost)

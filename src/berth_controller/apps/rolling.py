@@ -11,6 +11,7 @@ from typing import Any
 from berth_core.app import helper_pods, update, update_hold, update_step
 from berth_core.app.budgets import Budget
 from berth_core.app.helped import Helped
+from berth_core.app.observed import ready
 from berth_core.app.pod_revision import Target
 from berth_core.app.stateful_app_object import with_budgets_in_fields
 from berth_core.app.update_budgets import Restrictions
@@ -161,6 +162,7 @@ class Roller:
     async def _touch(self, act: update_step.Act) -> None:
         run, name = self._run, self._run.app.berth_name(act.ordinal)
         pod = run.seen.pods.get(name)
+        run.begun(act.ordinal, ready(pod))
         if act.do == update_step.CREATE or pod is None:
             await self._builder.create_pod(act.ordinal)
             return

@@ -5,7 +5,7 @@ Shared by the parts of a look (reserving, releasing, building, rolling), which c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,8 @@ class Later(Exception):
 class Run:
     """``views``: ordinal -> what there is of its berth, as last read or written. ``world``: as it was read last.
 
-    ``leaving``: who leaves a node. ``behind``: disks that keep data on such nodes, by ordinal.
+    ``leaving``: who leaves a node. ``behind``: disks that keep data on such nodes, by ordinal. ``begun`` is told
+    of each ordinal whose pod an update is going to write, and whether it is Ready.
     """
 
     api: Requests
@@ -54,6 +55,7 @@ class Run:
     world: World | None = None
     leaving: Leaving = field(default_factory=Leaving)
     behind: dict[int, tuple[Loss, list[Mapping[str, Any]]]] = field(default_factory=dict)
+    begun: Callable[[int, bool], None] = lambda _ordinal, _ready: None
 
     @classmethod
     def of(cls, api: Requests, app: AppWanted, seen: Observed, plan: Plan, leaving: Leaving) -> Run:

@@ -7,12 +7,12 @@ a change or time brings the next one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from berth_core.app import ended_pods
+from berth_core.app import ended_pods, scale_down
 from berth_core.app.choose import Choice
 from berth_core.app.in_service import GATE
 from berth_core.app.not_ours import refuse_foreign
@@ -23,6 +23,7 @@ from berth_core.app.plan import Plan, hand_made, make_plan, removal_plan
 from berth_core.app.restarts import restarted
 from berth_core.app.stateful_app_object import CONTROLLER, FINALIZER, options_of, wanted_of
 from berth_core.app.stateful_app_status import (
+    BLOCKED,
     BY_PLAYBOOK,
     NODE_LOST,
     REFUSED,
@@ -59,7 +60,9 @@ from berth_kube.clocks import utc_now
 from ..reports import Reports
 from . import leaving, pausing
 from .building import Builder
+from .downtimes import Downtimes
 from .kept import Kept
+from .losing import NodeOf
 from .observe import counted, observe, with_beside
 from .releasing import Release
 from .requests import Obj, Requests
@@ -94,40 +97,52 @@ class AppKey(NamedTuple):
 @dataclass
 class Found:
     """What a look came to: for the status, and when the next one is due. ``app``, ``seen`` and its
-    ControllerRevisions, as soon as known."""
+    ControllerRevisions, as soon as known. ``lost``: who waits for a node that is lost, whatever else is in the way;
+    ``not_smaller``: why the app is not made smaller."""
 
     outcome: Outcome = RUNNING
     seconds: float = LATER
     app: AppWanted | None = None
     seen: Observed | None = None
     kept: list[Obj] | None = None
+    lost: Sequence[str] = ()
+    not_smaller: str = ""
     gone: bool = False
 
 
 class Visits:
-    """``current(key)``: the StatefulApp as the watch told it last. ``resync``: seconds between looks at one at rest."""
+    """``current(key)``: the StatefulApp as the watch told it last; ``node_of(name)``: so a Node.
+
+    ``resync``: seconds between looks at an app at rest.
+    """
 
     def __init__(
         self,
         client: KubeClient,
         reports: Reports,
         current: Callable[[AppKey], Obj | None],
+        node_of: NodeOf,
         account: str,
         mount_root: str,
         resync: float,
     ) -> None:
-        self._client, self._reports, self._current = client, reports, current
+        self._client, self._reports, self._current, self._node_of = client, reports, current, node_of
         self._account, self._mount_root, self._resync = account, mount_root, resync
-        #: apps that found no place: a change of disks or nodes has them looked at
+        #: apps that found no place: a change of what they may be placed on has them looked at
         self.unplaced: set[AppKey] = set()
+        #: how many such changes were told; one in the middle of a look may have come too late for it
+        self.rooms = 0
         self._kept = Kept(resync)
+        #: is told of the pods of apps
+        self.downtimes = Downtimes()
 
     async def reconcile(self, key: AppKey) -> float | None:
         """Do what is due. Returns the seconds after which to look again; None: it is not the controller's, or gone."""
+        rooms = self.rooms
         body = await self._client.find(STATEFUL_APP, key.name, key.namespace)
         self.unplaced.discard(key)
         if body is None:
-            self._kept.forget(*key)
+            self._forget(key)
             return None
         if body["spec"].get("driver") != CONTROLLER:
             return await self._let_go(body)
@@ -144,7 +159,12 @@ class Visits:
         await self._tell(body, found)
         if found.outcome.reason == UNSCHEDULABLE:
             self.unplaced.add(key)
+            found.seconds = SOON if rooms != self.rooms else found.seconds
         return SOON / 4 if api.wrote else found.seconds
+
+    def _forget(self, key: AppKey) -> None:
+        self._kept.forget(*key)
+        self.downtimes.forget(key)
 
     def _still(self, key: AppKey, body: Obj) -> None:
         """Raises ConflictError where the StatefulApp says something else by now: the next look goes by that."""
@@ -166,7 +186,7 @@ class Visits:
             if isinstance(exc, UnavailableError) or (isinstance(exc, ConflictError) and exc.reason != IN_THE_WAY):
                 raise
             _log.info("StatefulApp %s/%s: %s", body["metadata"]["namespace"], body["metadata"]["name"], exc.message)
-            found.outcome = Outcome(_reason(exc), self._words(body, exc), stalled=True)
+            found.outcome = Outcome(_reason(exc), "; ".join([self._words(body, exc), *found.lost]), stalled=True)
             found.seconds = STALLED_SECONDS
 
     def _words(self, body: Obj, exc: BerthError) -> str:
@@ -202,6 +222,7 @@ class Visits:
         asked = Question(app.name, app.namespace, app.workload, service, app.beside)
         seen = found.seen = await observe(api, asked, bool(app.handed))
         refuse_foreign(app, seen)
+        app, found.not_smaller = scale_down.held_back(app, seen)
         options = options_of(body)
         counts, back = options["update_on"], options["rollback_to"]
         found.kept = await self._kept.of(api, app, seen, back)
@@ -209,9 +230,15 @@ class Visits:
         app = found.app = await counted(api, app, counts)
         app = found.app = paused_by_failure(restarted(app, body["spec"].get("restartedAt"), seen), seen)
         plan = ended_pods.into(make_plan(app, seen), seen, utc_now())
-        run = Run.of(api, app, seen, plan, await leaving.look(api, body, app, seen, plan))
+        run = Run.of(api, app, seen, plan, await leaving.look(api, body, app, seen, plan, self._node_of))
+        found.lost = run.leaving.lost.waits
+        run.begun = partial(self.downtimes.begin, _key_of(body))
         waits, again = await self._work(run, body)
-        found.outcome, found.seconds = self._rest(run, [*waits, *run.leaving.waits])
+        found.outcome, found.seconds = self._rest(
+            run, [*waits, *run.leaving.waits, *run.leaving.lost.away], found.not_smaller
+        )
+        if found.outcome.done:
+            self._tell_of_update(body, run)
         found.outcome = with_rollback(found.outcome, back)
         found.seconds = min(found.seconds, again or found.seconds, CONTENT_SECONDS if counts else found.seconds)
 
@@ -246,6 +273,11 @@ class Visits:
             await builder.run()
         return waits, again
 
+    def _tell_of_update(self, body: Obj, run: Run) -> None:
+        told = self.downtimes.ended(_key_of(body), run)
+        if told:
+            self._reports.event(body, "Normal", "Updated", told, "CarryOut")
+
     def _tell_what_is_undone(self, run: Run, body: Obj) -> None:
         """Nobody's change of the StatefulSet is taken back in silence."""
         fields = hand_made(run.app, run.seen, run.plan)
@@ -265,15 +297,15 @@ class Visits:
             await discard(run, waiting(run))
             raise
 
-    def _rest(self, run: Run, waits: list[str]) -> tuple[Outcome, float]:
-        """How the app is, when nothing more could be done."""
+    def _rest(self, run: Run, waits: list[str], not_smaller: str) -> tuple[Outcome, float]:
+        """How the app is, when nothing more could be done. ``not_smaller``: why it keeps its size, or empty."""
         if run.api.wrote:
             return Outcome("Working", "; ".join(waits) or _doing(run.plan)), SOON
-        if run.leaving.lost.waits:
-            return Outcome(NODE_LOST, "; ".join(run.leaving.lost.waits), stalled=True), STALLED_SECONDS
-        paused = pausing.told(run)
-        if paused:
-            return Outcome(UPDATE_PAUSED, paused, stalled=True), STALLED_SECONDS
+        lost = "; ".join(run.leaving.lost.waits)
+        causes = ((UPDATE_PAUSED, pausing.told(run)), (NODE_LOST, lost), (BLOCKED, not_smaller))
+        stalled = {reason: words for reason, words in causes if words}
+        if stalled:
+            return Outcome(next(iter(stalled)), "; ".join([*stalled.values(), *waits]), stalled=True), STALLED_SECONDS
         if run.plan.replacing:
             names = ", ".join(run.app.berth_name(ordinal) for ordinal in run.plan.replacing)
             waits.append(f"a disk of {names} is being exchanged: run disk_replace again to finish it")
@@ -312,7 +344,7 @@ class Visits:
 
     async def _let_go(self, body: Obj) -> float | None:
         """A playbook carries it out: what is there stays as it is."""
-        self._kept.forget(body["metadata"]["namespace"], body["metadata"]["name"])
+        self._forget(_key_of(body))
         finalizers = body["metadata"].get("finalizers") or []
         if FINALIZER in finalizers:
             await self._finalizers(body, [one for one in finalizers if one != FINALIZER])
@@ -349,15 +381,19 @@ class Visits:
         self._reports.event(body, "Warning", reason, text, "CarryOut")
 
 
+def _key_of(body: Obj) -> AppKey:
+    return AppKey(body["metadata"]["namespace"], body["metadata"]["name"])
+
+
 def _reason(exc: BerthError) -> str:
     """One word for a refusal."""
     for kind, word in (
         (UnschedulableError, UNSCHEDULABLE),
         (InputError, REFUSED),
-        (ConflictError, "Blocked"),
+        (ConflictError, BLOCKED),
         (AdmissionError, REFUSED),
         (ForbiddenError, "Forbidden"),
-        (StateError, "Blocked"),
+        (StateError, BLOCKED),
         (ApiError, REFUSED),
     ):
         if isinstance(exc, kind):

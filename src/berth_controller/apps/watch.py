@@ -31,7 +31,9 @@ class Apps:
     ) -> None:
         self._caches = caches
         account = f"{settings.namespace}:berth-controller"
-        self._visits = Visits(client, reports, self._current, account, settings.mount_root, settings.resync)
+        self._visits = Visits(
+            client, reports, self._current, caches.nodes.get, account, settings.mount_root, settings.resync
+        )
         workers = min(WORKERS, settings.workers)
         self._queue: Reconciler[AppKey] = Reconciler(
             NAME, self._visits.reconcile, workers, observe=requests.reconciles(NAME)
@@ -46,10 +48,12 @@ class Apps:
     def _listen(self) -> None:
         caches = self._caches
         caches.apps.on(self._app, lambda _old, new: self._app(new), self._app)
-        for informer, told in ((caches.sets, self._set), (caches.app_pods, self._pod), (caches.berths, self._berth)):
+        for informer, told in ((caches.sets, self._set), (caches.berths, self._berth)):
             informer.on(told, partial(_newer, told), told)
-        for informer in (caches.disks, caches.nodes):
+        caches.app_pods.on(self._pod, partial(_newer, self._pod), partial(self._pod, gone=True))
+        for informer in (caches.disks, caches.devices, caches.nodes, caches.classes):
             informer.on(lambda _new: self._room(), lambda _old, _new: self._room(), lambda _old: self._room())
+        caches.berths.on(delete=lambda _old: self._room())  # what it takes of its node's cpu and memory is free
         caches.volumes.on(delete=self._volume_gone)
 
     def _current(self, key: AppKey) -> Obj | None:
@@ -61,9 +65,14 @@ class Apps:
     def _set(self, body: Obj) -> None:
         self._part(body["metadata"]["namespace"], body["metadata"]["name"])
 
-    def _pod(self, body: Obj) -> None:
+    def _pod(self, body: Obj, gone: bool = False) -> None:
         """Of a replica, or one that helps it."""
-        self._part(body["metadata"]["namespace"], replica_of(str(body["metadata"]["name"])).rpartition("-")[0])
+        namespace, name = body["metadata"]["namespace"], str(body["metadata"]["name"])
+        replica = replica_of(name)
+        app, _dash, ordinal = replica.rpartition("-")
+        if replica == name and ordinal.isdecimal():
+            self._visits.downtimes.tell(AppKey(namespace, app), int(ordinal), bool(body.get("ready")) and not gone)
+        self._part(namespace, app)
 
     def _berth(self, body: Obj) -> None:
         self._part(body["metadata"]["namespace"], body["spec"]["app"])
@@ -83,7 +92,11 @@ class Apps:
             self._queue.queue.add_after(AppKey(namespace, app), DEBOUNCE)
 
     def _room(self) -> None:
-        """Disks or nodes have changed: who found no place may find one."""
+        """Disks, devices, classes, nodes or Berths have changed: who found no place may find one.
+
+        Of pods that are not berth's, whose cpu and memory may be free, nothing is told: there are too many of them.
+        """
+        self._visits.rooms += 1
         for key in self._visits.unplaced:
             self._queue.queue.add_after(key, DEBOUNCE)
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from ansible_collections.berth.stateful.plugins.module_utils._glue.app import flow
+from ansible_collections.berth.stateful.plugins.module_utils._glue.app.leaving import NOBODY, Moves, Turn, one_by_one
+from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context
+from ansible_collections.berth.stateful.plugins.module_utils._glue.disk_replace import OPERATION as DISK_REPLACE
+from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.leaving import LeaveRules, find_moves
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.wanted import parse_app
 from tests.apiserver.app.runner import calm, deaths, run
 from tests.apiserver.app.test_node_loss import NODES
 from tests.apiserver.app.test_stateful_app import writes
@@ -85,6 +93,25 @@ def test_nothing_is_touched_without_the_names_or_another_place(ground):
     refused = run(ground.asked(node, leave_nodes=[node, ground.spare]))
     assert f"Not looked at, by leave_nodes: {node}, {ground.spare}" in refused["msg"]
     assert writes(refused) == {}
+    a_quorum_is_kept(ground)
+
+
+def a_quorum_is_kept(ground):
+    """Two of three are down, and the third is taken down neither for good nor for another disk."""
+    calm(run({**ground.options, "quorum": 1}))
+    down = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    for name in ("db-0", "db-1"):
+        ground.client.patch(ground.kinds.POD, name, "default", down, "status")
+    refused = run({**ground.options, "replicas": 2, "quorum": 1})
+    assert "with replicas: 2 the Ready db-2 would go" in refused["msg"]
+    assert (writes(refused), refused["changed"]) == ({}, False)
+    node = ground.nodes()["db-2"]
+    new = {"name": f"{node}-d9", "identity": local_disk(node, 9)["spec"]["identity"]}
+    exchange = {"name": f"{node}-d0", "new": new, "kubeconfig": ground.options["kubeconfig"]}
+    refused = run(exchange, DISK_REPLACE)
+    assert "replica default/db-2 is Ready and would be stopped for its new disk; 0 others are Ready" in refused["msg"]
+    assert (writes(refused), refused["changed"]) == ({}, False)
+    assert calm(run({**ground.options, "replicas": 2, "wait": False}))["changed"], "without a quorum it is done"
 
 
 def test_a_budget_that_allows_none_is_waited_for_before_anything_is_touched(ground):
@@ -118,6 +145,7 @@ def test_bare_pods_leave_one_after_the_other(app_world, kubeconfig):
         app_world.add_disk(local_disk(ground.spare, 1))
         first, second, third = ground.places
         names = [ground.places[node] for node in (first, second)]
+        the_primary_is_looked_at_before_each_turn(ground)
         done = calm(run(ground.asked(first, leave_nodes=[first, second], leave_data=names)))
         assert [row["pod"] for row in done["moved"]] == sorted(names, reverse=True)
         assert ground.nodes() == {**dict.fromkeys(names, ground.spare), ground.places[third]: third}
@@ -125,3 +153,28 @@ def test_bare_pods_leave_one_after_the_other(app_world, kubeconfig):
         app_world.check()
     finally:
         app_world.clear()
+
+
+def the_primary_is_looked_at_before_each_turn(ground):
+    """Which pod is the primary says a label; it moves while the first replica leaves. Nobody leaves here in truth."""
+    options = {**ground.options, "update_order": "primary_last", "update_primary_label": "role=primary"}
+    checked = ArgumentSpecValidator(OPERATION.argument_spec(), **OPERATION.rules()).validate(options)
+    context = Context(checked.validated_parameters, False, pytest.fail)
+    app = parse_app(context.params)
+    observed, nodes = flow.observed_of(context, app), tuple(ground.places)
+    moves = Moves(find_moves(app, observed, LeaveRules(nodes, ordinals=(0, 1, 2))), [], {})
+    turns = []
+
+    def leave(ordinal):
+        turns.append(ordinal)
+        if ordinal == 2:
+            primary("db-1", "primary")
+        return {"berths": []}
+
+    def primary(name, role):
+        ground.client.patch(ground.kinds.POD, name, "default", {"metadata": {"labels": {"role": role}}})
+
+    one_by_one(Turn(context, app, observed), moves, leave)
+    primary("db-1", None)
+    assert [move.ordinal for move in moves.all] == [2, 1, 0], "when nobody is"
+    assert turns == [NOBODY, 2, 0, 1]

@@ -12,12 +12,14 @@ from berth_core.app.emptying import (
     by_controller,
     half_way,
     held_now,
+    in_rule,
     manager_of,
     rule_for,
     rules_of,
     still_here,
 )
 from berth_core.app.host_maintenance import Held
+from berth_core.app.next_commands import uncordon
 from berth_core.errors import InputError, StateError
 from berth_core.model.berth import CLAIM_APP
 
@@ -113,6 +115,9 @@ def test_a_stateful_app_is_waited_for_until_it_is_ready_elsewhere():
     assert told(Ready="True") == []
     with pytest.raises(StateError, match="shop/db: why; Node n1 was not cordoned"):
         told(Stalled="True", Ready="True")
+    lost = [{"type": "Stalled", "status": "True", "reason": "NodeLost"}, {"type": "Ready", "status": "False"}]
+    waits = still_here(stateful_app(DB, observedGeneration=2, conditions=lost), "n1", [])
+    assert waits[0].startswith("StatefulApp shop/db to be Ready"), "another replica's node may come back"
 
 
 def test_who_was_leaving_when_nobody_asks_for_it_any_more_is_told_with_the_ways_out():
@@ -122,11 +127,28 @@ def test_who_was_leaving_when_nobody_asks_for_it_any_more_is_told_with_the_ways_
         berth(DB, 2, "Releasing"),
         berth(CACHE, 0, "Releasing", "d3"),
     ]
-    (told,) = half_way([stateful_app(DB)], berths, "n1")
+    (told,) = half_way([DB], [], berths, "n1")
     assert told.startswith("replica shop/db-1 was leaving Node n1, and waits now: ")
     for word in ("LocalDisk d1", "state: begun and the same apps", "kubectl patch localdisk d1 --type merge"):
         assert word in told
-    assert half_way([], berths, "n1") == []
+    assert told.endswith(
+        "where that still runs (kubectl delete pod db-1 -n shop), take the cordon off, and it comes back to its data: "
+        + uncordon("d1")
+    )
+    assert half_way([], [], berths, "n1") == []
+    (mine,) = half_way([DB], [CACHE], [berths[3]], "n1", foreseen=True)
+    assert mine.startswith("replica shop/cache-0 was leaving Node n1, and would wait then: ")
+    assert "and its task of stateful_app, run again, brings it back to its data: kubectl" in mine
+
+
+def test_a_refusal_names_the_field_of_the_rule_that_gives_data_up():
+    (rule,) = rules_of([{"app": "shop/db", "options": OPTIONS}])
+    assert in_rule("give it up by name with leave_data: [db-2]; the disks", rule) == (
+        "give it up by name with apps[0].data: [db-2]; the disks"
+    )
+    assert in_rule("leave_data[0] is db-9: expected", rule) == "apps[0].data[0] is db-9: expected"
+    elsewhere = "by name and node with leave_data: [db-1@n2]; the disks keep it"
+    assert in_rule(elsewhere, rule) == elsewhere, "which a rule refuses: it speaks of one node"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from berth_core.app.leaving import (
     check_moves,
     find_moves,
     hindrances,
+    in_order,
     leave_rules,
     left_data,
     losses,
@@ -90,6 +91,9 @@ def test_the_highest_ordinal_leaves_first_and_a_primary_last():
     assert ordinals(found(seen(), "n0", "n2")) == [2, 0]
     primary = {"update_order": "primary_last", "update_primary_label": "role=primary"}
     assert ordinals(found(seen(primary=2), "n0", "n1", "n2", **primary)) == [1, 0, 2]
+    moves = found(seen(primary=2), "n0", "n1", "n2", **primary)
+    assert ordinals(in_order(app(**primary), seen(primary=1), moves)) == [2, 0, 1], "another one is the primary by now"
+    assert ordinals(in_order(app(**primary), seen(), moves[1:])) == [2, 0]
     assert found(seen(), "n9") == []
     assert ordinals(found(seen(), "n1", "n2", replicas=2)) == [1], "what is scaled away does not move"
 

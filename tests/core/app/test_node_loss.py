@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from berth_core.app.node_loss import (
@@ -16,6 +18,7 @@ from berth_core.app.node_loss import (
     losses,
     row,
     told,
+    told_of_kind,
     with_losses,
 )
 from berth_core.app.observed import Observed
@@ -96,6 +99,30 @@ def test_by_default_nothing_is_given_up_and_the_way_is_told():
     ):
         assert word in text
     assert row(one, LossRules(), [], None)["decision"] == "keep"
+
+
+def test_a_stateful_app_says_who_waits_for_which_node_before_it_says_what_can_be_done():
+    rules, observed = LossRules(by_task=False), seen(ready=())
+    assert told_of_kind([], "shop") == ""
+    found = lost(observed, rules, n0=SILENT, n1=TAINTED, n2=None)
+    text = told_of_kind(found, "shop")
+    facts, _dot, ways = text.partition(". The data comes back with the node. ")
+    assert facts == (
+        f"replica shop/db-0 waits for node n0 since {SINCE}: Ready is Unknown (Because); "
+        f"replica shop/db-1 waits for node n1 since {SINCE}: it has the taint {OUT_OF_SERVICE}; "
+        "replica shop/db-2 waits for node n2: its Node is deleted"
+    )
+    for word in (
+        "kubectl taint node n0",
+        "spec.onNodeLoss: Rebuild",
+        "driver: playbook",
+        "release_ordinals: [0, 1, 2]",
+    ):
+        assert word in ways
+    assert "taint node n1" not in ways, "it has it already"
+    assert "confirm_fenced" not in ways, "which is an option of a task"
+    shared = told_of_kind([found[0], replace(found[0], ordinal=4, pod="db-4")], "shop")
+    assert shared.startswith("replicas shop/db-0, shop/db-4 wait for node n0 since")
 
 
 @pytest.mark.parametrize("rules", [LossRules("release", (0,)), LossRules("rebuild")])

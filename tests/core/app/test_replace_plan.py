@@ -11,6 +11,7 @@ from berth_core.app.replace_plan import (
     Replica,
     check_new,
     check_pods,
+    check_quorum,
     check_size,
     new_local_disk,
     of_claim,
@@ -152,6 +153,28 @@ def test_a_disk_that_is_too_small_is_refused() -> None:
     replica = replica_of(holder)
     with pytest.raises(StateError, match="take a larger disk"):
         check_size(record, replica, declared)
+
+
+@pytest.mark.parametrize(
+    ("up", "quorum", "refused"),
+    [("012", 2, False), ("01", 2, True), ("12", 2, False), ("1", 2, False), ("0", None, False), ("0", 1, True)],
+)
+def test_a_disk_is_exchanged_while_enough_others_are_ready(up: str, quorum: int | None, refused: bool) -> None:
+    """db-0's, which is down already, or one that is Ready less."""
+    replica = Replica("default", "db", 0, "data")
+    pods = [
+        {
+            "metadata": {"name": f"db-{ordinal}"},
+            "status": {"conditions": [{"type": "Ready", "status": str(str(ordinal) in up)}]},
+        }
+        for ordinal in range(3)
+    ]
+    of_app = {"spec": {"quorum": quorum} if quorum else {}}
+    if not refused:
+        check_quorum(of_app, replica, pods)
+        return
+    with pytest.raises(StateError, match=rf"{len(up) - 1} others are Ready \(.*\), and quorum is {quorum}\. Bring"):
+        check_quorum(of_app, replica, pods)
 
 
 def test_what_is_waited_for_is_told() -> None:

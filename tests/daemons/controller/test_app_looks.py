@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from berth_controller.apps import losing
+from berth_controller.apps.downtimes import Downtimes
 from berth_controller.apps.kept import Kept
+from berth_controller.apps.losing import Losing
 from berth_controller.apps.visit import AppKey
 from berth_controller.apps.watch import DEBOUNCE, Apps
-from berth_controller.caches import Caches
+from berth_controller.caches import Caches, slim_app_pod, slim_node
 from berth_controller.reports import Metrics, Reports
 from berth_core.app.controller_settings import Settings
+from berth_core.app.maintenance_mark import ANNOTATION
 from berth_core.app.observed import Observed
 from berth_core.app.revisions import status_rows
 from berth_core.app.wanted import parse_app
@@ -152,8 +158,9 @@ async def due(apps: Apps) -> set[str]:
     return names
 
 
-async def looked_at(held: bool, berth: bool) -> set[str]:
-    """Which apps are looked at when a volume over a disk goes: one that found no place, one with the disk, another."""
+@asynccontextmanager
+async def three_apps() -> AsyncIterator[tuple[Caches, Apps]]:
+    """One that found no place, one with a disk, and another."""
     nobody = Config(Endpoint("127.0.0.1", 1, tls=False), None, Static({}), "a test", "default")
     async with KubeClient(nobody, timeout=0.2) as client:
         caches, registry = Caches(client, "berth-system"), CollectorRegistry()
@@ -162,13 +169,23 @@ async def looked_at(held: bool, berth: bool) -> set[str]:
         for name in ("waits", "has", "other"):
             meta = {"name": name, "namespace": "default", "uid": name, "generation": 1}
             caches.apps.store.put(key_of({"metadata": meta}), {"metadata": meta, "spec": {}})
+        apps._visits.unplaced.add(AppKey("default", "waits"))
+        yield caches, apps
+
+
+RECORD = {
+    "metadata": {"name": "has-0", "namespace": "default", "resourceVersion": "1"},
+    "spec": {"app": "has", "ordinal": 0, "nodeName": "n1", "disks": [{"claim": "d", "name": "n1-d0", "size": 1}]},
+}
+
+
+async def looked_at(held: bool, berth: bool) -> set[str]:
+    """Which apps are looked at when a volume over a disk goes."""
+    async with three_apps() as (caches, apps):
         below = disk(**({"claimRef": HELD} if held else {}))
         caches.disks.store.put(key_of(below), below)
         if berth:
-            spec = {"app": "has", "ordinal": 0, "nodeName": "n1", "disks": [{"claim": "d", "name": "n1-d0", "size": 1}]}
-            record = {"metadata": {"name": "has-0", "namespace": "default"}, "spec": spec}
-            caches.berths.store.put(key_of(record), record)
-        apps._visits.unplaced.add(AppKey("default", "waits"))
+            caches.berths.store.put(key_of(RECORD), RECORD)
         over = volume("n1-d0")
         caches.volumes._put(key_of(over), over)
         await asyncio.sleep(2 * DEBOUNCE)
@@ -184,3 +201,87 @@ async def looked_at(held: bool, berth: bool) -> set[str]:
 )
 def test_a_volume_that_goes_has_those_looked_at_who_wait_for_its_disk(held: bool, berth: bool, names: set[str]) -> None:
     assert asyncio.run(looked_at(held, berth)) == names
+
+
+async def woken(kind: str, item: dict[str, Any]) -> list[set[str]]:
+    """Which apps are looked at when an object of that kind comes, and when it goes."""
+    async with three_apps() as (caches, apps):
+        informer, found = getattr(caches, kind), []
+        for change in (lambda: informer._put(key_of(item), item), lambda: informer._forget(key_of(item))):
+            change()
+            await asyncio.sleep(2 * DEBOUNCE)
+            found.append(await due(apps))
+        assert apps._visits.rooms == sum("waits" in names for names in found)
+        return found
+
+
+async def downtime_of(*ready: str) -> str:
+    """What is told of db-0 whose pod is so at one moment after the other, a second apart; "gone": it is not there."""
+    async with three_apps() as (caches, apps):
+        now = [0.0]
+        clocks = apps._visits.downtimes = Downtimes(lambda: now[0])
+        key = AppKey("default", "has")
+        clocks.begin(key, 0, True)
+        for number, one in enumerate(ready):
+            now[0] = float(number)
+            told = {"conditions": [{"type": "Ready", "status": one}]}
+            meta = {"name": "has-0", "namespace": "default", "uid": "u", "resourceVersion": str(number)}
+            for name in ("has-0", "has-1", "has-0-pull-0123456789"):
+                pod = slim_app_pod({"metadata": {**meta, "name": name}, "status": told})
+                if one == "gone":
+                    caches.app_pods._forget(key_of(pod))
+                else:
+                    caches.app_pods._put(key_of(pod), pod)
+        return clocks._known[key].words()
+
+
+def test_seconds_not_ready_are_counted_by_the_watch_of_pods_for_those_that_an_update_has_touched() -> None:
+    assert asyncio.run(downtime_of("True", "False", "gone", "False", "True", "True")) == "0: 3 s"
+
+
+THING = {"metadata": {"name": "n1-gpu0", "resourceVersion": "1"}, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "names"),
+    [
+        ("nodes", THING, [{"waits"}, {"waits"}]),
+        ("devices", THING, [{"waits"}, {"waits"}]),
+        ("classes", THING, [{"waits"}, {"waits"}]),
+        ("berths", RECORD, [{"has"}, {"waits", "has"}]),
+    ],
+)
+def test_what_an_app_may_be_placed_on_has_those_looked_at_that_found_no_place(
+    kind: str, item: dict[str, Any], names: list[set[str]]
+) -> None:
+    assert asyncio.run(woken(kind, item)) == names
+
+
+def silent_node(name: str, **annotations: str) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": SINCE}
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": {}, "status": {"conditions": [ready]}}
+
+
+SINCE = "2026-01-01T00:00:00Z"
+MARK = f'{{"by": "eve@admin", "cordoned": true, "since": "{SINCE}", "state": "begun"}}'
+
+
+def waits_for(node: dict[str, Any], **options: Any) -> Losing:
+    """What is told of db-0 on that node, by what the watches have: nobody is asked."""
+    record = {"metadata": {"name": "db-0", "uid": "u"}, "spec": {"ordinal": 0, "nodeName": "n1"}}
+    there = Observed(APP.name, APP.namespace, berths={0: record}, stateful_set={"spec": {"replicas": 3}})
+    nodes = {"n1": slim_node(node)}
+    return asyncio.run(losing.look(None, options, APP, there, nodes.get))  # type: ignore[arg-type]
+
+
+def test_who_waits_for_a_lost_node_is_told_by_what_the_watch_keeps_of_nodes() -> None:
+    lost = waits_for(silent_node("n1"))
+    (told,) = lost.waits
+    assert told.startswith(
+        f"replica default/db-0 waits for node n1 since {SINCE}: Ready is Unknown (NodeStatusUnknown)"
+    )
+    assert not lost.losses
+    held = waits_for(silent_node("n1", **{ANNOTATION: MARK}))
+    assert (held.waits, held.away) == ((), [f"pod db-0 waits for its node (maintenance of Node n1 since {SINCE})"])
+    strange = waits_for(silent_node("n1", **{ANNOTATION: "{}"}))
+    assert len(strange.waits) == 1, "a mark that cannot be read is none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,12 @@ def commands(apps: AppWorld) -> list[str]:
     return [pod["spec"]["containers"][0]["command"][1] for pod in pods]
 
 
+def seconds_not_ready(apps: AppWorld) -> list[float]:
+    """Of the replicas, the highest first, as the Event of the last update's end says it."""
+    told = [note for reason, note in apps.world.events("db") if reason == "Updated"]
+    return [float(one) for one in re.findall(r"\d: ([\d.]+) s", told[-1])] if told else [0]
+
+
 def updated(apps: AppWorld, command: str) -> None:
     apps.ready(2)
     until(lambda: commands(apps) == [command] * 2, lambda: str(apps.status()))
@@ -79,6 +86,7 @@ def test_it_waits_for_a_budget_and_goes_past_one_that_never_allows_it(apps: AppW
     apps.api.patch(kinds.POD, "other", apps.name, body, "status")
     updated(apps, "2")
     assert not set(apps.uids().values()) & {uid for name, uid in before.items() if name != "other"}
+    until(lambda: all(seconds_not_ready(apps)), lambda: str(apps.world.events("db")))
 
     apps.api.delete(kinds.POD, "other", apps.name)
     apps.api.delete(kinds.POD_DISRUPTION_BUDGET, "few", apps.name)

@@ -39,34 +39,52 @@ def silent(apps: AppWorld, node: str) -> dict[str, Any]:
     return before
 
 
-def test_a_replica_of_a_lost_node_is_rebuilt_when_that_is_proven(apps: AppWorld, start: Any) -> None:
-    apps.disks(3)
+def back(apps: AppWorld, node: dict[str, Any]) -> None:
+    """The node is as it was."""
+    name = node["metadata"]["name"]
+    apps.api.patch(kinds.NODE, name, None, {"metadata": {"labels": {"type": "kwok"}}, "spec": {"taints": None}})
+    apps.api.patch(kinds.NODE, name, None, {"status": {"conditions": node["status"]["conditions"]}}, "status")
+
+
+def test_a_replica_waits_for_its_lost_node_or_is_rebuilt_when_that_is_proven(apps: AppWorld, start: Any) -> None:
+    """Two of three nodes are lost, and one of them for good. The Ready replica is kept meanwhile: it is the quorum."""
+    apps.disks(4)
     apps.allow()
     start("--no-leader-elect")
-    apps.apply(onNodeLoss="Rebuild", quorum=1)
-    apps.ready(2)
-    uids = apps.uids()
-    record = apps.world.berths()["db-1"]
-    node = record["spec"]["nodeName"]
-    assert record["spec"]["quorum"] == 1
-    before = silent(apps, node)
+    apps.apply(replicas=3, quorum=1)
+    apps.ready(3)
+    uids, records = apps.uids(), apps.world.berths()
+    assert records["db-1"]["spec"]["quorum"] == 1
+    other, node = (records[name]["spec"]["nodeName"] for name in ("db-0", "db-1"))
+    before = [silent(apps, each) for each in (other, node)]
     try:
+        why = ": Ready is Unknown (NodeStatusUnknown)"
+        told = f"{why}; replica {apps.name}/db-1 waits for node {node} since "
+        apps.stalled("NodeLost", told)
+        message = apps.condition("Stalled")["message"]
+        assert message.startswith(f"replica {apps.name}/db-0 waits for node {other} since ")
+        for words in (f"{why}. ", f"kubectl taint node {node}", "spec.onNodeLoss: Rebuild", "release_ordinals: [0, 1]"):
+            assert words in message
+        until(lambda: apps.world.told("db", "NodeLost", told), lambda: str(apps.world.events("db")))
+        apps.apply(replicas=2, quorum=1)
+        apps.stalled("NodeLost", "with replicas: 2 the Ready db-2 would go, and 0 would be left Ready (none)")
+        assert apps.uids() == uids
+        apps.apply(replicas=3, onNodeLoss="Rebuild", quorum=1)
         apps.stalled("NodeLost", f"To go on, switch the machine off, and say so: kubectl taint node {node}")
         assert apps.uids() == uids
         apps.api.patch(kinds.NODE, node, None, {"spec": {"taints": [TAINT]}})
         until(
-            lambda: apps.uids().get("db-1") not in (None, uids["db-1"]) and apps.condition("Ready")["status"] == "True",
+            lambda: apps.uids().get("db-1") not in (None, uids["db-1"]) and apps.phases().get("db-1") == "Running",
             lambda: str(apps.live().get("status")),
         )
-        assert apps.world.berths()["db-1"]["spec"]["nodeName"] != node
-        assert apps.uids()["db-0"] == uids["db-0"]
+        assert apps.world.berths()["db-1"]["spec"]["nodeName"] not in (node, other)
+        assert {**apps.uids(), "db-1": ""} == {**uids, "db-1": ""}
         (old,) = [one["spec"] for one in apps.world.disks().values() if one["spec"].get("retainedFor")]
         assert (old["nodeName"], old["unschedulable"], old["retainedFor"]["ordinal"]) == (node, True, 1)
         apps.check()
     finally:
-        apps.api.patch(kinds.NODE, node, None, {"metadata": {"labels": {"type": "kwok"}}, "spec": {"taints": None}})
-        back = {"status": {"conditions": before["status"]["conditions"]}}
-        apps.api.patch(kinds.NODE, node, None, back, "status")
+        for each in before:
+            back(apps, each)
 
 
 def test_an_update_that_failed_pauses_until_the_spec_says_otherwise(apps: AppWorld, start: Any) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ...berth_core.app import ended_pods, report
+from ...berth_core.app import ended_pods, report, scale_down
 from ...berth_core.app.choose import Choice
 from ...berth_core.app.choose import explain as explain_outcome
 from ...berth_core.app.not_ours import refuse_foreign
@@ -75,7 +75,9 @@ def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None =
         for line in leaving.Turn(context, app, observed).hindrances(moves.now):
             context.warn(f"before a replica leaves its node, a run waits for {line}")
     elif turn is None and moves.all:
-        result["berths"] = leaving.one_by_one(moves, lambda ordinal: present(context, asked, rules, ordinal))
+        result["berths"] = leaving.one_by_one(
+            leaving.Turn(context, app, observed), moves, lambda which: present(context, asked, rules, which)
+        )
     elif plan.empty and not _awaited(context, app, observed, plan):
         result["berths"] = report.rows(observed, app.workload)
     else:
@@ -103,6 +105,7 @@ def _looked(context: Context, asked: AppWanted) -> tuple[AppWanted, Observed]:
     """What is asked for, with what is known from former revisions and counted contents, and what is there."""
     observed = observed_of(context, asked)
     refuse_foreign(asked, observed)
+    scale_down.check(asked, observed)
     app = counting.counted(context, revisions.rolled_back(context, asked, observed))
     app = paused_by_failure(restarted(app, context.params["restarted_at"], observed), observed)
     return app, caught_up(context, app, observed)

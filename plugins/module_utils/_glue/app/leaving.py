@@ -79,16 +79,18 @@ def look(
     return Moves(found, now, leaving.losses(observed, now))
 
 
-def one_by_one(moves: Moves, again: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+def one_by_one(turn: Turn, moves: Moves, again: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
     """Everything else first, then one replica after the other; ``again`` runs one turn. Returns the last berths."""
-    result = again(NOBODY)
-    for move in moves.all:
+    result, left = again(NOBODY), list(moves.all)
+    while left:
+        move = turn.next_of(left)
+        left.remove(move)
         result = again(move.ordinal)
     return list(result["berths"])
 
 
 class Turn:
-    """The waits around a turn: before a replica is taken down, and until it is back elsewhere."""
+    """Whose turn it is, and the waits around it: before a replica is taken down, and until it is back elsewhere."""
 
     def __init__(self, context: Context, app: AppWanted, observed: Observed) -> None:
         self._context, self._app, self._seen = context, app, observed
@@ -101,6 +103,19 @@ class Turn:
             return ()
         budgets = self._context.client.list(POD_DISRUPTION_BUDGET, self._app.namespace)
         return leaving.hindrances(self._app, self._look(), fresh, budgets, datetime.now(timezone.utc))
+
+    def next_of(self, moves: Sequence[Move]) -> Move:
+        """Whose turn it is when one may be taken down: while a run waits for that, another one may become the primary.
+
+        Raises TimeoutExpired; nothing of that replica has been touched then.
+        """
+        if self._app.update is None or self._app.update.primary is None:
+            return moves[0]
+        while True:
+            first = leaving.in_order(self._app, self._look(), moves)[0]
+            self.wait_before([first])
+            if leaving.in_order(self._app, self._look(), moves)[0] == first:
+                return first
 
     @contextmanager
     def of(self, moves: Sequence[Move]) -> Iterator[None]:

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable
 
 from ...berth_core.app import helper_pods, pre_pull, update, update_failure, update_hold, update_step
+from ...berth_core.app.downtime import Downtime
 from ...berth_core.app.hook_rules import AFTER, BEFORE, NO_HOOKS
 from ...berth_core.app.not_ready import IMAGE_REASONS, why_not_ready
 from ...berth_core.app.observed import ready
@@ -46,8 +47,7 @@ class Updater:
         self._helper = Helper(hand, self._values)
         self._disruptions = Disruptions(hand, rules.budgets)
         self._again: float | None = None
-        self._since: dict[int, float] = {}
-        self._down: dict[int, float] = {}
+        self._downtime = Downtime()
 
     def changes(self) -> dict[int, PodChange]:
         """What the update is going to do with each pod of the plan. Raises StateError where the rules forbid it, and
@@ -147,7 +147,7 @@ class Updater:
 
     def _told(self, ordinal: int) -> dict[str, Any]:
         pulled = self._helper.seconds
-        found: dict[str, Any] = {"not_ready_seconds": round(self._down.get(ordinal, 0.0), 1)}
+        found: dict[str, Any] = {"not_ready_seconds": round(self._downtime.seconds(ordinal), 1)}
         if self._helper.went_without(ordinal):
             found["held"] = False
         return {**found, "pull_seconds": pulled[ordinal]} if ordinal in pulled else found
@@ -215,12 +215,8 @@ class Updater:
         )
 
     def _clock(self, seen: Mapping[str, Object]) -> None:
-        now = time.monotonic()
-        for ordinal in self._hand.plan.update:
-            if not ready(seen.get(self._hand.app.berth_name(ordinal))):
-                self._since.setdefault(ordinal, now)
-            elif ordinal in self._since:
-                self._down[ordinal] = self._down.get(ordinal, 0.0) + now - self._since.pop(ordinal)
+        pods = {ordinal: seen.get(self._hand.app.berth_name(ordinal)) for ordinal in self._hand.plan.update}
+        self._downtime.look({ordinal: ready(pod) for ordinal, pod in pods.items()}, time.monotonic())
 
     def _do(self, act: update_step.Act, pod: Object | None, target: Target) -> None:
         hand, name = self._hand, self._hand.app.berth_name(act.ordinal)

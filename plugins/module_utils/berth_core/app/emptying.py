@@ -20,14 +20,18 @@ from ..lifecycle.view import disks_of, recorded
 from ..model.berth import CLAIM_APP
 from ..model.names import is_label, shown
 from .host_maintenance import Held
-from .next_commands import uncordon
+from .next_commands import delete_pods, uncordon
 from .stateful_app_object import CONTROLLER
+from .stateful_app_status import NODE_LOST
 
 HOLD, MOVE = "hold", "move"
 POLICIES = (HOLD, MOVE)
 #: Options of stateful_app that host_maintenance says itself.
 OURS = ("name", "namespace", "state", "driver", "until", "wait", "leave_nodes", "leave_data")
 _REPLICA = re.compile(r"(?:(?P<namespace>[^/]+)/)?(?P<app>[^/]+)-(?P<ordinal>0|[1-9][0-9]*)")
+#: But for leave_data: [db-1@n2].
+_DATA = re.compile(r"leave_data(?!: \[[^\]]*@)")
+_BACK = "it comes back to its data"
 _WILD = re.compile(r"[*?\[]")
 Object = Mapping[str, Any]
 
@@ -108,13 +112,14 @@ def apps_that_move(
     """
     found = {_holder_of(one) for one in berths}
     found |= {one.app for one in rules if one.app is not None and one.options is not None}
-    found |= {_app_of(one) for one in known if asked_by(one, ours)}
+    found |= {app_of(one) for one in known if asked_by(one, ours)}
     named = sorted(app for app in found if not app.name.startswith(CLAIM_APP))
     pairs = [(app, rule_for(rules, app)) for app in named]
     return [(app, rule) for app, rule in pairs if rule is not None]
 
 
-def _app_of(body: Object) -> App:
+def app_of(body: Object) -> App:
+    """Of a StatefulApp."""
     return App(str(body["metadata"]["namespace"]), str(body["metadata"]["name"]))
 
 
@@ -138,7 +143,7 @@ def by_controller(app: App, rule: Rule, known: Iterable[Object], node: str) -> O
 
     Raises StateError where nobody here knows what the application asks for.
     """
-    body = next((one for one in known if _app_of(one) == app), None)
+    body = next((one for one in known if app_of(one) == app), None)
     driven = body is not None and body["spec"].get("driver") == CONTROLLER
     if driven and rule.options is not None:
         raise StateError(
@@ -183,37 +188,55 @@ def _named(body: Object) -> dict[str, Any]:
     return {"metadata": {key: meta[key] for key in ("name", "namespace", "uid")}}
 
 
-def half_way(bodies: Iterable[Object], berths: Iterable[Object], node: str) -> list[str]:
-    """What is said of replicas that were leaving when nobody asks for it any more. ``berths``: those of the node.
+def half_way(
+    asked: Iterable[App], of_playbooks: Iterable[App], berths: Iterable[Object], node: str, foreseen: bool = False
+) -> list[str]:
+    """What is said of replicas that were leaving when nobody asks for it any more, or, ``foreseen``, will.
 
-    What a replica has not finished giving up is given up by nobody who does not name it: its disk is cordoned by then.
+    ``asked``: whose StatefulApp was asked for that; ``of_playbooks``: whose task was run. ``berths``: those of the
+    node. What a replica has not finished giving up is given up by nobody who does not name it: its disk is cordoned by
+    then.
     """
-    apps, found = {_app_of(body) for body in bodies}, []
+    by_task, found = set(of_playbooks), []
+    apps = {*asked, *by_task}
     for one in berths:
-        disks = [str(each["name"]) for each in disks_of(one)]
-        if _holder_of(one) in apps and recorded(one) == RELEASING and disks:
-            found.append(
-                f"replica {one['metadata']['namespace']}/{one['metadata']['name']} was leaving Node {node}, and waits "
-                f"now: its berth is being given up, and its data is on LocalDisk {', '.join(disks)}, which is "
-                "cordoned. Run this again with state: begun and the same apps to have it go on; or take the cordon "
-                f"off, and it comes back to its data: {'; '.join(map(uncordon, disks))}"
-            )
+        disks, app = [str(each["name"]) for each in disks_of(one)], _holder_of(one)
+        if app not in apps or recorded(one) != RELEASING or not disks:
+            continue
+        back = "its task of stateful_app, run again, brings it back to its data" if app in by_task else _BACK
+        pod, cordons = str(one["metadata"]["name"]), "; ".join(map(uncordon, disks))
+        found.append(
+            f"replica {app.namespace}/{pod} was leaving Node {node}, and "
+            f"{'would wait then' if foreseen else 'waits now'}: its berth is being given up, and its data is on "
+            f"LocalDisk {', '.join(disks)}, which is cordoned. Run this again with state: begun and the same apps to "
+            f"have it go on; or end its pod, where that still runs ({delete_pods([pod], app.namespace)}), take the "
+            f"cordon off, and {back}: {cordons}"
+        )
     return found
+
+
+def in_rule(message: str, rule: Rule) -> str:
+    """A refusal of stateful_app that names leave_data, with the rule's own name for it. A replica with its node
+    (NAME@NODE), which leaves another place beside, has no place in a rule: its own task says that."""
+    return _DATA.sub(f"{rule.where}.data", message)
 
 
 def still_here(body: Object | None, node: str, berths: Iterable[Object]) -> list[str]:
     """What is waited for of a StatefulApp whose replicas leave. Raises StateError for what its driver refuses."""
     if body is None:
         return []
-    status, name = body.get("status") or {}, str(_app_of(body))
+    status, name = body.get("status") or {}, str(app_of(body))
     if status.get("observedGeneration") != body["metadata"].get("generation"):
         return [f"berth-controller to look at StatefulApp {name}"]
     told = {str(one.get("type")): one for one in status.get("conditions") or ()}
-    if told.get("Stalled", {}).get("status") == "True":
+    stalled = told.get("Stalled", {})
+    if (
+        stalled.get("status") == "True" and stalled.get("reason") != NODE_LOST
+    ):  # another one's node, which may come back
         raise StateError(f"StatefulApp {name}: {told['Stalled'].get('message')}; Node {node} was not cordoned")
     left = [
         f"replica {one['metadata']['namespace']}/{one['metadata']['name']} to leave"
-        for one in berths_of(_app_of(body), berths)
+        for one in berths_of(app_of(body), berths)
     ]
     ready = told.get("Ready", {})
     if not left and ready.get("status") != "True":

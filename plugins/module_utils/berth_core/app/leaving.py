@@ -131,7 +131,13 @@ def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due |
         data = bool(disks) and bool(evidence.of_berth(view_of(observed, ordinal), record))
         uid = str(record["metadata"]["uid"])
         found.append(Move(ordinal, app.berth_name(ordinal), node, disks, data, begun, why, uid, asked))
-    return sorted(found, key=lambda move: _is_primary(app, observed.pod(move.ordinal)))
+    return in_order(app, observed, found)
+
+
+def in_order(app: AppWanted, observed: Observed, moves: Iterable[Move]) -> list[Move]:
+    """As they leave: highest ordinal first, a primary last. It may be another one by the time that the next one goes,
+    so whoever has them leave one by one asks again each time."""
+    return sorted(moves, key=lambda move: (_is_primary(app, observed.pod(move.ordinal)), -move.ordinal))
 
 
 def _was_run_in(releasing: Object) -> bool:

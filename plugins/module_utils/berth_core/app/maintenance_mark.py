@@ -58,6 +58,14 @@ def mark_of(node: Object) -> Mark | None:
     return mark
 
 
+def in_maintenance(node: Object) -> bool:
+    """Whether the node has a mark that can be read: who only tells of it stops for no other."""
+    try:
+        return mark_of(node) is not None
+    except StateError:
+        return False
+
+
 def cordoned(node: Object) -> bool:
     """Whether pods are kept off the node, by whomever."""
     return boolean(mapping(node, "spec"), "unschedulable", "spec.unschedulable")

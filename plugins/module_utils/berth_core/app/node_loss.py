@@ -258,14 +258,40 @@ def row(one: Lost, rules: LossRules, chosen: Sequence[Lost], record: Object | No
 
 
 def told(one: Lost, namespace: str) -> str:
-    """What is said of a replica that waits for its node, with the next step."""
-    since = f" since {one.since}" if one.since else ""
+    """What a task says of a replica that waits for its node, with the next step."""
     prove = f"{one.missing}; then " if one.missing else ""
     return (
-        f"replica {namespace}/{one.pod} waits for its node {one.node}{since}: {one.why}. Its data comes back with the "
+        f"replica {namespace}/{one.pod} waits for its node {_lost_node(one)}. Its data comes back with the "
         f"node. To give it up, {prove}run this task with on_node_loss: release and release_ordinals: [{one.ordinal}], "
         "or with on_node_loss: rebuild where the other replicas have the data"
     )
+
+
+def told_of_kind(lost: Sequence[Lost], namespace: str) -> str:
+    """The same of a StatefulApp, all of them in one text, for a condition has room for so much: first who waits for
+    which node, and why, then the ways out. Empty where nobody waits."""
+    if not lost:
+        return ""
+    nodes: dict[str, list[Lost]] = {}
+    for one in lost:
+        nodes.setdefault(one.node, []).append(one)
+    waits = [
+        f"replica{'s' * (len(here) > 1)} {', '.join(f'{namespace}/{one.pod}' for one in here)} "
+        f"wait{'s' * (len(here) == 1)} for node {_lost_node(here[0])}"
+        for here in nodes.values()
+    ]
+    missing = dict.fromkeys(one.missing for one in lost if one.missing)
+    prove = "".join(f"{line}; " for line in missing) + ("then " if missing else "")
+    ordinals = ", ".join(str(one.ordinal) for one in lost)
+    return (
+        f"{'; '.join(waits)}. The data comes back with the node. To give it up, {prove}say spec.onNodeLoss: Rebuild "
+        "where the other replicas have the data, or hand the application over to a playbook (spec.driver: playbook) "
+        f"for a run with on_node_loss: release and release_ordinals: [{ordinals}]"
+    )
+
+
+def _lost_node(one: Lost) -> str:
+    return f"{one.node}{f' since {one.since}' if one.since else ''}: {one.why}"
 
 
 def left_behind(

@@ -15,6 +15,7 @@ from ..errors import IdentityError, InputError, StateError
 from . import claims
 from .disk_change import SETTINGS, new_disk, wanted_name
 from .identity import agrees, from_spec
+from .observed import ready
 
 Object = Mapping[str, Any]
 
@@ -135,6 +136,23 @@ def check_new(declared: Object, live: Object, owner: Object | None = None) -> No
     kept, who = live["spec"].get("retainedFor"), ("namespace", "app", "ordinal", "claim")
     if kept and [kept[key] for key in who] != [(owner or {}).get(key) for key in who]:
         raise StateError(f"LocalDisk {name} keeps the data of {kept['namespace']}/{kept['app']}-{kept['ordinal']}")
+
+
+def check_quorum(berth: Object, replica: Replica, pods: Iterable[Object]) -> None:
+    """Whether enough of the app's other pods are Ready for this one to be stopped. ``pods``: of the app.
+
+    One that is down already is no Ready one less. Raises StateError.
+    """
+    quorum = int(berth["spec"].get("quorum") or 0)
+    up = sorted(str(pod["metadata"]["name"]) for pod in pods if ready(pod))
+    others = [name for name in up if name != replica.berth]
+    if replica.berth not in up or len(others) >= quorum:
+        return
+    raise StateError(
+        f"replica {replica.namespace}/{replica.berth} is Ready and would be stopped for its new disk; {len(others)} "
+        f"others are Ready ({', '.join(others) or 'none'}), and quorum is {quorum}. Bring others back first; or, where "
+        "so few may be left, run stateful_app with a smaller quorum, or without it; nothing was changed"
+    )
 
 
 def check_size(berth: Object, replica: Replica, declared: Object) -> None:

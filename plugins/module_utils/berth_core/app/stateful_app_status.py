@@ -22,6 +22,8 @@ from .wanted import APP_LABEL, POD, AppWanted
 READY, PROGRESSING, STALLED = "Ready", "Progressing", "Stalled"
 #: Reasons of Stalled: only another spec mends it (or what admission says); no node and disk fits.
 REFUSED, UNSCHEDULABLE = "Refused", "Unschedulable"
+#: What is there is in the way.
+BLOCKED = "Blocked"
 #: Likewise: an update has failed, and pauses until somebody says otherwise (app.update_failure).
 UPDATE_PAUSED = "UpdatePaused"
 #: A replica whose node is lost is to be rebuilt, and may not be yet.

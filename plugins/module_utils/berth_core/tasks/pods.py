@@ -123,8 +123,8 @@ def _not_started(status: Object) -> tuple[str, str]:
         reason = str(waiting.get("reason") or "")
         if reason not in _BEGINS:
             return _SAME.get(reason, reason), str(waiting.get("message") or "")
-    told = (one for one in objects(status, "conditions") if one.get("type") == "PodScheduled")
-    why: Object = next((one for one in told if one.get("status") == "False"), {})
+    conditions = (one for one in objects(status, "conditions") if one.get("type") == "PodScheduled")
+    why: Object = next((one for one in conditions if one.get("status") == "False"), {})
     return str(why.get("reason") or ""), str(why.get("message") or "")
 
 
