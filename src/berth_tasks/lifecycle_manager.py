@@ -108,6 +108,9 @@ class TaskPodsLifecycleManager:
         self._backend.tasks.wake = self._queue.add
         self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
         self._backend.allocations.gave_way = self._gave_way
+        for task in self._tasks.store.all_kept():  # of thousands that are known, those first whose pod is to be made
+            if isinstance(task, Task) and not task.status.final and not self._store.of_task(task.key):
+                self._queue.add(task.key)
         self._tasks.on(wake, lambda _old, new: wake(new), gone)
         self._batches.begin(self._queue.add, self._element_ended)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..model.fields import Object, mapping, objects
-from ..model.pod import Amounts, PodInfo
+from ..model.fields import Object, mapping, objects, string
+from ..model.pod import Amounts, requests_of_pod
 from ..model.pod_groups import GROUP, MINIMUM
 from .filler import FILLER_LABEL, killed_by_its_node, label_of, lowered, read_label
 from .gangs import group_name
@@ -86,24 +86,24 @@ def read_pod(pod: Object) -> PodState | None:
     number = str(labels.get(TRY_LABEL) or "")
     if not number.isdecimal() or not labels.get(UID_LABEL):
         return None
-    info = PodInfo.from_manifest(pod)
+    phase = string(status, "phase", "pod.status.phase") or PENDING
     code, reason, message, left, container = _ended(status)
-    if (info.phase or PENDING) == PENDING:
+    if phase == PENDING:
         reason, message = _not_started(status)
     filler = FILLER_LABEL in labels
     return PodState(
-        namespace=info.namespace,
-        name=info.name,
-        uid=info.uid,
+        namespace=string(meta, "namespace", "pod.metadata.namespace") or "default",
+        name=string(meta, "name", "pod.metadata.name"),
+        uid=string(meta, "uid", "pod.metadata.uid"),
         version=int(meta.get("resourceVersion") or 0),
         task=_task_name(labels),
         task_uid=str(labels[UID_LABEL]),
         number=int(number),
         content=str(labels.get(CONTENT_LABEL) or ""),
-        phase=info.phase or PENDING,
-        node=info.node_name,
-        going=info.terminating,
-        requests=read_label(str(labels[FILLER_LABEL])) if filler else info.requests,
+        phase=phase,
+        node=string(mapping(pod, "spec"), "nodeName", "pod.spec.nodeName"),
+        going=meta.get("deletionTimestamp") is not None,
+        requests=read_label(str(labels[FILLER_LABEL])) if filler else requests_of_pod(pod),
         exit_code=code,
         reason=reason,
         message=message[:_MESSAGE],
@@ -111,7 +111,7 @@ def read_pod(pod: Object) -> PodState | None:
         started=str(status.get("startTime") or ""),
         termination_message=left[:MOST_TERMINATION_MESSAGE],
         filler=filler,
-        nominated=info.preemption.nominated,
+        nominated=string(status, "nominatedNodeName", "pod.status.nominatedNodeName"),
         container=container,
     )
 
