@@ -36,8 +36,9 @@ class Allocations:
         self._placed: dict[Charge, str] = {}
         #: The pods of what was given, where they are known.
         self._pods: dict[Charge, PodState] = {}
-        #: When what their pods use is measured, on a clock that nobody can set.
+        #: When what their pods use is measured, on a clock that nobody can set: of those that began a moment ago.
         self._measured: dict[Charge, float] = {}
+        self._swept = boot_clock()
         #: Called when there is a pod that is not over, and when the first one of a task runs.
         self.has_pod: Callable[[PodState], None] = lambda _pod: None
         self.ran: Callable[[PodState], None] = lambda _pod: None
@@ -70,6 +71,7 @@ class Allocations:
     def follow(self, changes: Sequence[Difference]) -> None:
         """For the store: what became of pods is in the account at once."""
         self.account.follow(changes, self._queue_of)
+        self._sweep()
         for old, new in changes:
             if new is not None and new.phase != PENDING and self._awaited.get(new.task_uid):
                 self._awaited[new.task_uid] = False
@@ -86,13 +88,27 @@ class Allocations:
                     self._evictions.forget(gone)
 
     def _here(self, pod: PodState) -> None:
+        old = self._pods.get(pod.charge)
         self._pods[pod.charge] = pod
-        if pod.started and pod.charge not in self._measured:
+        if pod.started and (old is None or not old.started):
             age = max(0.0, times.age(pod.started, utc_now()) or 0.0)
-            self._measured[pod.charge] = boot_clock() + max(0.0, ARRIVES - age)
+            if age < ARRIVES:
+                self._measured[pod.charge] = boot_clock() + ARRIVES - age
         self.has_pod(pod)
         if not pod.filler:
             self.arrived()
+
+    def _sweep(self) -> None:
+        """Forget now and then which pods were new: most of those that are there run for long."""
+        now = boot_clock()
+        if now >= self._swept + ARRIVES:
+            self._swept = now
+            self._measured = {charge: until for charge, until in self._measured.items() if now < until}
+
+    def _is_new(self, charge: Charge, now: float) -> bool:
+        """Whether what its pod uses is not measured yet."""
+        pod = self._pods.get(charge)
+        return pod is None or not pod.started or now < self._measured.get(charge, now)
 
     def _left(self, gone: PodState, end: PodState | None) -> None:
         """A pod has ended, or is there no more: whether it is a filler's that ran and has had to go."""
@@ -145,7 +161,7 @@ class Allocations:
         """What filler tasks have to know of nodes. Other tasks, those that start now among them, are others there."""
         found, now = self._nodes.filled(), boot_clock()
         others = [
-            (one.node, one.requests, now < self._measured.get(one.charge, now + ARRIVES))
+            (one.node, one.requests, self._is_new(one.charge, now))
             for one in (self.revive_offers()[1] if held is None else held)
         ]
         if verdict is not None:

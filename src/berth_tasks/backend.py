@@ -141,6 +141,8 @@ class KubernetesTaskSchedulerBackend:
     def unwant(self, key: TaskKey) -> None:
         """It does not wait any more."""
         self._wanting.pop(key, None)
+        if not self._wanting:
+            self._wanting = {}  # one that was large stays so
 
     @property
     def waiting(self) -> int:

@@ -20,7 +20,7 @@ from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_FIELDS = tuple(field.name for field in fields(PodState))
+_FIELDS = tuple(field.name for field in fields(PodState) if field.init)
 _text = json.JSONEncoder().encode
 
 #: The number of the layout that both stores have.

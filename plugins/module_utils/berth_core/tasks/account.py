@@ -10,6 +10,7 @@ events may come twice, late, and from two sources.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Callable, NamedTuple
 
 from ..model.pod import Amounts
@@ -47,7 +48,7 @@ class Account:
         """Take the resources; False where they are taken already."""
         if key in self._entries:
             return False
-        self._entries[key] = Entry(queue, requests, filler)
+        self._entries[key] = _entry(queue, requests, filler)
         self._count(queue, requests, 1)
         return True
 
@@ -100,3 +101,9 @@ class Account:
                 del sums[name]
         if not sums:
             del self._sums[queue]
+
+
+@lru_cache(maxsize=1024)
+def _entry(queue: str, requests: Amounts, filler: bool) -> Entry:
+    """Very many tries have the same."""
+    return Entry(queue, requests, filler)

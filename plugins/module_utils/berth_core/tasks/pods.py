@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..model.fields import Object, mapping, objects, string
@@ -35,7 +35,8 @@ class PodState:
 
     `container`: whose end that is. `reason` and `message`: of its end; of a pod that is Pending, why it does not start.
     `filler`: it reserves nothing of its node; `requests` is what its task asks for. `nominated`: the node on which a
-    scheduler makes room for it.
+    scheduler makes room for it. `charge`: under what its account stands. That and `key` are kept, as they are the keys
+    of tables, of which each would have its own.
     """
 
     namespace: str
@@ -59,10 +60,12 @@ class PodState:
     filler: bool = False
     nominated: str = ""
     container: str = ""
+    key: tuple[str, str] = field(init=False, repr=False, compare=False)
+    charge: tuple[str, int] = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.namespace, self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", (self.namespace, self.name))
+        object.__setattr__(self, "charge", (self.task_uid, self.number))
 
     @property
     def over(self) -> bool:
@@ -72,11 +75,6 @@ class PodState:
     @property
     def task_key(self) -> tuple[str, str]:
         return self.namespace, self.task
-
-    @property
-    def charge(self) -> tuple[str, int]:
-        """Under what its account stands."""
-        return self.task_uid, self.number
 
 
 def read_pod(pod: Object) -> PodState | None:
@@ -215,11 +213,11 @@ def _for_element(element: Element, spec: Mapping[str, Any]) -> dict[str, Any]:
     env = dict(element.env) | {"BERTH_TASK_BATCH": element.batch, "BERTH_TASK_INDEX": str(element.index)}
     more = [{"name": name, "value": value} for name, value in env.items()]
     found: dict[str, Any] = {}
-    for field in ("initContainers", "containers"):
-        if spec.get(field):
-            found[field] = [
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            found[kind] = [
                 {**one, "env": [*(each for each in one.get("env") or () if each.get("name") not in env), *more]}
-                for one in spec[field]
+                for one in spec[kind]
             ]
     if element.args is not None:
         found["containers"][0]["args"] = list(element.args)
