@@ -106,7 +106,6 @@ class Daemon:
             if kept is not None:
                 await kept.close()
 
-
     def _tell(self, visits: Reconciler[TaskKey], now: Now) -> None:
         """What the metrics say of this leader."""
         self._requests.depth("task", lambda: len(visits.queue))

@@ -52,7 +52,7 @@ TOLD = frozenset({*NEVER, GANG_INCOMPLETE, NO_METRICS, "NotAdmitted", "NotMade",
 #: that the words are of what a quota counts): shorter waits cost no write.
 TOLD_LATER, PATIENCE = frozenset({EXCEEDED_QUOTA, BACKEND_CEILING}), 2.0
 LONGEST_MESSAGE = 1024
-#: Seconds between two tasks that are told as Running.
+#: Seconds between two tasks that are told as Running, where nothing else is written.
 PACE = 0.1
 
 
@@ -317,6 +317,7 @@ class TaskPodsLifecycleManager:
         if newer is None:
             return
         self._written[task.key] = newer
+        self._turns.other()
         if status.final and not task.status.final:
             self._count(task, status.state, status.reason)
         if status.state not in (states.SUBMITTED, task.status.state):
@@ -387,6 +388,7 @@ class TaskPodsLifecycleManager:
 
     def _started(self, pod: PodState) -> None:
         self._metrics.started.labels(*self._queue_of(pod)).inc()
+        self._turns.other()
         if not self._store.wrote(pod):  # the watch has told of its coming and going in one moment: nothing differed
             self._backend.account.give_back(pod.charge)
             self._queue.add(pod.task_key)
