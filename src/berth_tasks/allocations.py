@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from berth_core.model import times
+from berth_core.model.pod import Amounts
 from berth_core.tasks import offers
 from berth_core.tasks.account import Account, Charge
 from berth_core.tasks.admission import Verdict
@@ -21,6 +22,7 @@ from berth_kube.clocks import boot_clock, utc_now
 
 from .evictions import Evictions
 from .nodes import ARRIVES, Nodes
+from .placed import Placed
 from .usage import Usage
 
 
@@ -30,6 +32,8 @@ class Allocations:
     def __init__(self, nodes: Nodes, usage: Usage, evictions: Evictions, queue_of: Callable[[str], str]) -> None:
         self._nodes, self._usage, self._evictions, self._queue_of = nodes, usage, evictions, queue_of
         self.account = Account()
+        self._taken = Placed(self._place_of)
+        self.account.changed = self._taken.look
         #: Tasks whose first pod this process makes: True until it has run.
         self._awaited: dict[str, bool] = {}
         #: The node of what is held, and of what has taken the place of that; a pod's own counts more.
@@ -51,10 +55,12 @@ class Allocations:
     def place(self, charge: Charge, node: str) -> None:
         """What is given is on that node, until a pod says where it is itself."""
         self._placed[charge] = node
+        self._taken.look(charge)
 
     def displace(self, charge: Charge) -> None:
         """It is on no node any more."""
         self._placed.pop(charge, None)
+        self._taken.look(charge)
 
     def expect(self, uid: str) -> None:
         """The first pod of a task is about to be made."""
@@ -83,6 +89,7 @@ class Allocations:
                 gone = self._pods.pop(charge, None)
                 self._placed.pop(charge, None)
                 self._measured.pop(charge, None)
+                self._taken.look(charge)
                 if gone is not None:
                     self._left(gone, new)
                     self._evictions.forget(gone)
@@ -90,6 +97,7 @@ class Allocations:
     def _here(self, pod: PodState) -> None:
         old = self._pods.get(pod.charge)
         self._pods[pod.charge] = pod
+        self._taken.look(pod.charge)
         if pod.started and (old is None or not old.started):
             age = max(0.0, times.age(pod.started, utc_now()) or 0.0)
             if age < ARRIVES:
@@ -118,6 +126,20 @@ class Allocations:
             self.gave_way(gone, "NoRoom" if evicted or end is None else end.reason or "Disrupted")
 
     # -- what is free beside it ------------------------------------------------------------------------------------
+
+    def offers(self) -> list[Offer]:
+        """What is free on each node now, less what was given to tasks: as `revive_offers` says it, without the list."""
+        found = [Offer(name, left) for name, left in sorted(self._nodes.free().items())]
+        self._taken.subtract(found)
+        return found
+
+    def _place_of(self, key: Charge) -> tuple[str, Amounts] | None:
+        """The node of what was given, empty where that is not known; None where no node reserves it."""
+        entry = self.account.entry(key)
+        if entry is None or entry.filler:
+            return None
+        pod, node, _going = self._where(key)
+        return node or (pod.nominated if pod is not None else ""), entry.requests
 
     def revive_offers(self) -> tuple[list[Offer], list[Held]]:
         """What is free on each node now, less what was given to tasks; and that."""

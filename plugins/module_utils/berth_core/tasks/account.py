@@ -33,6 +33,8 @@ class Account:
     def __init__(self) -> None:
         self._entries: dict[Charge, Entry] = {}
         self._sums: dict[str, dict[str, int]] = {}
+        #: Called with what is taken, or given back.
+        self.changed: Callable[[Charge], None] = lambda _key: None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -50,6 +52,7 @@ class Account:
             return False
         self._entries[key] = _entry(queue, requests, filler)
         self._count(queue, requests, 1)
+        self.changed(key)
         return True
 
     def give_back(self, key: Charge) -> bool:
@@ -58,7 +61,12 @@ class Account:
         if entry is None:
             return False
         self._count(entry.queue, entry.requests, -1)
+        self.changed(key)
         return True
+
+    def entry(self, key: Charge) -> Entry | None:
+        """What is taken under that key; None where nothing is."""
+        return self._entries.get(key)
 
     def follow(self, changes: Iterable[Difference], queue_of: Callable[[str], str]) -> list[Charge]:
         """What became of pods: those that ended or went give back, others are charged.
