@@ -24,7 +24,7 @@ from berth_kube.clocks import utc_now
 
 from .reading import Lists, read
 
-_LIVING = {kinds.POD.kind: overview.LIVING}
+_LIVING = {kinds.POD.kind: kinds.LIVING}
 
 
 class Answer(NamedTuple):

@@ -17,7 +17,6 @@ from berth_core.app.claim_disks import Place, place_of
 from berth_core.app.claim_pods import ClaimPod, claim_pod
 from berth_core.app.claims import claims_of_pod
 from berth_core.app.observed import ready
-from berth_core.app.overview import LIVING
 from berth_core.app.wanted import OURS
 from berth_core.errors import InputError
 from berth_core.model.disk import LocalDisk
@@ -25,6 +24,7 @@ from berth_core.model.over_disk import disks_below
 from berth_core.model.resources import (
     BERTH,
     CSI_STORAGE_CAPACITY,
+    LIVING,
     LOCAL_DEVICE,
     LOCAL_DISK,
     NODE,

@@ -22,7 +22,7 @@ from berth_core.errors import BerthError, GoneError, NotFoundError
 from berth_core.model.resources import Resource
 
 from .client import KubeClient
-from .reading import PAGE
+from .reading import PAGE, Listing
 from .store import Indexer, Key, Obj, Packing, Store, key_of
 from .watch import Decode, Event
 
@@ -230,16 +230,12 @@ class Informer:
     async def _list(self) -> None:
         """Read everything; tell what differs from the cache."""
         seen: dict[Key, Any] = {}
-        page = await self._client.page(self.resource, limit=self._limit, **self._listing)
-        version = page.version
-        self._keep(page.items, seen)
-        while page.token:
-            try:
-                page = await self._client.page(self.resource, limit=self._limit, token=page.token, **self._listing)
-            except GoneError:  # took longer than the server remembers: once more, in one go
-                seen = {}
-                page = await self._client.page(self.resource, limit=0, **self._listing)
-                version = page.version
+        try:
+            version = await self._read_pages(seen)
+        except GoneError:  # took longer than the server remembers: once more, in one go
+            seen = {}
+            page = await self._client.page(self.resource, limit=0, **self._listing)
+            version = page.version
             self._keep(page.items, seen)
         self.lists += 1
         self._version = version
@@ -254,14 +250,35 @@ class Informer:
         self._worked()
         self._synced.set()
 
+    async def _read_pages(self, seen: dict[Key, Any]) -> str:
+        """Keep what is listed; the server makes a page while the one before it is kept. Returns the version."""
+        page = await self._page("")
+        version = page.version
+        while page.token:
+            coming = asyncio.ensure_future(self._page(page.token))
+            try:
+                await asyncio.sleep(0)  # it is asked for now
+                self._keep(page.items, seen)
+                page = await coming
+            finally:
+                coming.cancel()
+        self._keep(page.items, seen)
+        return version
+
+    async def _page(self, token: str) -> Listing:
+        return await self._client.page(self.resource, limit=self._limit, token=token, **self._listing)
+
     def _is_older(self, seen: dict[Key, Any]) -> bool:
         """Whether an object of the list is as it was before the informer saw it last.
 
         So it is after a restore that has raised the revision, as it should be: the list's own version has grown.
         """
         for key, kept in seen.items():
-            old, now = self.store.get(key), self.store.unpack(kept)["metadata"]
-            if old is None or old["metadata"].get("uid") != now.get("uid"):
+            old = self.store.get(key)
+            if old is None:
+                continue
+            now = self.store.unpack(kept)["metadata"]
+            if old["metadata"].get("uid") != now.get("uid"):
                 continue
             if int(old["metadata"].get("resourceVersion") or 0) > int(now.get("resourceVersion") or 0):
                 told = f"{key} is of version {now['resourceVersion']}, and was of {old['metadata']['resourceVersion']}"

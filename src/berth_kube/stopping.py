@@ -35,15 +35,18 @@ def command(
     argv: Sequence[str] | None,
     parse: Callable[[Sequence[str]], S],
     run: Callable[[S], Coroutine[Any, Any, int]],
+    in_loop: Callable[[Coroutine[Any, Any, int]], int] = asyncio.run,
 ) -> int:
     """The whole of a daemon that has flags and no commands. ``argv``: None: those of this process.
+
+    ``in_loop``: who makes the loop, for a daemon that does much in it that of fast.py.
 
     Exit status: 2 for wrong settings, else that of ``run``.
     """
     try:
         settings = parse(sys.argv[1:] if argv is None else argv)
         logs.setup(settings.log_format, settings.log_level)
-        return asyncio.run(run(settings))
+        return in_loop(run(settings))
     except InputError as exc:
         print(f"{name}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
         return 2

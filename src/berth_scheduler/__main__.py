@@ -20,7 +20,7 @@ from typing import Any
 
 from berth_core.config.configuration import SchedulerConfiguration
 from berth_core.errors import BerthError, InputError
-from berth_kube import config, logs
+from berth_kube import config, fast, logs
 from berth_kube.client import KubeClient
 from berth_kube.events import Recorder
 from berth_kube.lease import LeaderElection, Periods, identity
@@ -34,7 +34,6 @@ from .cluster import Cluster
 from .configuration import NAME, Configurations
 from .consulted.extender import check_files
 from .consulted.pool import Pool
-from .fast import client_options, loop_factory
 from .metrics import Metrics
 from .preemption import Preempting
 from .profiles import Running, queue_rules, run_profile
@@ -70,8 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return others[arguments.command](arguments)
         settings = read(arguments)
         logs.setup(settings.log_format, settings.log_level)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(run(settings))
+        return fast.run(run(settings))
     except InputError as exc:
         print(f"{NAME}: {exc.message}", file=sys.stderr)  # noqa: T201 - nothing runs yet that could log
         return 2
@@ -97,11 +95,11 @@ async def _serve(settings: Settings, files: Configurations, configuration: Sched
     me = settings.identity or identity(socket.gethostname())
     requests, metrics = RequestMetrics(), Metrics()
     who = config.load(settings.kubeconfig or configuration.kubeconfig or None)
-    fast = client_options()
+    options = fast.client_options()
     make: dict[str, Any] = {"field_manager": NAME, "observe": requests.requests(), "connections": CONNECTIONS}
     async with (
-        KubeClient(who, user_agent=NAME, **make, **fast) as client,
-        KubeClient(who, user_agent=f"{NAME}/events", connections=8, **fast) as telling,
+        KubeClient(who, user_agent=NAME, **make, **options) as client,
+        KubeClient(who, user_agent=f"{NAME}/events", connections=8, **options) as telling,
         KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
         contextlib.aclosing(Pool()) as extenders,
     ):

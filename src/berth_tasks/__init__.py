@@ -14,6 +14,7 @@
     backend            KubernetesTaskSchedulerBackend: the rounds, in which tasks are given what is free
     task_registry      TaskRegistry: tasks by uid, their queues, reports of their states
     allocations        Allocations: what was given, where it is, and what is free beside it
+    placed             Placed: the sums of that by node
     offer_reservations OfferReservations: TaskOffers that wait, and what is held for others
     filler_admission   FillerAdmission: which filler tasks start
     evictions          Evictions: pods that are asked to go

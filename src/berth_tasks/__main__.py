@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from berth_core.app.task_backend_settings import Settings
-from berth_kube import config
+from berth_kube import config, fast
 from berth_kube.client import KubeClient
 from berth_kube.lease import LeaderElection, identity
 from berth_kube.metrics import Metrics as RequestMetrics
@@ -33,7 +33,7 @@ OTHERS = 4
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 asked to stop; 1 the lease was lost, or the API refused; 2 wrong settings."""
-    return command(NAME, argv, parse, run)
+    return command(NAME, argv, parse, run, fast.run)
 
 
 async def run(settings: Settings) -> int:
@@ -48,7 +48,12 @@ async def _serve(settings: Settings) -> None:
     connections = settings.workers + AT_ONCE + OTHERS
     async with (
         KubeClient(
-            who, user_agent=NAME, field_manager=NAME, observe=requests.requests(), connections=connections
+            who,
+            user_agent=NAME,
+            field_manager=NAME,
+            observe=requests.requests(),
+            connections=connections,
+            **fast.client_options(),
         ) as client,
         KubeClient(who, user_agent=f"{NAME}/leader", connections=2) as electing,
     ):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from berth_core.model import times
+from berth_core.model.pod import Amounts
 from berth_core.tasks import offers
 from berth_core.tasks.account import Account, Charge
 from berth_core.tasks.admission import Verdict
@@ -21,6 +22,7 @@ from berth_kube.clocks import boot_clock, utc_now
 
 from .evictions import Evictions
 from .nodes import ARRIVES, Nodes
+from .placed import Placed
 from .usage import Usage
 
 
@@ -30,14 +32,17 @@ class Allocations:
     def __init__(self, nodes: Nodes, usage: Usage, evictions: Evictions, queue_of: Callable[[str], str]) -> None:
         self._nodes, self._usage, self._evictions, self._queue_of = nodes, usage, evictions, queue_of
         self.account = Account()
+        self._taken = Placed(self._place_of)
+        self.account.changed = self._taken.look
         #: Tasks whose first pod this process makes: True until it has run.
         self._awaited: dict[str, bool] = {}
         #: The node of what is held, and of what has taken the place of that; a pod's own counts more.
         self._placed: dict[Charge, str] = {}
         #: The pods of what was given, where they are known.
         self._pods: dict[Charge, PodState] = {}
-        #: When what their pods use is measured, on a clock that nobody can set.
+        #: When what their pods use is measured, on a clock that nobody can set: of those that began a moment ago.
         self._measured: dict[Charge, float] = {}
+        self._swept = boot_clock()
         #: Called when there is a pod that is not over, and when the first one of a task runs.
         self.has_pod: Callable[[PodState], None] = lambda _pod: None
         self.ran: Callable[[PodState], None] = lambda _pod: None
@@ -50,10 +55,12 @@ class Allocations:
     def place(self, charge: Charge, node: str) -> None:
         """What is given is on that node, until a pod says where it is itself."""
         self._placed[charge] = node
+        self._taken.look(charge)
 
     def displace(self, charge: Charge) -> None:
         """It is on no node any more."""
         self._placed.pop(charge, None)
+        self._taken.look(charge)
 
     def expect(self, uid: str) -> None:
         """The first pod of a task is about to be made."""
@@ -70,6 +77,7 @@ class Allocations:
     def follow(self, changes: Sequence[Difference]) -> None:
         """For the store: what became of pods is in the account at once."""
         self.account.follow(changes, self._queue_of)
+        self._sweep()
         for old, new in changes:
             if new is not None and new.phase != PENDING and self._awaited.get(new.task_uid):
                 self._awaited[new.task_uid] = False
@@ -81,18 +89,34 @@ class Allocations:
                 gone = self._pods.pop(charge, None)
                 self._placed.pop(charge, None)
                 self._measured.pop(charge, None)
+                self._taken.look(charge)
                 if gone is not None:
                     self._left(gone, new)
                     self._evictions.forget(gone)
 
     def _here(self, pod: PodState) -> None:
+        old = self._pods.get(pod.charge)
         self._pods[pod.charge] = pod
-        if pod.started and pod.charge not in self._measured:
+        self._taken.look(pod.charge)
+        if pod.started and (old is None or not old.started):
             age = max(0.0, times.age(pod.started, utc_now()) or 0.0)
-            self._measured[pod.charge] = boot_clock() + max(0.0, ARRIVES - age)
+            if age < ARRIVES:
+                self._measured[pod.charge] = boot_clock() + ARRIVES - age
         self.has_pod(pod)
         if not pod.filler:
             self.arrived()
+
+    def _sweep(self) -> None:
+        """Forget now and then which pods were new: most of those that are there run for long."""
+        now = boot_clock()
+        if now >= self._swept + ARRIVES:
+            self._swept = now
+            self._measured = {charge: until for charge, until in self._measured.items() if now < until}
+
+    def _is_new(self, charge: Charge, now: float) -> bool:
+        """Whether what its pod uses is not measured yet."""
+        pod = self._pods.get(charge)
+        return pod is None or not pod.started or now < self._measured.get(charge, now)
 
     def _left(self, gone: PodState, end: PodState | None) -> None:
         """A pod has ended, or is there no more: whether it is a filler's that ran and has had to go."""
@@ -102,6 +126,20 @@ class Allocations:
             self.gave_way(gone, "NoRoom" if evicted or end is None else end.reason or "Disrupted")
 
     # -- what is free beside it ------------------------------------------------------------------------------------
+
+    def offers(self) -> list[Offer]:
+        """What is free on each node now, less what was given to tasks: as `revive_offers` says it, without the list."""
+        found = [Offer(name, left) for name, left in sorted(self._nodes.free().items())]
+        self._taken.subtract(found)
+        return found
+
+    def _place_of(self, key: Charge) -> tuple[str, Amounts] | None:
+        """The node of what was given, empty where that is not known; None where no node reserves it."""
+        entry = self.account.entry(key)
+        if entry is None or entry.filler:
+            return None
+        pod, node, _going = self._where(key)
+        return node or (pod.nominated if pod is not None else ""), entry.requests
 
     def revive_offers(self) -> tuple[list[Offer], list[Held]]:
         """What is free on each node now, less what was given to tasks; and that."""
@@ -145,7 +183,7 @@ class Allocations:
         """What filler tasks have to know of nodes. Other tasks, those that start now among them, are others there."""
         found, now = self._nodes.filled(), boot_clock()
         others = [
-            (one.node, one.requests, now < self._measured.get(one.charge, now + ARRIVES))
+            (one.node, one.requests, self._is_new(one.charge, now))
             for one in (self.revive_offers()[1] if held is None else held)
         ]
         if verdict is not None:

@@ -128,7 +128,7 @@ class KubernetesTaskSchedulerBackend:
 
     def offered(self) -> dict[str, int]:
         """What nodes have free for tasks, by resource."""
-        return offers.total(offer.free for offer in self.allocations.revive_offers()[0])
+        return offers.total(offer.free for offer in self.allocations.offers())
 
     # -- who waits -------------------------------------------------------------------------------------------------
 
@@ -141,6 +141,8 @@ class KubernetesTaskSchedulerBackend:
     def unwant(self, key: TaskKey) -> None:
         """It does not wait any more."""
         self._wanting.pop(key, None)
+        if not self._wanting:
+            self._wanting = {}  # one that was large stays so
 
     @property
     def waiting(self) -> int:
@@ -191,7 +193,7 @@ class KubernetesTaskSchedulerBackend:
 
     def _admit(self) -> tuple[Verdict, list[Charge], Mapping[TaskKey, str]]:
         """Who gets what, what queues take back for those that do not, and the nodes of those who only fill them."""
-        found, held = self.allocations.revive_offers()
+        found = self.allocations.offers()
         queues = self._queues()
         tasks = [task for task, _start in self._wanting.values()]
         lowest = {key: queue for key, queue in queues.items() if queue.filler}
@@ -200,8 +202,11 @@ class KubernetesTaskSchedulerBackend:
         wanted = [one for one in wanted if (one.namespace, one.queue) not in lowest]
         bounds = Bounds(*self._quotas.now(), self._ceiling, self._reserved(), lowest)
         ledger = self._ledger({key: queue for key, queue in queues.items() if not queue.filler}, wanted, bounds)
+        held = self.allocations.revive_offers()[1] if filling or any(task.gang for task in tasks) else []
         members = self._gangs.members(tasks, held)
         verdict = admit(wanted, ledger, self.nodes.whole(), found, self._policies, members, most=MOST)
+        if verdict.owed and not held:
+            held = self.allocations.revive_offers()[1]
         chosen = victims(verdict.owed, ledger, found, held)
         if not filling:
             return verdict, chosen, {}

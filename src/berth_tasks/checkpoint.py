@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import NamedTuple, Protocol, TypeVar
 
 from berth_core.errors import ApiError, InputError, StateError
@@ -20,6 +20,8 @@ from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+_FIELDS = tuple(field.name for field in fields(PodState) if field.init)
+_text = json.JSONEncoder().encode
 
 #: The number of the layout that both stores have.
 LAYOUT = 1
@@ -183,7 +185,7 @@ def changed(changes: Iterable[Difference], version: int) -> Write:
 
 
 def _row(pod: PodState) -> Row:
-    return Row(pod.namespace, pod.name, json.dumps(asdict(pod)))
+    return Row(pod.namespace, pod.name, _text({name: getattr(pod, name) for name in _FIELDS}))
 
 
 def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from berth_core.app.task_backend_settings import Settings, is_database
@@ -55,8 +56,8 @@ class Daemon:
         settings, client = self._settings, self._client
         kept, snapshot = await _taken_over(settings, client)
         room = asyncio.Event()
-        policies = Policies(known_policies(), settings.policy)
-        tasks, queues = Informer(client, TASK, packing=Kept()), Queues(client, policies, room.set)
+        tasks, policies = Informer(client, TASK, packing=Kept()), Policies(known_policies(), settings.policy)
+        queues = Queues(client, policies, room.set)
         nodes, quotas = Nodes(client, room.set), Quotas(client, room.set)
         pods = KubernetesClient(client, settings.log_lines)
         self.backend = backend = KubernetesTaskSchedulerBackend(
@@ -65,7 +66,8 @@ class Daemon:
         )
         batches = Batches(client, backend)
         held, filler = HeldOffers(client, backend.offers, room.set), FillerWork(backend, nodes, queues, room.set)
-        store = PodSnapshotStore(backend.allocations.follow)
+        backend.tasks.at = partial(task_at, tasks)
+        store = PodSnapshotStore(backend.allocations.follow, backend.tasks.at)
         manager = TaskPodsLifecycleManager(
             *(client, pods, tasks, batches, store, backend, self._metrics, room),
             running_after=settings.running_after,
@@ -74,9 +76,7 @@ class Daemon:
         visits: Reconciler[TaskKey] = Reconciler(
             "task", manager.reconcile, settings.workers, observe=self._requests.reconciles("task")
         )
-        self._requests.depth("task", lambda: len(visits.queue))
-        self._metrics.charged.set_function(lambda: len(backend.account))
-        self._metrics.watch(Now(backend, batches, filler))
+        self._tell(visits, Now(backend, batches, filler))
         try:
             async with asyncio.TaskGroup() as group:
                 known = (tasks, queues, batches, nodes, quotas, held)
@@ -106,6 +106,12 @@ class Daemon:
             if kept is not None:
                 await kept.close()
 
+    def _tell(self, visits: Reconciler[TaskKey], now: Now) -> None:
+        """What the metrics say of this leader."""
+        self._requests.depth("task", lambda: len(visits.queue))
+        self._metrics.charged.set_function(now.charged)
+        self._metrics.watch(now)
+
 
 class Now:
     """What is there now, for the metrics (metrics.Now)."""
@@ -115,6 +121,10 @@ class Now:
         self.queues, self.offered = backend.queues, backend.offered
         self.filler_room, self.filler_running = filler.room, filler.running
         self._backend, self._batches = backend, batches
+
+    def charged(self) -> int:
+        """How many tries have resources."""
+        return len(self._backend.account)
 
     def by_state(self) -> Figures:
         """Tasks and elements of batches by their state."""
@@ -147,6 +157,12 @@ async def _taken_over(settings: Settings, client: KubeClient) -> tuple[Checkpoin
     except StateError as exc:
         _log.error("%s", exc.message)
         return checkpoint, None
+
+
+def task_at(tasks: Informer, key: TaskKey) -> Task | None:
+    """The Task of that namespace and name; None where there is none, or it cannot be read."""
+    kept = tasks.kept(key[1], key[0])
+    return kept if isinstance(kept, Task) else None
 
 
 def _know(backend: KubernetesTaskSchedulerBackend, kept: Task | Mapping[str, Any]) -> None:

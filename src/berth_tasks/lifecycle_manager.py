@@ -52,7 +52,7 @@ TOLD = frozenset({*NEVER, GANG_INCOMPLETE, NO_METRICS, "NotAdmitted", "NotMade",
 #: that the words are of what a quota counts): shorter waits cost no write.
 TOLD_LATER, PATIENCE = frozenset({EXCEEDED_QUOTA, BACKEND_CEILING}), 2.0
 LONGEST_MESSAGE = 1024
-#: Seconds between two tasks that are told as Running.
+#: Seconds between two tasks that are told as Running, where nothing else is written.
 PACE = 0.1
 
 
@@ -108,6 +108,9 @@ class TaskPodsLifecycleManager:
         self._backend.tasks.wake = self._queue.add
         self._backend.reclaimed = lambda pod: self._metrics.reclaimed.labels(*self._queue_of(pod)).inc()
         self._backend.allocations.gave_way = self._gave_way
+        for task in self._tasks.store.all_kept():  # of thousands that are known, those first whose pod is to be made
+            if isinstance(task, Task) and not task.status.final and not self._store.of_task(task.key):
+                self._queue.add(task.key)
         self._tasks.on(wake, lambda _old, new: wake(new), gone)
         self._batches.begin(self._queue.add, self._element_ended)
 
@@ -314,6 +317,7 @@ class TaskPodsLifecycleManager:
         if newer is None:
             return
         self._written[task.key] = newer
+        self._turns.other()
         if status.final and not task.status.final:
             self._count(task, status.state, status.reason)
         if status.state not in (states.SUBMITTED, task.status.state):
@@ -384,6 +388,7 @@ class TaskPodsLifecycleManager:
 
     def _started(self, pod: PodState) -> None:
         self._metrics.started.labels(*self._queue_of(pod)).inc()
+        self._turns.other()
         if not self._store.wrote(pod):  # the watch has told of its coming and going in one moment: nothing differed
             self._backend.account.give_back(pod.charge)
             self._queue.add(pod.task_key)

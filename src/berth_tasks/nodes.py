@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from berth_core.app.overview import LIVING
 from berth_core.model import times
 from berth_core.model.berth import CLAIM_APP, BerthRecord
 from berth_core.model.fields import mapping, string_map
 from berth_core.model.pod import PodInfo
 from berth_core.model.requests import PODS, amount, resource_list
-from berth_core.model.resources import BERTH, NODE, POD
+from berth_core.model.resources import BERTH, LIVING, NODE, POD
 from berth_core.model.taint import Taint, parse_taints
 from berth_core.tasks import taken
 from berth_core.tasks.filler import may_run

@@ -22,8 +22,9 @@ from berth_kube.informer import pause
 
 _log = logging.getLogger(__name__)
 
-#: What ends within so many seconds is deleted together.
-GATHER = 0.5
+#: What ends within so many seconds is deleted together; while at least so many more come in that time, up to so many
+#: times as long: what ends in a flood costs a hundredth of a request each.
+GATHER, FLOOD, LONGEST = 0.5, 5, 6
 #: Tasks in one request. The server deletes one pod after the other, each by two writes: a busy one takes a quarter of
 #: a second for each, and ends a request after a minute.
 MOST = 100
@@ -52,11 +53,18 @@ class PodCleanup:
         """Until cancelled."""
         while True:
             await self._due.wait()
-            await asyncio.sleep(GATHER)
+            await self._gather()
             self._due.clear()
             pods, self._waiting = self._waiting, {}
             left = await asyncio.gather(*(self._together(part) for part in _parts(pods.values())))
             await self._again([pod for part in left for pod in part])
+
+    async def _gather(self) -> None:
+        for _pause in range(LONGEST):
+            before = len(self._waiting)
+            await asyncio.sleep(GATHER)
+            if len(self._waiting) < before + FLOOD or len(self._waiting) >= MOST:
+                return
 
     async def _again(self, left: Sequence[PodState]) -> None:
         self._failures = self._failures + 1 if left else 0

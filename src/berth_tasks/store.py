@@ -16,6 +16,7 @@ from typing import Any
 from berth_core.errors import BerthError
 from berth_core.tasks.pods import PENDING, PodState
 from berth_core.tasks.snapshot import Difference, PodEvent, PodKey, PodsSnapshot, differences
+from berth_core.tasks.task import Task
 
 from .alike import Alike
 
@@ -28,28 +29,38 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
 class PodSnapshotStore:
-    """Made inside a running loop. ``follow`` sees every change at once and in order, and must not wait or raise."""
+    """Made inside a running loop. ``follow`` sees every change at once and in order, and must not wait or raise.
 
-    def __init__(self, follow: Callable[[Sequence[Difference]], None]) -> None:
+    ``task_at``: the Task of that namespace and name, where one is known.
+    """
+
+    def __init__(
+        self,
+        follow: Callable[[Sequence[Difference]], None],
+        task_at: Callable[[tuple[str, str]], Task | None] = lambda _key: None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._follow = follow
+        self._follow, self._task_at = follow, task_at
         self.snapshot = PodsSnapshot()
         self._events: list[PodEvent] = []
         self._version = 0
         self._timer: asyncio.TimerHandle | None = None
         self._subscribers: list[_Subscription] = []
-        self._by_task: dict[tuple[str, str], tuple[PodState, ...]] = {}
+        #: The pod of a task; of one that has several, all of them.
+        self._by_task: dict[tuple[str, str], PodState | tuple[PodState, ...]] = {}
         self._alike = Alike()
 
     def begin(self, snapshot: PodsSnapshot | None) -> None:
         """Take over what an earlier process has kept."""
         if snapshot is not None:
             self._version = snapshot.version
-            self._put(snapshot)
+            pods = {pod.key: pod for pod in map(self._shared, snapshot.pods.values())}
+            self._put(PodsSnapshot(pods, snapshot.version, snapshot.tombs))
 
     def of_task(self, key: tuple[str, str]) -> list[PodState]:
         """The pods of a task, by its namespace and name."""
-        return list(self._by_task.get(key, ()))
+        found = self._by_task.get(key, ())
+        return [found] if isinstance(found, PodState) else list(found)
 
     def subscribe(self, name: str, call: Subscriber) -> None:
         """Tell ``call`` from now on; the first time of all that is there. Before `run`."""
@@ -107,22 +118,34 @@ class PodSnapshotStore:
             if pod is None:
                 continue
             key = pod.task_key
-            others = tuple(one for one in self._by_task.pop(key, ()) if one.uid != pod.uid)
-            found = (*others, pod) if pod is new else others
-            if found:
-                self._by_task[key] = found
+            found = [one for one in self.of_task(key) if one.uid != pod.uid]
+            if pod is new:
+                found.append(pod)
+            if not found:
+                self._by_task.pop(key, None)
+                continue
+            task = self._task_at(key) if key not in self._by_task else None
+            self._by_task[key if task is None else task.key] = found[0] if len(found) == 1 else tuple(found)
 
     def _shared(self, pod: PodState) -> PodState:
         """The pod, with the texts that are known already: of itself, and those that very many have."""
         one, old = self._alike.one, self.snapshot.pods.get(pod.key)
         same: dict[str, Any] = {"node": one(pod.node), "phase": one(pod.phase), "started": one(pod.started)}
-        same |= {"requests": one(pod.requests), "content": one(pod.content), "reason": one(pod.reason)}
-        same |= {"container": one(pod.container)}
+        same |= {"requests": one(pod.requests), "reason": one(pod.reason), "container": one(pod.container)}
         if pod.phase == PENDING:  # very many may wait for the same
             same["message"] = one(pod.message)
-        if old is not None and old.uid == pod.uid:
-            same |= {"name": old.name, "uid": old.uid, "task": old.task, "task_uid": old.task_uid}
-        return replace(pod, namespace=one(pod.namespace), **same)
+        task = self._task_at(pod.task_key)
+        if task is not None and task.uid == pod.task_uid:
+            same |= {"task": task.name, "task_uid": task.uid}
+        if task is not None and task.content == pod.content:  # each Task may have another one
+            same["content"] = task.content
+        if old is None or old.uid != pod.uid:
+            return replace(pod, namespace=one(pod.namespace), **same)
+        same |= {"name": old.name, "uid": old.uid, "task": old.task, "task_uid": old.task_uid}
+        found = replace(pod, namespace=one(pod.namespace), **same)
+        for name in ("key", "charge"):
+            object.__setattr__(found, name, getattr(old, name))
+        return found
 
 
 class _Subscription:
@@ -149,21 +172,27 @@ class _Subscription:
         while True:
             await self._due.wait()
             self._due.clear()
-            snapshot, keys = self._store.snapshot, self._keys
-            self._keys = set()
-            changes = differences(self._seen, snapshot, keys)
-            if not changes and snapshot.version == self._seen.version:
+            exc = await self._told()
+            failures = failures + 1 if exc is not None else 0
+            if exc is None:
                 continue
+            if failures == 1:
+                self._tell(exc)
+            await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
+
+    async def _told(self) -> Exception | None:
+        """Tell what has changed. Returns what the subscriber raised; it is told of the same again then."""
+        snapshot, keys = self._store.snapshot, self._keys
+        self._keys = set()
+        changes = differences(self._seen, snapshot, keys)
+        if changes or snapshot.version != self._seen.version:
             try:
                 await self._call(changes, snapshot)
-            except Exception as exc:  # noqa: BLE001 - a subscriber's fault is its own: it is told again
-                failures += 1
-                if failures == 1:
-                    self._tell(exc)
+            except Exception as exc:  # noqa: BLE001 - a subscriber's fault is its own
                 self.look(keys)
-                await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
-            else:
-                failures, self._seen = 0, snapshot
+                return exc
+            self._seen = snapshot
+        return None
 
     def _tell(self, exc: Exception) -> None:
         if isinstance(exc, BerthError):

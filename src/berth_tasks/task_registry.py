@@ -28,18 +28,28 @@ class Update(NamedTuple):
     tries: int
 
 
+class Standing(NamedTuple):
+    """Of which queue a task is, as namespace/name, and what was told of it: empty where nothing was."""
+
+    queue: str
+    state: str
+    tries: int
+
+
+NOBODY = Standing("", "", 0)
+
+
 class TaskRegistry:
     """``wake`` is called when a task is to be looked at."""
 
     def __init__(self) -> None:
-        #: Queues of batches, and Tasks, by uid.
-        self._queue_of: dict[str, str] = {}
-        self._known: dict[str, Task] = {}
-        #: uids of Tasks by namespace and name; those that `kill_task` was told to end.
-        self._uids: dict[TaskKey, str] = {}
+        #: Of Tasks, batches and elements, by uid.
+        self._known: dict[str, Standing] = {}
+        #: Those that `kill_task` was told to end.
         self._killed: set[str] = set()
+        #: The Task of that namespace and name, where there is one.
+        self.at: Callable[[TaskKey], Task | None] = lambda _key: None
         self.wake: Callable[[TaskKey], None] = lambda _key: None
-        self._told: dict[str, tuple[str, int]] = {}
         self._subscribers: list[Callable[[Update], None]] = []
 
     # -- states out ------------------------------------------------------------------------------------------------
@@ -50,48 +60,46 @@ class TaskRegistry:
 
     def status_update(self, task: Task, state: str) -> bool:
         """Report a state; False where it was told before. A state after a final one is none."""
-        old = self._told.get(task.uid, ("", 0))
-        new = _told(state, task.status.tries)
-        if old == new or old[0] in states.FINAL:
+        old = self._known.get(task.uid, NOBODY)
+        new = _standing(_queue(task.namespace, task.queue), state, task.status.tries)
+        if (old.state, old.tries) == (new.state, new.tries) or old.state in states.FINAL:
             return False
-        self._told[task.uid] = new
+        self._known[task.uid] = new
         for call in self._subscribers:
             try:
-                call(Update(task.namespace, task.name, task.uid, *new))
+                call(Update(task.namespace, task.name, task.uid, new.state, new.tries))
             except Exception:  # noqa: BLE001 - a subscriber's fault is its own
                 _log.exception("a subscriber failed on Task %s/%s", task.namespace, task.name)
         return True
 
     def by_state(self) -> Counter[tuple[str, str, str]]:
         """Tasks by their state; elements of batches are not among them."""
-        told = ((self.queue_of(uid), state) for uid, (state, _tries) in self._told.items() if "." not in uid)
-        return Counter((*split_queue(queue), state) for queue, state in told if queue)
+        told = (one for uid, one in self._known.items() if one.state and "." not in uid)
+        return Counter((*split_queue(one.queue), one.state) for one in told)
 
     # -- who is there ----------------------------------------------------------------------------------------------
 
     def know(self, task: Task) -> None:
-        """A Task, by name and with its queue."""
-        self._uids[task.key], self._known[task.uid] = task.uid, task
+        """A Task, with its queue."""
+        self._is_of(task.uid, _queue(task.namespace, task.queue))
 
     def know_batch(self, batch: Batch) -> None:
         """The queue of all elements of a batch."""
-        self._queue_of[batch.uid] = f"{batch.namespace}/{batch.queue}"
+        self._is_of(batch.uid, _queue(batch.namespace, batch.queue))
+
+    def _is_of(self, uid: str, queue: str) -> None:
+        old = self._known.get(uid, NOBODY)
+        if old.queue != queue:
+            self._known[uid] = _standing(queue, old.state, old.tries)
 
     def forget(self, uid: str) -> None:
         """The task is gone."""
-        self._told.pop(uid, None)
-        self._queue_of.pop(uid, None)
+        self._known.pop(uid, None)
         self._killed.discard(uid)
-        task = self._known.pop(uid, None)
-        if task is not None and self._uids.get(task.key) == uid:
-            del self._uids[task.key]
 
     def queue_of(self, uid: str) -> str:
         """The queue of a task, as namespace/name; empty where nobody knows it."""
-        task = self._known.get(uid)
-        if task is not None:
-            return _queue(task.namespace, task.queue)
-        return self._queue_of.get(uid) or self._queue_of.get(uid.rpartition(".")[0], "")
+        return (self._known.get(uid) or self._known.get(uid.rpartition(".")[0], NOBODY)).queue
 
     # -- the end of a task, by name --------------------------------------------------------------------------------
 
@@ -101,12 +109,12 @@ class TaskRegistry:
         Until that is recorded this process alone knows of it; who is another process sets ``spec.kill``. Raises
         StateError where there is no such Task: a task of a TaskBatch ends with its TaskBatch.
         """
-        uid = self._uids.get((namespace, name))
-        if uid is None:
+        task = self.at((namespace, name))
+        if task is None or task.uid not in self._known:
             raise StateError(f"Task {namespace}/{name} is not there: name one that was submitted and is not deleted")
-        if self._told.get(uid, ("", 0))[0] in states.FINAL:
+        if self._known.get(task.uid, NOBODY).state in states.FINAL:
             return False
-        self._killed.add(uid)
+        self._killed.add(task.uid)
         self.wake((namespace, name))
         return True
 
@@ -116,9 +124,9 @@ class TaskRegistry:
 
 
 @lru_cache(maxsize=1024)
-def _told(state: str, tries: int) -> tuple[str, int]:
+def _standing(queue: str, state: str, tries: int) -> Standing:
     """Very many tasks have the same."""
-    return state, tries
+    return Standing(queue, state, tries)
 
 
 @lru_cache(maxsize=1024)

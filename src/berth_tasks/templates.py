@@ -12,6 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from berth_core.model.fields import Object
+from berth_core.model.pod import Amounts
+from berth_core.tasks.task import Content, content_of, read_content
+
+from .alike import Alike
 
 #: So many templates are known by their content, those that were seen last.
 MOST_TEMPLATES = 1_000
@@ -59,18 +63,45 @@ class Templates:
 
     def __init__(self) -> None:
         self._known: dict[str, Template] = {}
+        #: What a pod of these takes, by content.
+        self._requests: dict[str, Amounts] = {}
+        self._alike = Alike()
         self._base, self._strangers = b"", STRANGERS
+
+    def read(self, template: Object, where: str, before: Content | None = None) -> Content:
+        """As `read_content`, and packed; one that is known is not read again: that is most of what a Task costs.
+
+        ``before``: what the same Task had. Nobody else may have that: it does not count as one that many have.
+        """
+        content = content_of(template)
+        if before is not None and before.digest == content and _whole(before.template) == template:
+            return before
+        known, requests = self._find(content, template), self._requests.get(content)
+        if known is None or requests is None:
+            requests = read_content(template, where).requests
+            known = self.pack(content, template)
+            self._requests[known.content] = requests = self._alike.one(requests)
+        return Content(known, known.content, requests)
 
     def pack(self, content: str, template: Object) -> Template:
         """``content``: its digest, which tells 1 from true; what only looks alike by a digest, a comparison tells."""
-        known = self._known.pop(content, None)
-        if known is not None and known.read() == template:
-            known.keep_read(template)
-        else:
-            known = self._packed(content, template)
-        self._known[known.content] = known
+        known = self._find(content, template)
+        if known is None:
+            self._requests.pop(content, None)
+            known = self._known[content] = self._packed(content, template)
         if len(self._known) > MOST_TEMPLATES:
-            del self._known[next(iter(self._known))]
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._requests.pop(oldest, None)
+        return known
+
+    def _find(self, content: str, template: Object) -> Template | None:
+        """The same template, which counts as used now."""
+        known = self._known.pop(content, None)
+        if known is None or known.read() != template:
+            return None
+        known.keep_read(template)
+        self._known[content] = known
         return known
 
     def _packed(self, content: str, template: Object) -> Template:
@@ -84,6 +115,10 @@ class Templates:
             self._base, self._strangers = text[:BASE], 0
             return Template(content, _compressed(text, self._base), self._base)
         return Template(content, _compressed(text, b""), b"")
+
+
+def _whole(template: Object) -> Object:
+    return template.read() if isinstance(template, Template) else template
 
 
 def _compressed(text: bytes, base: bytes) -> bytes:

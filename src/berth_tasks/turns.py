@@ -1,25 +1,37 @@
 """Turns: what is worth a write, and no hurry, is done so many times a second and no more.
 
 A thousand tasks that run longer than a moment would otherwise be told as Running all at once, while others wait for
-their start; most of them have ended before it is their turn.
+their start; most of them have ended before it is their turn. Beside many other writes there are fewer turns.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+#: So many other writes in a pause make it longer by another one, up to so many.
+OTHERS, MOST_PAUSES = 2, 10
 
 
 class Turns(Generic[K]):
     """First come, first served. ``call`` is told whose turn it is. Made inside a running loop."""
 
-    def __init__(self, call: Callable[[K], None], pause: float) -> None:
-        self._call, self._pause = call, pause
+    def __init__(
+        self,
+        call: Callable[[K], None],
+        pause: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._call, self._pause, self._sleep = call, pause, sleep
         self._waiting: dict[K, None] = {}
         self._due = asyncio.Event()
+        self._others = 0
+
+    def other(self) -> None:
+        """Something else was written, which could not wait."""
+        self._others += 1
 
     def ask(self, key: K) -> None:
         """It wants a turn; once is enough."""
@@ -40,4 +52,12 @@ class Turns(Generic[K]):
             key = next(iter(self._waiting))
             del self._waiting[key]
             self._call(key)
-            await asyncio.sleep(self._pause)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Until the next turn."""
+        for _pause in range(MOST_PAUSES):
+            self._others = 0
+            await self._sleep(self._pause)
+            if self._others < OTHERS:
+                return

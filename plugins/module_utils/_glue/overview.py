@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..berth_core.app.overview import KINDS, LIVING
+from ..berth_core.app.overview import KINDS
 from ..berth_core.errors import NotFoundError
-from ..berth_core.model.resources import BERTH, NODE, POD, Resource
+from ..berth_core.model.resources import BERTH, LIVING, NODE, POD, Resource
 from .client import ApiClient
 
 

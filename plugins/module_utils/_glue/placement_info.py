@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..berth_core.app import choose, what_if
-from ..berth_core.app.overview import LIVING
 from ..berth_core.app.wanted import POD as POD_WORKLOAD
 from ..berth_core.app.wanted import parse_app
 from ..berth_core.config.configuration import SchedulerConfiguration
@@ -83,7 +82,7 @@ def _of_pod(context: Context, profile: Profile, pod: Any) -> list[dict[str, Any]
         PodInfo.from_manifest(pod)  # raises InputError
     extra = [_claim(index, one, params["namespace"]) for index, one in enumerate(params["claims"] or ())]
     client = context.client
-    lists = {kind.kind: client.list(kind, fields=LIVING if kind is kinds.POD else None) for kind in what_if.KINDS}
+    lists = {kind.kind: client.list(kind, fields=kinds.LIVING if kind is kinds.POD else None) for kind in what_if.KINDS}
     lists[kinds.PVC.kind] += extra
     if pod is None:
         pod = _named(lists[kinds.POD.kind], params["pod_name"], params["namespace"])

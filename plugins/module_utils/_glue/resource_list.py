@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..berth_core.app.overview import LIVING
 from ..berth_core.app.resource_list import resource_list
 from ..berth_core.cluster.snapshot import Snapshot
 from ..berth_core.errors import NotFoundError
 from ..berth_core.model.names import check_names
-from ..berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
+from ..berth_core.model.resources import BERTH, LIVING, LOCAL_DEVICE, LOCAL_DISK, NODE, POD
 from .base import Context, Operation
 from .query import evaluate
 from .unreadable import warn_of_unreadable

@@ -22,7 +22,7 @@ from prometheus_client import REGISTRY
 from berth_core.app.fsid import DEFAULT_MOUNT_ROOT
 from berth_core.errors import BerthError, InputError
 from berth_core.model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK, NAMESPACE, PV, PVC, STORAGE_CLASS
-from berth_kube import config, logs, option_values, options
+from berth_kube import config, fast, logs, option_values, options
 from berth_kube.client import KubeClient
 from berth_kube.lease import identity
 from berth_kube.metrics import Metrics as RequestMetrics
@@ -33,7 +33,6 @@ from berth_kube.tls import ServerTls
 from ..cluster import Cluster
 from ..disks import LocalDisks
 from ..evaluations import Evaluations
-from ..fast import client_options, loop_factory
 from ..settings import PREFIX
 from ..volumes import Volumes
 from . import messages
@@ -108,8 +107,7 @@ def extend_command(arguments: argparse.Namespace) -> int:
     """Exit status: 0 asked to stop; 1 the API refused. Raises InputError for wrong settings."""
     settings = read(arguments)
     logs.setup(settings.log_format, settings.log_level)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(run(settings))
+    return fast.run(run(settings))
 
 
 def read(arguments: argparse.Namespace, environ: Mapping[str, str] | None = None) -> Settings:
@@ -143,7 +141,7 @@ async def _serve(settings: Settings) -> None:
         "field_manager": NAME,
         "observe": requests.requests(),
         "connections": CONNECTIONS,
-        **client_options(),
+        **fast.client_options(),
     }
     async with KubeClient(config.load(settings.kubeconfig or None), **make) as client:
         cluster = Cluster(client, KINDS)

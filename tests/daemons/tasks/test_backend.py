@@ -91,11 +91,13 @@ def test_each_state_is_told_once_to_everybody_and_who_fails_keeps_nothing_from_t
 def test_a_task_is_killed_by_its_name_once_it_is_known_and_until_it_has_ended() -> None:
     def check(one: KubernetesTaskSchedulerBackend) -> None:
         woken: list[tuple[str, str]] = []
-        one.tasks.wake = woken.append
+        there = {("ns", "job"): task()}
+        one.tasks.wake, one.tasks.at = woken.append, there.get
         with pytest.raises(StateError, match="Task ns/job is not there: name one that was submitted"):
             one.kill_task("ns", "job")
         one.know(task())
-        one.know(replace(task(), uid="uid-2"))  # made anew under its name, before the old one's end was told
+        there["ns", "job"] = replace(task(), uid="uid-2")
+        one.know(there["ns", "job"])  # made anew under its name, before the old one's end was told
         one.forget("uid-job")
         assert (one.kill_task("ns", "job"), one.tasks.kills("uid-2"), one.tasks.kills("uid-job")) == (True, True, False)
         assert woken == [("ns", "job")]

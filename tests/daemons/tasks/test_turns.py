@@ -43,3 +43,32 @@ def test_one_that_asks_later_is_heard_and_may_ask_again() -> None:
         return had
 
     assert asyncio.run(tell()) == [1, 2, 1]
+
+
+def test_beside_many_other_writes_there_are_fewer_turns_but_never_none() -> None:
+    """Counted in pauses, of which each ends when the next one begins: no clock is asked."""
+
+    async def told(others: int) -> list[int]:
+        pauses = 0
+        had: list[int] = []
+
+        async def pause(_seconds: float) -> None:
+            nonlocal pauses
+            pauses += 1
+            for _write in range(others):
+                turns.other()
+            await asyncio.sleep(0)
+
+        turns: Turns[int] = Turns(lambda _key: had.append(pauses), 0.1, pause)
+        for key in range(5):
+            turns.ask(key)
+        task = asyncio.ensure_future(turns.run())
+        while len(had) < 5:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return had
+
+    assert asyncio.run(told(0)) == [0, 1, 2, 3, 4]
+    assert asyncio.run(told(1)) == [0, 1, 2, 3, 4]
+    assert asyncio.run(told(2)) == [0, 10, 20, 30, 40]

@@ -26,9 +26,6 @@ Lists = Mapping[str, Sequence[Object]]
 KINDS = (NODE, LOCAL_DISK, LOCAL_DEVICE, BERTH, POD)
 """What has to be listed, in this order: locks before berths, so that no lock is shown whose berth is not there yet."""
 
-LIVING = "status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector for pods: those that have ended hold nothing any more, and a long-lived cluster has many of them."""
-
 
 def snapshot_of(lists: Lists) -> Snapshot:
     """The lists as the engine sees them."""

@@ -20,6 +20,7 @@ from .image import pod_images
 from .labels import LabelSelector, NodeSelector, PreferredTerm, Requirement, parse_preferred
 from .pod_affinity import NO_AFFINITY, Owner, PodAffinity, parse_pod_affinity
 from .preemption import NO_FACTS, PreemptionFacts, VictimFacts, read_facts
+from .quantity import Number
 from .requests import CPU, MEMORY, amount, nonzero_defaults, read_pod_resources
 from .taint import Toleration, parse_tolerations
 
@@ -234,9 +235,9 @@ class PodInfo:
             uid=string(meta, "uid", "pod.metadata.uid"),
             node_name=string(spec, "nodeName", f"{where}.nodeName"),
             labels=tuple(sorted(labels.items())),
-            requests=tuple(sorted((key, amount(key, value)) for key, value in exact.items())),
+            requests=_amounts(exact),
             nonzero=tuple((key, amount(key, nonzero.get(key, 0))) for key in (CPU, MEMORY)),
-            score_requests=tuple(sorted((key, amount(key, value)) for key, value in score.items())),
+            score_requests=_amounts(score),
             host_ports=_host_ports(spec, where),
             tolerations=parse_tolerations(spec, f"{where}.tolerations"),
             node_selector=LabelSelector.from_labels(selector) if selector else None,
@@ -264,6 +265,21 @@ class PodInfo:
             features=_features(spec, where),
             preemption=read_facts(spec, status, terminating, title),
         )
+
+
+def requests_of_pod(pod: Object) -> Amounts:
+    """Return what a pod requests, and read nothing else of it: `PodInfo.requests` at a fourth of the work.
+
+    Raises InputError or QuantityError that name the pod and the field.
+    """
+    meta = mapping(pod, "metadata", "pod.metadata")
+    where = f"pod {meta.get('namespace') or 'default'}/{meta.get('name')}: spec"
+    resources = read_pod_resources(mapping(pod, "spec", "pod.spec"), where, mapping(pod, "status", "pod.status"))
+    return _amounts(resources.total())
+
+
+def _amounts(exact: Mapping[str, Number]) -> Amounts:
+    return tuple(sorted((key, amount(key, value)) for key, value in exact.items()))
 
 
 def _object(value: object, path: str) -> Object:

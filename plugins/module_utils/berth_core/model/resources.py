@@ -71,6 +71,8 @@ CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "Custo
 NODE = Resource("", "v1", "nodes", "Node", False)
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", False)
 POD = Resource("", "v1", "pods", "Pod", True)
+LIVING = "status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector for pods: those that have ended hold nothing any more, and a long-lived cluster has many of them."""
 SERVICE = Resource("", "v1", "services", "Service", True)
 PV = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
 PVC = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)

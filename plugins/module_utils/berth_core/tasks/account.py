@@ -10,6 +10,7 @@ events may come twice, late, and from two sources.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Callable, NamedTuple
 
 from ..model.pod import Amounts
@@ -32,6 +33,8 @@ class Account:
     def __init__(self) -> None:
         self._entries: dict[Charge, Entry] = {}
         self._sums: dict[str, dict[str, int]] = {}
+        #: Called with what is taken, or given back.
+        self.changed: Callable[[Charge], None] = lambda _key: None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -47,8 +50,9 @@ class Account:
         """Take the resources; False where they are taken already."""
         if key in self._entries:
             return False
-        self._entries[key] = Entry(queue, requests, filler)
+        self._entries[key] = _entry(queue, requests, filler)
         self._count(queue, requests, 1)
+        self.changed(key)
         return True
 
     def give_back(self, key: Charge) -> bool:
@@ -57,7 +61,12 @@ class Account:
         if entry is None:
             return False
         self._count(entry.queue, entry.requests, -1)
+        self.changed(key)
         return True
+
+    def entry(self, key: Charge) -> Entry | None:
+        """What is taken under that key; None where nothing is."""
+        return self._entries.get(key)
 
     def follow(self, changes: Iterable[Difference], queue_of: Callable[[str], str]) -> list[Charge]:
         """What became of pods: those that ended or went give back, others are charged.
@@ -100,3 +109,9 @@ class Account:
                 del sums[name]
         if not sums:
             del self._sums[queue]
+
+
+@lru_cache(maxsize=1024)
+def _entry(queue: str, requests: Amounts, filler: bool) -> Entry:
+    """Very many tries have the same."""
+    return Entry(queue, requests, filler)

@@ -64,6 +64,17 @@ def subtract(offers: Sequence[Offer], requests: Amounts) -> str:
     return ""
 
 
+def subtract_alike(offers: Sequence[Offer], requests: Amounts, count: int) -> None:
+    """Take the amounts of so many pods that are alike, each as `subtract` does it, without a look at each of them."""
+    for offer in offers:
+        if not count:
+            return
+        if fits(requests, offer.free):
+            room = min(offer.free[PODS], *(offer.free[name] // value for name, value in requests if value), count)
+            take(offer.free, requests, room)
+            count -= room
+
+
 def place(offers: Sequence[Offer], many: Sequence[Amounts]) -> int:
     """Take the amounts of pods that start together, the largest first. How many have room; all, or nothing is taken."""
     left = [Offer(offer.node, dict(offer.free)) for offer in offers]
@@ -87,11 +98,11 @@ def place(offers: Sequence[Offer], many: Sequence[Amounts]) -> int:
     return placed
 
 
-def take(free: Free, requests: Amounts, sign: int = 1) -> None:
-    """Take one pod's amount; with `sign` -1 give it back."""
-    free[PODS] = free.get(PODS, 0) - sign
+def take(free: Free, requests: Amounts, count: int = 1) -> None:
+    """Take one pod's amount, or that of so many; with `count` -1 give one back."""
+    free[PODS] = free.get(PODS, 0) - count
     for name, value in requests:
-        free[name] = free.get(name, 0) - sign * value
+        free[name] = free.get(name, 0) - count * value
 
 
 def fits(requests: Amounts, free: Mapping[str, int]) -> bool:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..model.fields import Object, mapping, objects
-from ..model.pod import Amounts, PodInfo
+from ..model.fields import Object, mapping, objects, string
+from ..model.pod import Amounts, requests_of_pod
 from ..model.pod_groups import GROUP, MINIMUM
 from .filler import FILLER_LABEL, killed_by_its_node, label_of, lowered, read_label
 from .gangs import group_name
@@ -35,7 +35,8 @@ class PodState:
 
     `container`: whose end that is. `reason` and `message`: of its end; of a pod that is Pending, why it does not start.
     `filler`: it reserves nothing of its node; `requests` is what its task asks for. `nominated`: the node on which a
-    scheduler makes room for it.
+    scheduler makes room for it. `charge`: under what its account stands. That and `key` are kept, as they are the keys
+    of tables, of which each would have its own.
     """
 
     namespace: str
@@ -59,10 +60,12 @@ class PodState:
     filler: bool = False
     nominated: str = ""
     container: str = ""
+    key: tuple[str, str] = field(init=False, repr=False, compare=False)
+    charge: tuple[str, int] = field(init=False, repr=False, compare=False)
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.namespace, self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", (self.namespace, self.name))
+        object.__setattr__(self, "charge", (self.task_uid, self.number))
 
     @property
     def over(self) -> bool:
@@ -73,11 +76,6 @@ class PodState:
     def task_key(self) -> tuple[str, str]:
         return self.namespace, self.task
 
-    @property
-    def charge(self) -> tuple[str, int]:
-        """Under what its account stands."""
-        return self.task_uid, self.number
-
 
 def read_pod(pod: Object) -> PodState | None:
     """The state of a pod; None where it is no task's. Raises InputError for what is no pod."""
@@ -86,24 +84,24 @@ def read_pod(pod: Object) -> PodState | None:
     number = str(labels.get(TRY_LABEL) or "")
     if not number.isdecimal() or not labels.get(UID_LABEL):
         return None
-    info = PodInfo.from_manifest(pod)
+    phase = string(status, "phase", "pod.status.phase") or PENDING
     code, reason, message, left, container = _ended(status)
-    if (info.phase or PENDING) == PENDING:
+    if phase == PENDING:
         reason, message = _not_started(status)
     filler = FILLER_LABEL in labels
     return PodState(
-        namespace=info.namespace,
-        name=info.name,
-        uid=info.uid,
+        namespace=string(meta, "namespace", "pod.metadata.namespace") or "default",
+        name=string(meta, "name", "pod.metadata.name"),
+        uid=string(meta, "uid", "pod.metadata.uid"),
         version=int(meta.get("resourceVersion") or 0),
         task=_task_name(labels),
         task_uid=str(labels[UID_LABEL]),
         number=int(number),
         content=str(labels.get(CONTENT_LABEL) or ""),
-        phase=info.phase or PENDING,
-        node=info.node_name,
-        going=info.terminating,
-        requests=read_label(str(labels[FILLER_LABEL])) if filler else info.requests,
+        phase=phase,
+        node=string(mapping(pod, "spec"), "nodeName", "pod.spec.nodeName"),
+        going=meta.get("deletionTimestamp") is not None,
+        requests=read_label(str(labels[FILLER_LABEL])) if filler else requests_of_pod(pod),
         exit_code=code,
         reason=reason,
         message=message[:_MESSAGE],
@@ -111,7 +109,7 @@ def read_pod(pod: Object) -> PodState | None:
         started=str(status.get("startTime") or ""),
         termination_message=left[:MOST_TERMINATION_MESSAGE],
         filler=filler,
-        nominated=info.preemption.nominated,
+        nominated=string(status, "nominatedNodeName", "pod.status.nominatedNodeName"),
         container=container,
     )
 
@@ -215,11 +213,11 @@ def _for_element(element: Element, spec: Mapping[str, Any]) -> dict[str, Any]:
     env = dict(element.env) | {"BERTH_TASK_BATCH": element.batch, "BERTH_TASK_INDEX": str(element.index)}
     more = [{"name": name, "value": value} for name, value in env.items()]
     found: dict[str, Any] = {}
-    for field in ("initContainers", "containers"):
-        if spec.get(field):
-            found[field] = [
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            found[kind] = [
                 {**one, "env": [*(each for each in one.get("env") or () if each.get("name") not in env), *more]}
-                for one in spec[field]
+                for one in spec[kind]
             ]
     if element.args is not None:
         found["containers"][0]["args"] = list(element.args)

@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..errors import InputError
 from ..model.fields import Object, boolean, integer, mapping, metadata, objects, string, string_map
@@ -133,13 +133,26 @@ def content_of(template: Object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read_task(obj: Object) -> Task:
-    """Read a Task."""
+class Content(NamedTuple):
+    """What pods of a task are made from, its digest, and what one of them takes."""
+
+    template: Object
+    digest: str
+    requests: Amounts
+
+
+def read_content(template: Object, where: str) -> Content:
+    """Read a template. Raises InputError that names the field."""
+    check_metadata(template, f"{where}: spec.template.metadata")
+    return Content(template, content_of(template), requests_of(template, where))
+
+
+def read_task(obj: Object, read: Callable[[Object, str], Content] = read_content) -> Task:
+    """Read a Task. `read`: who reads its template, which is most of the work, where very many have the same."""
     namespace, name = metadata(obj, "Task")
     where = f"Task {namespace}/{name}" if namespace else f"Task {name}"
     meta, spec = mapping(obj, "metadata"), mapping(obj, "spec", f"{where}: spec")
-    template = mapping(spec, "template", f"{where}: spec.template")
-    check_metadata(template, f"{where}: spec.template.metadata")
+    content = read(mapping(spec, "template", f"{where}: spec.template"), where)
     return Task(
         key=(namespace, name),
         uid=string(meta, "uid"),
@@ -153,9 +166,9 @@ def read_task(obj: Object) -> Task:
         keep_failed_pod=boolean(spec, "keepFailedPod", f"{where}: spec.keepFailedPod"),
         kill=boolean(spec, "kill", f"{where}: spec.kill"),
         going=meta.get("deletionTimestamp") is not None,
-        template=template,
-        content=content_of(template),
-        requests=requests_of(template, where),
+        template=content.template,
+        content=content.digest,
+        requests=content.requests,
         status=_status(mapping(obj, "status", f"{where}: status"), where),
         gang=_gang(spec, where),
         offer=_offer(spec, where),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
-from berth_kube import http1_fast, json_fast
+from . import http1_fast, json_fast
+
+T = TypeVar("T")
 
 
 def client_options() -> dict[str, Any]:
@@ -21,3 +23,9 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run` does it, in that loop."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(work)
