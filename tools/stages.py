@@ -1,7 +1,7 @@
 """Run make targets, time each, and end with one table: `make test`, `make check` and `make demo` use this.
 
     python3 tools/stages.py deps venv cluster demo-play          one after the other; stops at the first failure
-    python3 tools/stages.py --set test [--keep-going] [--full]   a set of tools/stages.ini, in lanes
+    python3 tools/stages.py --set test [--keep-going] [--full]   a set of tools/stages.ini, in two lanes
     python3 tools/stages.py what-if src/berth_agent              what `make test` runs if these change, and how long
     python3 tools/stages.py record                               keeps what each stage has cost, for what-if
 

@@ -1,4 +1,4 @@
-"""Which stage a lane takes next, and how long stages take in lanes when each takes as long as it did before."""
+"""Which stage a lane takes next, and how long stages take in two lanes when each takes as long as it did before."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .table import LANES, Stage
 
 
 def choose(waiting: Sequence[Stage], running: Collection[str], lane: str) -> Stage | None:
-    """The first stage of the lane's kind that need not wait for another one; else any; None: nothing can begin now."""
+    """The lane's first stage that need not wait for another one; else the other lane's; None: nothing can begin now."""
     unfinished = {stage.name for stage in waiting} | set(running)
     ready = [stage for stage in waiting if not unfinished & set(stage.after)]
-    return next((stage for stage in ready if stage.lane == LANES[lane]), ready[0] if ready else None)
+    return next((stage for stage in ready if stage.lane == lane), ready[0] if ready else None)
 
 
 def ends(stages: Sequence[Stage], seconds: Mapping[str, float]) -> dict[str, float]:

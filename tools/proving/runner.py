@@ -1,6 +1,6 @@
-"""Run stages in lanes side by side: what computes beside what waits.
+"""Run stages in two lanes side by side: what computes beside what waits.
 
-A lane takes the stages of its kind in order, and the others when none of them is left. A stage's output goes to
+A lane takes its own stages in order, and the other's when it has none left. A stage's output goes to
 build/logs/STAGE.log and is printed as a whole when it has ended.
 """
 
@@ -21,8 +21,6 @@ from .table import LANES, Stage
 LOGS = pathlib.Path("build/logs")
 #: While nothing ends, a line that says what runs is printed this often (seconds).
 SIGN_OF_LIFE = 60.0
-#: Bytes of memory that three stages of clusters need beside one another; with less there is one lane of what waits.
-FOR_ALL_LANES = 12 << 30
 
 
 @dataclasses.dataclass
@@ -66,12 +64,6 @@ def call(target: str, environment: dict[str, str] | None = None, output: int | N
     return Run(target, result, time.monotonic() - start, used.ru_utime + used.ru_stime, detail)
 
 
-def lanes_here() -> list[str]:
-    """Those that this machine has the memory for."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return list(LANES) if memory >= FOR_ALL_LANES else list(dict.fromkeys(LANES.values()))
-
-
 class Lanes:
     """One run of many stages."""
 
@@ -80,14 +72,13 @@ class Lanes:
         self._waiting = list(stages)
         self._running: dict[str, float] = {}
         self._hooks = hooks
-        self._lanes = lanes_here()
-        self._at_work = len(self._lanes)
+        self._at_work = len(LANES)
         self._keep_going = keep_going
         self._changed = threading.Condition()
 
     def run(self) -> list[Run]:
         """All stages, in the order in which they ended; those that were not begun come last, and say why."""
-        threads = [threading.Thread(target=self._work, args=(lane,), daemon=True) for lane in self._lanes]
+        threads = [threading.Thread(target=self._work, args=(lane,), daemon=True) for lane in LANES]
         for thread in threads:
             thread.start()
         with self._changed:

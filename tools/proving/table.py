@@ -11,10 +11,7 @@ import configparser
 import dataclasses
 import pathlib
 
-#: What a stage mostly does.
-KINDS = ("compute", "wait")
-#: Each lane, and the kind of stages that it takes first. What waits leaves most of a core to others.
-LANES = {"compute": "compute", "wait": "wait", "wait-too": "wait"}
+LANES = ("compute", "wait")
 KEYS = {"lane", "inputs", "packages", "after", "needs"}
 
 
@@ -76,8 +73,8 @@ def _stage(name: str, items: dict[str, str], groups: dict[str, list[str]]) -> St
     if unknown:
         raise TableError(f"[{name}] {unknown[0]}: no such key; there are {', '.join(sorted(KEYS))}")
     lane, needs = items.get("lane", ""), items.get("needs", "")
-    if lane not in KINDS:
-        raise TableError(f"[{name}] lane = {lane}: expected one of {', '.join(KINDS)}")
+    if lane not in LANES:
+        raise TableError(f"[{name}] lane = {lane}: expected one of {', '.join(LANES)}")
     if needs not in ("", "root"):
         raise TableError(f"[{name}] needs = {needs}: expected root, or nothing")
     inputs = tuple(_expand(name, items.get("inputs", "").split(), groups))

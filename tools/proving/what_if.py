@@ -1,4 +1,4 @@
-"""What a change of some files would run, and how long that takes in lanes."""
+"""What a change of some files would run, and how long that takes in two lanes."""
 
 from __future__ import annotations
 
