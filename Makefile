@@ -221,7 +221,7 @@ tasks-chaos: venv ## work: the task backend is killed again and again while task
 	BERTH_TASKS_MANY=$(or $(TASKS),5000) BERTH_TASKS_KILLS=$(or $(KILLS),50) BERTH_TASKS_SEED=$(SEED) $(PYTEST) -v -s \
 		tests/daemons/tasks/test_deaths.py::test_every_task_ends_once_whenever_the_backend_dies
 
-# It waits for hosts and pods, too, and uses a quarter of a processor for each worker.
+# Most of its time it waits, too: for hosts, ssh and pods.
 integration: WORKERS = 3
 integration: venv ## work: tests of apps and disks on real hosts (as root); those that run a daemon are in daemons
 	$(PYTEST) $(AGAIN) $(IN_ORDER) $(INTEGRATION_AGENT:%=--ignore=%) $(TOGETHER:%=--ignore=%) \

@@ -187,7 +187,7 @@ def test_from_the_inventory_to_localdisks_and_back(ground: Ground) -> None:
 
     raw = ground.names("b")["b"]
     ground.lock(raw)
-    _observed, again = ground.steps(("prepare", {}), ("main", inventory))
+    _prepared, again = ground.steps(("prepare", {}), ("main", inventory))
     assert not changes(again.ok())
     assert ground.objects()[ground.serial("a")]["metadata"]["resourceVersion"] == version, "nor is anything written"
     assert ground.objects()[ground.serial("b")]["status"]["phase"] == "Locked"

@@ -87,7 +87,8 @@ def recorded(dev_cluster, tmp_path_factory):
 def taken_away(cluster, **app):
     """By the module alone: no host has to be reached for that."""
     options = {key.removeprefix("stateful_app_"): value for key, value in app.items() if key.startswith("stateful_app")}
-    done = run({**options, "kubeconfig": str(cluster.kubeconfig), "state": "absent"})
+    here = {"kubeconfig": str(cluster.kubeconfig), "state": "absent", "wait": True, "wait_timeout": 90}
+    done = run({**options, **here})
     assert not done.get("failed"), done
 
 
