@@ -215,7 +215,7 @@ vm: vm-image ## work: the virtual machine with NVMe and SCSI disks, and the agen
 	$(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
 
 chaos: venv ## work: faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
-	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s --numprocesses=$(WORKERS) --dist=loadgroup tests/daemons/chaos
+	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s $(SIDE_BY_SIDE) tests/daemons/chaos
 
 tasks-chaos: venv ## work: the task backend is killed again and again while tasks run: TASKS=5000 KILLS=50 SEED=7, a quarter of an hour
 	BERTH_TASKS_MANY=$(or $(TASKS),5000) BERTH_TASKS_KILLS=$(or $(KILLS),50) BERTH_TASKS_SEED=$(SEED) $(PYTEST) -v -s \

@@ -5,6 +5,7 @@ Called by test_chaos.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import Counter
@@ -14,6 +15,10 @@ from typing import NamedTuple
 from tests.daemons.chaos.faults import ANY_TIME, KINDS, Fault
 from tests.daemons.chaos.ground import ChaosGround
 from tests.daemons.chaos.invariants import check
+
+MINUTES = os.environ.get("BERTH_CHAOS_MINUTES", "")
+SECONDS = 60 * float(MINUTES) if MINUTES else 30.0
+SEED = int(os.environ.get("BERTH_CHAOS_SEED") or (time.time_ns() % 1_000_000 if MINUTES else 1))
 
 
 class Story(NamedTuple):

@@ -294,3 +294,7 @@ class ChaosGround:
             for part in (getattr(self, "witness", None), getattr(self, "churn", None)):
                 if part is not None:
                     last_first.callback(part.stop)
+
+
+#: The ground, and the checksums of what nobody is to change.
+Stage = tuple[ChaosGround, dict[tuple[str, str], str]]

@@ -1,4 +1,4 @@
-"""Faults that are told as a story: several steps, each looked at. Called by test_chaos, one after the other."""
+"""Faults that are told as a story: several steps, each looked at. Called by the tests, one after the other."""
 
 from __future__ import annotations
 
