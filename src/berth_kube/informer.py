@@ -117,8 +117,8 @@ class Informer:
         """
         self._handlers.append(Handler(add, update, delete, fill, listed, rewound))
         if add is not None:
-            for item in self.store.all():
-                self._guard(add, item)
+            for kept in self.store.all_kept():  # unpacked one by one: of some kinds there are very many
+                self._guard(add, self.store.unpack(kept))
 
     @property
     def synced(self) -> bool:
