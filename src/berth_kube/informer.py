@@ -22,7 +22,7 @@ from berth_core.errors import BerthError, GoneError, NotFoundError
 from berth_core.model.resources import Resource
 
 from .client import KubeClient
-from .reading import PAGE, Listing
+from .reading import PAGE
 from .store import Indexer, Key, Obj, Packing, Store, key_of
 from .watch import Decode, Event
 
@@ -117,8 +117,8 @@ class Informer:
         """
         self._handlers.append(Handler(add, update, delete, fill, listed, rewound))
         if add is not None:
-            for item in self.store.all():
-                self._guard(add, item)
+            for kept in self.store.all_kept():  # unpacked one by one: of some kinds there are very many
+                self._guard(add, self.store.unpack(kept))
 
     @property
     def synced(self) -> bool:
@@ -251,22 +251,15 @@ class Informer:
         self._synced.set()
 
     async def _read_pages(self, seen: dict[Key, Any]) -> str:
-        """Keep what is listed; the server makes a page while the one before it is kept. Returns the version."""
-        page = await self._page("")
-        version = page.version
-        while page.token:
-            coming = asyncio.ensure_future(self._page(page.token))
-            try:
-                await asyncio.sleep(0)  # it is asked for now
+        """Keep what is listed. Returns the version."""
+        version, pages = "", self._client.pages(self.resource, limit=self._limit, **self._listing)
+        try:
+            async for page in pages:
+                version = version or page.version
                 self._keep(page.items, seen)
-                page = await coming
-            finally:
-                coming.cancel()
-        self._keep(page.items, seen)
+        finally:
+            await pages.aclose()
         return version
-
-    async def _page(self, token: str) -> Listing:
-        return await self._client.page(self.resource, limit=self._limit, token=token, **self._listing)
 
     def _is_older(self, seen: dict[Key, Any]) -> bool:
         """Whether an object of the list is as it was before the informer saw it last.

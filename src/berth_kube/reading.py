@@ -5,6 +5,8 @@ Knows what a request is and who sends it. Keeps nothing.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple
 
 from berth_core.errors import ApiError, GoneError, NotFoundError
@@ -81,6 +83,24 @@ class Reading:
             item.setdefault("apiVersion", resource.api_version)
             item.setdefault("kind", resource.kind)
         return Listing(items, str(meta.get("resourceVersion") or ""), str(meta.get("continue") or ""))
+
+    async def pages(
+        self, resource: Resource, namespace: str | None = None, *, limit: int = PAGE, **select: Any
+    ) -> AsyncGenerator[Listing, None]:
+        """A list page by page; the server makes one while the one before it is read. To be closed (``aclose``).
+
+        Raises GoneError when it takes longer than the server remembers.
+        """
+        page = await self.page(resource, namespace, limit=limit, **select)
+        while page.token:
+            coming = asyncio.ensure_future(self.page(resource, namespace, limit=limit, token=page.token, **select))
+            try:
+                await asyncio.sleep(0)  # it is asked for now
+                yield page
+                page = await coming
+            finally:
+                coming.cancel()
+        yield page
 
     async def list(
         self,

@@ -40,6 +40,7 @@ from .usage import Usage
 MOST = 300
 #: After a refusal by the API server it is tried again so many seconds later.
 AGAIN = 5.0
+FIRST = Start(1)
 #: Beyond the GRACE of pods that were just made, so that none of them is a moment too young.
 SETTLED = 0.1
 
@@ -70,7 +71,9 @@ class KubernetesTaskSchedulerBackend:
         self.offers = OfferReservations(nodes, quotas, self.allocations)
         self.fillers = FillerAdmission(nodes, usage, policies)
         self._gangs = Gangs()
-        self._wanting: dict[TaskKey, tuple[Task, Start]] = {}
+        self._wanting: dict[TaskKey, Task] = {}
+        #: What those are to start that do not wait for their FIRST try: of all others there may be very many.
+        self._starts: dict[TaskKey, Start] = {}
         #: Why those that wait do, by the last round.
         self._why: dict[TaskKey, str] = {}
         #: Called when a pod is evicted because its queue had borrowed.
@@ -114,7 +117,7 @@ class KubernetesTaskSchedulerBackend:
 
     def waiting_by_reason(self) -> dict[tuple[str, str, str], int]:
         """Tasks that wait for their turn, by what keeps them; empty: those before them."""
-        waiting = (task for task, _start in self._wanting.values())
+        waiting = self._wanting.values()
         return Counter((task.namespace, task.queue, self._why.get(task.key, "")) for task in waiting)
 
     def used(self) -> dict[tuple[str, str, str], int]:
@@ -134,15 +137,32 @@ class KubernetesTaskSchedulerBackend:
 
     def want(self, task: Task, start: Start) -> bool:
         """The task waits for its turn; False where it did before."""
+        old, before = self._wanting.get(task.key), self._start_of(task.key)
+        self._wanting[task.key] = task
+        if start != FIRST:
+            self._starts[task.key] = start
+        elif before != FIRST:
+            del self._starts[task.key]
+        return old is None or (old.uid, old.content, before) != (task.uid, task.content, start)
+
+    def renew(self, task: Task) -> None:
+        """The Task is known as of a newer version: where it wants just the same the older one is kept nowhere."""
         old = self._wanting.get(task.key)
-        self._wanting[task.key] = (task, start)
-        return old is None or (old[0].uid, old[0].content, old[1]) != (task.uid, task.content, start)
+        if old is not None and (old.uid, old.content) == (task.uid, task.content):
+            self._wanting[task.key] = task
 
     def unwant(self, key: TaskKey) -> None:
         """It does not wait any more."""
-        self._wanting.pop(key, None)
+        self._take(key)
         if not self._wanting:
             self._wanting = {}  # one that was large stays so
+
+    def _take(self, key: TaskKey) -> Task | None:
+        self._starts.pop(key, None)
+        return self._wanting.pop(key, None)
+
+    def _start_of(self, key: TaskKey) -> Start:
+        return self._starts.get(key, FIRST)
 
     @property
     def waiting(self) -> int:
@@ -163,11 +183,13 @@ class KubernetesTaskSchedulerBackend:
 
         Returns after how many seconds it is to be done again, whatever happens; None: when something has changed.
         """
-        begun_before = [key for key, (task, start) in self._wanting.items() if (task.uid, start.number) in self.account]
+        begun_before = [
+            key for key, task in self._wanting.items() if (task.uid, self._start_of(key).number) in self.account
+        ]
         for key in begun_before:  # its pod is made, and the watch has yet to tell
             self.unwant(key)
         self.offers.rescind()
-        begun = self.offers.accepted(self._wanting.values())
+        begun = self.offers.accepted((task, self._start_of(key)) for key, task in self._wanting.items())
         for task, _start in begun:
             self.unwant(task.key)
         self._charge(begun)
@@ -176,14 +198,16 @@ class KubernetesTaskSchedulerBackend:
         self._why = {key: reason for key, (reason, _words) in verdict.waiting.items()}
         for key, (reason, words) in verdict.waiting.items():
             if key in self._wanting:
-                refused(key, self._wanting[key][1], waits(reason, words))
-        admitted = [self._wanting.pop(one.key) for one in verdict.admitted if one.key in self._wanting]
+                refused(key, self._start_of(key), waits(reason, words))
+        starts = [(self._start_of(one.key), self._take(one.key)) for one in verdict.admitted]
+        admitted = [(task, start) for start, task in starts if task is not None]
         self._charge(admitted, fills)
         begun += admitted
         pods = [pod for pod in map(self.allocations.pod, chosen) if pod is not None]
         evicted = asyncio.gather(*(self._reclaim(pod) for pod in pods))
-        starts = (self._start(task, start, verdict.together, fills, started, refused) for task, start in begun)
-        await asyncio.gather(*starts)
+        await asyncio.gather(
+            *(self._start(task, start, verdict.together, fills, started, refused) for task, start in begun)
+        )
         refused_evictions = not all(await evicted)
         if verdict.full:
             return 0.0
@@ -195,7 +219,7 @@ class KubernetesTaskSchedulerBackend:
         """Who gets what, what queues take back for those that do not, and the nodes of those who only fill them."""
         found = self.allocations.offers()
         queues = self._queues()
-        tasks = [task for task, _start in self._wanting.values()]
+        tasks = list(self._wanting.values())
         lowest = {key: queue for key, queue in queues.items() if queue.filler}
         wanted: list[offers.Wants] = [*tasks, *self.offers.asking()]
         filling = [one for one in wanted if (one.namespace, one.queue) in lowest]

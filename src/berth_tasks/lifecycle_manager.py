@@ -103,6 +103,14 @@ class TaskPodsLifecycleManager:
             self._backend.forget(obj["metadata"]["uid"])
             wake(obj)
 
+        def changed(_old: Obj, new: Obj) -> None:
+            """What is known twice, or of an older version, is forgotten at once: its turn may be thousands later."""
+            wake(new)
+            key = new["metadata"]["namespace"], new["metadata"]["name"]
+            kept = self._tasks.kept(key[1], key[0])
+            if isinstance(kept, Task) and self._newest(key, kept) is kept:
+                self._backend.renew(kept)
+
         self._held_up.listen(self._queue.add)
         self._backend.allocations.ran = self._ran
         self._backend.tasks.wake = self._queue.add
@@ -111,7 +119,7 @@ class TaskPodsLifecycleManager:
         for task in self._tasks.store.all_kept():  # of thousands that are known, those first whose pod is to be made
             if isinstance(task, Task) and not task.status.final and not self._store.of_task(task.key):
                 self._queue.add(task.key)
-        self._tasks.on(wake, lambda _old, new: wake(new), gone)
+        self._tasks.on(wake, changed, gone)
         self._batches.begin(self._queue.add, self._element_ended)
 
     async def on_snapshot(self, changes: Sequence[Difference], _snapshot: PodsSnapshot) -> None:
@@ -317,6 +325,7 @@ class TaskPodsLifecycleManager:
         if newer is None:
             return
         self._written[task.key] = newer
+        self._backend.renew(newer)
         self._turns.other()
         if status.final and not task.status.final:
             self._count(task, status.state, status.reason)

@@ -76,8 +76,8 @@ class OfferReservations:
 
     def accepted(self, waiting: Iterable[tuple[Task, Start]]) -> list[tuple[Task, Start]]:
         """Tasks whose offer is held: they have its room, before anybody else is asked."""
-        found = []
-        for task, start in waiting:
+        found: list[tuple[Task, Start]] = []
+        for task, start in waiting if self._held else ():
             offer, node = self._held.get((task.namespace, f"offer({task.offer})"), (None, ""))
             if offer is None or offer.queue != task.queue or not offer.room_for(task.requests):
                 continue

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from berth_core.errors import BerthError, GoneError, InputError
@@ -16,6 +18,7 @@ from berth_core.tasks.pods import PodState, read_pod
 from berth_core.tasks.task import UID_LABEL
 from berth_kube.client import KubeClient
 from berth_kube.informer import SHORT_WATCH, WATCH_SECONDS, pause
+from berth_kube.reading import Listing
 from berth_kube.watch import Event
 
 from .store import PodSnapshotStore
@@ -25,9 +28,20 @@ _log = logging.getLogger(__name__)
 
 async def list_pods(client: KubeClient) -> tuple[list[PodState], int]:
     """Every pod of a task, as of one version."""
-    listing = await client.list(POD, labels=UID_LABEL)
-    found = [read(item) for item in listing.items]
-    return [pod for pod in found if pod is not None], int(listing.version or 0)
+    try:
+        return await _read_pages(client.pages(POD, labels=UID_LABEL))
+    except GoneError:  # took longer than the server remembers: once more, in one go
+        return await _read_pages(client.pages(POD, labels=UID_LABEL, limit=0))
+
+
+async def _read_pages(listed: AsyncGenerator[Listing, None]) -> tuple[list[PodState], int]:
+    """Of a page no more is kept than the states: all pods as they are would be a hundred MB."""
+    version, found = 0, []
+    async with aclosing(listed) as pages:
+        async for page in pages:
+            version = version or int(page.version or 0)
+            found += [pod for pod in map(read, page.items) if pod is not None]
+    return found, version
 
 
 def read(item: dict[str, Any]) -> PodState | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import subprocess
+import sys
 import tracemalloc
 import uuid
 from collections.abc import Iterator
@@ -195,3 +197,12 @@ def test_what_a_known_task_costs(status: dict[str, Any], own: bool, most: int) -
     """Of those that run, with all that is known of the pod: as many as there is room for in the cluster."""
     texts = [text(number, status, own) for number in range(COUNT)]
     assert asyncio.run(cost(texts, pods=status is RUNS, waits=status is WAITS)) < most, "bytes a Task"
+
+
+def test_the_daemon_takes_no_part_of_the_scheduler_into_its_memory() -> None:
+    """Numpy is a third of a second at its start, and ten MB."""
+    told = "import sys, berth_tasks.__main__; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    modules = set(found.stdout.split())
+    assert "berth_tasks.daemon" in modules
+    assert not modules & {"numpy", "berth_core.cluster"}

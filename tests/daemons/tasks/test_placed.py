@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from berth_core.model.pod import Amounts
 from berth_core.tasks.offers import Offer
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.snapshot import Difference
@@ -19,6 +20,7 @@ from berth_kube.exchange import Endpoint
 from berth_kube.store import Key
 from berth_tasks.backend import KubernetesTaskSchedulerBackend
 from berth_tasks.nodes import _node
+from berth_tasks.placed import Placed
 from tests.core.tasks.samples import pod, sized
 from tests.daemons.tasks.test_backend import backend
 
@@ -75,6 +77,27 @@ class Life:
 
 def free(found: list[Offer]) -> dict[str, dict[str, int]]:
     return {node: {name: value for name, value in left.items() if value} for node, left in found}
+
+
+def test_only_tries_of_which_something_may_be_otherwise_are_looked_at() -> None:
+    looks: list[tuple[str, int]] = []
+    places = {(f"u{number}", 1): ("n1", (("cpu", 100),)) for number in range(1_000)}
+
+    def place_of(charge: tuple[str, int]) -> tuple[str, Amounts] | None:
+        looks.append(charge)
+        return places.get(charge)
+
+    placed = Placed(place_of)
+    for charge in places:
+        placed.look(charge)
+    for count in (1_000, 1_000, 999):
+        offer = Offer("n1", {"cpu": 200_000, "pods": 2_000})
+        placed.subtract([offer])
+        assert offer.free == {"cpu": 200_000 - 100 * count, "pods": 2_000 - count}
+        if count == 1_000 and len(looks) > 1_000:
+            del places["u1", 1]
+        placed.look(("u1", 1))
+    assert looks[1_000:] == [("u1", 1), ("u1", 1)]
 
 
 @pytest.mark.parametrize("seed", range(20))

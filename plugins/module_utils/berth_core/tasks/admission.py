@@ -103,6 +103,7 @@ def admit(
     verdict = Verdict([], {}, [], {}, {})
     lines = _lines(tasks, ledger.queues, members or {}, verdict.waiting)
     whole = room.total(nodes.values())
+    alike: dict[Why, Why] = {}
     while lines:
         if most is not None and len(verdict.admitted) >= most:
             return verdict._replace(full=True)
@@ -120,12 +121,14 @@ def admit(
                 continue
             mine = {name: has for name, has in nodes.items() if name in may}
             places = [offer for offer in offers if offer.node in may]
-        reason, words = _given(unit, ledger, mine, places, verdict.nodes)
+        why = _given(unit, ledger, mine, places, verdict.nodes)
+        reason = why[0]
         if not reason:
             verdict.admitted.extend(unit.tasks)
             verdict.together.update((task.key, unit.together) for task in unit.tasks if unit.together)
         else:
-            verdict.waiting.update((task.key, (reason, words)) for task in unit.tasks)
+            why = alike.setdefault(why, why)  # very many may wait for the same
+            verdict.waiting.update((task.key, why) for task in unit.tasks)
             if reason != NEVER_FITS:
                 _owe([unit, *islice(lines[key], MOST_OWED)], reason, ledger, verdict)
                 lines[key].clear()
