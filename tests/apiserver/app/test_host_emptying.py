@@ -105,7 +105,7 @@ def test_who_cannot_move_is_named_before_anything_is_touched(host):
 
 
 def test_who_was_moving_when_a_run_died_is_named_and_comes_back_to_its_data(host):
-    """The words of the warning, done: its pod ended, the cordon taken off, and the application's own task run again."""
+    """The words of the warning, done: the cordon taken off, the application's own task run, its pod deleted."""
     before = host.nodes()
     assert host.act(host.rule(), kill_at=1, of="patch Berth status") is None
     shown = calm(host.act(host.rule(), state="ended", check=True))
@@ -117,8 +117,9 @@ def test_who_was_moving_when_a_run_died_is_named_and_comes_back_to_its_data(host
         assert text.startswith(f"replica default/{host.name} was leaving Node {host.node}, ")
         assert "its task of stateful_app, run again, brings it back to its data: kubectl patch localdisk" in text
         assert f"kubectl delete pod {host.name} -n default" in text
-    host.client.delete(host.kinds.POD, host.name, "default")
     host.client.patch(host.kinds.LOCAL_DISK, f"{host.node}-d0", None, {"spec": {"unschedulable": False}})
+    assert f"PersistentVolumeClaim data-{host.name} is still there" in run({**host.options, "wait_timeout": 1})["msg"]
+    host.client.delete(host.kinds.POD, host.name, "default")
     calm(run(host.options))
     assert host.nodes() == before
     assert [one["name"] for one in host.world.berths("db")[host.name]["spec"]["disks"]] == [f"{host.node}-d0"]

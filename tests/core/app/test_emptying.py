@@ -132,7 +132,7 @@ def test_who_was_leaving_when_nobody_asks_for_it_any_more_is_told_with_the_ways_
     for word in ("LocalDisk d1", "state: begun and the same apps", "kubectl patch localdisk d1 --type merge"):
         assert word in told
     assert told.endswith(
-        "where that still runs (kubectl delete pod db-1 -n shop), take the cordon off, and it comes back to its data: "
+        "delete the pod then (kubectl delete pod db-1 -n shop); take the cordon off, and it comes back to its data: "
         + uncordon("d1")
     )
     assert half_way([], [], berths, "n1") == []
