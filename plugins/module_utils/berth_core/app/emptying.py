@@ -209,8 +209,8 @@ def half_way(
             f"replica {app.namespace}/{pod} was leaving Node {node}, and "
             f"{'would wait then' if foreseen else 'waits now'}: its berth is being given up, and its data is on "
             f"LocalDisk {', '.join(disks)}, which is cordoned. Run this again with state: begun and the same apps to "
-            "have it go on. Else its claim is deleted, and waits for its pod where that still runs: delete the pod then "
-            f"({delete_pods([pod], app.namespace)}); take the cordon off, and {back}: {cordons}"
+            "have it go on. Else its claim is deleted, and waits for its pod where that still runs: delete the pod "
+            f"then ({delete_pods([pod], app.namespace)}); take the cordon off, and {back}: {cordons}"
         )
     return found
 
