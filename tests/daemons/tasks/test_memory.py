@@ -190,7 +190,7 @@ def running(texts: list[bytes]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("status", "own", "most"),
-    [(WAITS, False, 850), (WAITS, True, 1000), (RUNS, False, 1400), (RUNS, True, 1620), (ENDED, False, 700)],
+    [(WAITS, False, 780), (WAITS, True, 980), (RUNS, False, 1500), (RUNS, True, 1700), (ENDED, False, 640)],
     ids=["waits", "waits-own", "runs", "runs-own", "ended"],
 )
 def test_what_a_known_task_costs(status: dict[str, Any], own: bool, most: int) -> None:
