@@ -1,6 +1,6 @@
 """A client and the CRDs for tests against a real API server; the fixtures of tests/apiserver and the benches use it.
 
-`python -m tests.support.kube KUBECONFIG` prints the `world` of a cluster of real hosts as JSON: for playbooks.
+`python -m tests.support.kube KUBECONFIG` prints the `world` of a cluster of real hosts, a line each: for playbooks.
 """
 
 from __future__ import annotations
@@ -132,4 +132,4 @@ def leaving(item: Mapping[str, Any], spaces: Mapping[str, str], nodes: Mapping[s
 
 
 if __name__ == "__main__":
-    print(json.dumps(world(sys.argv[1], kubelets=True)))
+    print(*(f"{name} {told}" for name, told in sorted(world(sys.argv[1], kubelets=True).items())), sep="\n")
