@@ -43,7 +43,7 @@ IN_THE_TEXT = {
     "make test": "it is the run that runs this",
     "kubectl berth": "the plugin's name: tests/apiserver/test_kubectl_berth.py runs it",
     "oc login": "the name of another's program, whose file tests/apiserver/test_openshift.py reads",
-    "berth-dev up": "test_readme brings the demo's cluster up with it",
+    "berth-dev up": "the playbook of the demo brings its cluster up with it",
     "berth-dev --name quickstart disk remove h1 d2": HERE_IN_TEXT,
     "berth-dev --name quickstart power off h2": HERE_IN_TEXT,
     "kubectl apply": "test_postgresql_guide.py runs it, of the page's manifest",
