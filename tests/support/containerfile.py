@@ -73,11 +73,12 @@ def context() -> list[Path]:
 
 
 def build(base: Path, scratch: Path) -> Stage:
-    """The last stage, on a base that stands for the build argument's."""
+    """The last stage, on a base that stands for the build argument's, and which it takes for itself."""
     stages: dict[str, Stage] = {}
     arguments: dict[str, str] = {}
     now = Stage(base)
-    for word, rest in instructions(FILE.read_text()):
+    said = list(instructions(FILE.read_text()))
+    for number, (word, rest) in enumerate(said):
         if word == "ARG":
             arguments.update([rest.split("=", 1)])
         elif word == "FROM":
@@ -85,7 +86,10 @@ def build(base: Path, scratch: Path) -> Stage:
             origin = stages[source] if source in stages else Stage(base)
             assert source in stages or source.strip("${}") in arguments, f"{source}: expected a stage or an argument"
             now = stages[name] = Stage(scratch / name, environment=dict(origin.environment))
-            subprocess.run(["cp", "-a", "--reflink=auto", str(origin.tree), str(now.tree)], check=True)
+            if any(source in re.split("[ =]", later) for _word, later in said[number + 1 :]):
+                subprocess.run(["cp", "-a", "--reflink=auto", str(origin.tree), str(now.tree)], check=True)
+            else:  # nobody else begins with it
+                origin.tree.rename(now.tree)
         else:
             _carry_out(now, stages, word, rest)
     return now
@@ -154,7 +158,6 @@ def make() -> Path:
             made = build(root, Path(scratch))
             said = {"user": made.user, "entrypoint": made.entrypoint, "environment": made.environment}
             assert said == {"user": IMAGE.user, "entrypoint": IMAGE.entrypoint, "environment": dict(IMAGE.environment)}
-            shutil.rmtree(root)
             made.tree.rename(root)
 
     system = debian.DebianImage(IMAGE, "bookworm", PACKAGES, packed, finish)
