@@ -153,6 +153,5 @@ def more_to_try(reader: Newcomer) -> None:
     reader.run(["berth-dev --name quickstart disk remove h1 d2"])
     planned = reader.run([f"{playbook}4"])
     assert re.search(r"(?m)^\+.*journal-3", planned), planned
-    # with its size: that of a disk that is there is 256Mi for the command, where nothing is said
-    reader.run(["berth-dev --name quickstart disk add h1 d2 --size 512Mi"])
+    reader.run(["berth-dev --name quickstart disk add h1 d2"])
     reader.run(["berth-dev --name quickstart power off h2", "berth-dev --name quickstart power on h2"])

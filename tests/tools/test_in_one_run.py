@@ -26,9 +26,9 @@ ELSEWHERE = {
 
 def rows() -> Iterator[tuple[str, str]]:
     """Each variable of the page's table, and what stands there as its default."""
-    _, _, below = IN_ONE_RUN.read_text(encoding="utf-8").partition("\n| variable | default | |\n")
+    below = IN_ONE_RUN.read_text(encoding="utf-8").partition("\n| variable | default | |\n")[2]
     for line in below.partition("\n\n")[0].splitlines()[1:]:
-        variables, default, _ = (cell.strip() for cell in line.strip("|").split("|", 2))
+        variables, default = (cell.strip() for cell in line.strip("|").split("|", 2)[:2])
         names = re.findall(r"`(\w+)`", variables)
         # Several variables of one row have several defaults, or one that holds for all.
         parts = default.split(", ") if len(names) > 1 and default.count(", ") == len(names) - 1 else [default]
@@ -39,7 +39,7 @@ TABLE = list(rows())
 
 
 def test_the_page_has_each_variable_once_and_no_other() -> None:
-    assert sorted(name for name, _ in TABLE) == sorted(OPTIONS)
+    assert sorted(name for name, _said in TABLE) == sorted(OPTIONS)
 
 
 @pytest.mark.parametrize(("name", "said"), TABLE)

@@ -159,7 +159,7 @@ def _add_host_commands(commands: Any) -> None:
         action.add_argument("host")
         action.add_argument("disk", help="the disk's name")
         if name == "add":
-            action.add_argument("--size", default="256Mi", help="size of a new disk (default: %(default)s)")
+            action.add_argument("--size", help="size of a new disk, such as 512Mi; one that was pulled out has its own")
     listing = _command(actions, "list", _disk_list, "print the disks of a host")
     listing.add_argument("host")
     power = commands.add_parser("power", help="power of a host", description="Cut a host's power, or give it back.")
