@@ -20,7 +20,7 @@ from ..lifecycle.view import disks_of, recorded
 from ..model.berth import CLAIM_APP
 from ..model.names import is_label, shown
 from .host_maintenance import Held
-from .next_commands import delete_pods, uncordon
+from .next_commands import uncordon
 from .stateful_app_object import CONTROLLER
 from .stateful_app_status import NODE_LOST
 
@@ -31,7 +31,6 @@ OURS = ("name", "namespace", "state", "driver", "until", "wait", "leave_nodes", 
 _REPLICA = re.compile(r"(?:(?P<namespace>[^/]+)/)?(?P<app>[^/]+)-(?P<ordinal>0|[1-9][0-9]*)")
 #: But for leave_data: [db-1@n2].
 _DATA = re.compile(r"leave_data(?!: \[[^\]]*@)")
-_BACK = "it comes back to its data"
 _WILD = re.compile(r"[*?\[]")
 Object = Mapping[str, Any]
 
@@ -203,14 +202,13 @@ def half_way(
         disks, app = [str(each["name"]) for each in disks_of(one)], _holder_of(one)
         if app not in apps or recorded(one) != RELEASING or not disks:
             continue
-        back = "its task of stateful_app, run again, brings it back to its data" if app in by_task else _BACK
         pod, cordons = str(one["metadata"]["name"]), "; ".join(map(uncordon, disks))
         found.append(
             f"replica {app.namespace}/{pod} was leaving Node {node}, and "
             f"{'would wait then' if foreseen else 'waits now'}: its berth is being given up, and its data is on "
             f"LocalDisk {', '.join(disks)}, which is cordoned. Run this again with state: begun and the same apps to "
-            "have it go on. Else its claim is deleted, and waits for its pod where that still runs: delete the pod "
-            f"then ({delete_pods([pod], app.namespace)}); take the cordon off, and {back}: {cordons}"
+            "have it go on"
+            + ("" if app in by_task else f"; or take the cordon off, and it comes back to its data: {cordons}")
         )
     return found
 
