@@ -21,7 +21,6 @@ FILES = (
     "tests/daemons/agent/test_disks_faults.py",
     "tests/daemons/agent/test_disks_life.py",
     "tests/daemons/chaos/test_chaos.py",
-    "tests/daemons/chaos/test_chaos_on_hosts.py",
     "tests/daemons/controller/test_app_on_hosts.py",
     "tests/daemons/controller/test_claim_disk_replaced.py",
     "tests/daemons/controller/test_faults.py",

@@ -1,4 +1,4 @@
-"""Three real hosts for each file of these tests alone: a node that is silent is noticed within ten seconds."""
+"""Three real hosts for these tests alone: a node that is silent is noticed within ten seconds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A raw disk that is given up under a living user, told as a story as those of one_by_one.
 
-Called by test_chaos_on_hosts.
+Called by test_chaos.
 """
 
 from __future__ import annotations
