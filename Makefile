@@ -158,8 +158,7 @@ APISERVER_AGENT := tests/apiserver/test_agent_rbac.py tests/apiserver/test_node_
 INTEGRATION_AGENT := tests/integration/test_node_agent.py tests/integration/test_node_agent_systemd.py \
 	tests/integration/test_postgresql_guide.py tests/integration/test_disk_replace.py
 INTEGRATION_SCHEDULER := tests/integration/scheduler/test_scheduler_service.py
-# In this order: the second one uses the agents of the first.
-MOLECULE_AGENT := node_agent disk_replace
+MOLECULE_AGENT := disk_replace node_agent
 .PHONY: cluster oracle dev apiserver daemons $(DAEMONS:%=daemons-%) integration vm chaos tasks-chaos
 .PHONY: molecule molecule-agent molecule-scheduler molecule-install
 cluster: venv ## work: build the development cluster's programs (cached per user; the first time takes minutes)
@@ -215,7 +214,7 @@ vm: vm-image ## work: the virtual machine with NVMe and SCSI disks, and the agen
 	$(PYTEST) $(AGAIN) tests/dev/test_vm.py tests/daemons/vm
 
 chaos: venv ## work: faults under PostgreSQL on real hosts (as root), one by one, then at random; longer: MINUTES=10 SEED=7
-	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s $(SIDE_BY_SIDE) tests/daemons/chaos
+	BERTH_CHAOS_MINUTES=$(MINUTES) BERTH_CHAOS_SEED=$(SEED) $(PYTEST) -v -s tests/daemons/chaos
 
 tasks-chaos: venv ## work: the task backend is killed again and again while tasks run: TASKS=5000 KILLS=50 SEED=7, a quarter of an hour
 	BERTH_TASKS_MANY=$(or $(TASKS),5000) BERTH_TASKS_KILLS=$(or $(KILLS),50) BERTH_TASKS_SEED=$(SEED) $(PYTEST) -v -s \
