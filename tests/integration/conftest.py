@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.longest_first import begin_with
+
 LONGEST_FIRST = (
     "test_scheduler_service.py",
     "test_extender.py",
@@ -27,12 +29,4 @@ LONGEST_FIRST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Only what lies here and below, and only among itself."""
-    places = [place for place, item in enumerate(items) if item.path.is_relative_to(Path(__file__).parent)]
-    mine = sorted((items[place] for place in places), key=_rank)
-    for place, item in zip(places, mine, strict=True):
-        items[place] = item
-
-
-def _rank(item: pytest.Item) -> int:
-    name = item.path.name
-    return LONGEST_FIRST.index(name) if name in LONGEST_FIRST else len(LONGEST_FIRST)
+    begin_with(items, LONGEST_FIRST, Path(__file__).parent)

@@ -24,7 +24,9 @@ FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
+    from tests.support.longest_first import begin_with
+
+    begin_with(items, FIRST)
 
 
 @pytest.fixture(scope="session")
