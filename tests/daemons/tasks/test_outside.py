@@ -22,9 +22,9 @@ def quota(world: World, **hard: str) -> None:
     world.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
 
 
-def refused(port: int) -> float:
-    """Requests that the API server has refused the backend."""
-    return sums(port, "berth_api_requests_total", "code").get("403", 0.0)
+def refused(port: int) -> dict[str, float]:
+    """Requests that the API server has refused the backend, by verb."""
+    return sums(port, "berth_api_requests_total", "verb", code="403")
 
 
 def test_a_node_is_lost_and_its_task_runs_elsewhere_and_nothing_is_counted(world: World, start: Start) -> None:
@@ -90,10 +90,10 @@ def test_a_task_whose_node_is_silent_says_so_until_it_is_back(world: World, star
 
 
 def test_a_quota_that_shrinks_stops_nothing_and_what_waits_says_so(world: World, start: Start) -> None:
+    """The words are the backend's own: a pod that was tried and refused has those of the API server."""
     world.node()
     quota(world, pods="2")
-    port = free_port()
-    start("--port", str(port))
+    start()
     for name in ("one", "two"):
         world.submit(name)
     pods = {name: world.running(name) for name in ("one", "two")}
@@ -108,11 +108,14 @@ def test_a_quota_that_shrinks_stops_nothing_and_what_waits_says_so(world: World,
     world.end(world.running("three"))
     done = world.ended("three", "Succeeded")
     assert (done["tries"], done["failures"], done["reason"]) == (1, 0, "Completed")
-    assert refused(port) == 0
 
 
-def test_a_quota_is_filled_and_no_pod_is_refused_by_it(world: World, start: Start) -> None:
-    """Many are given at one time, beside a pod of somebody else; what is raised, or given back, is used at once."""
+def test_a_quota_is_filled_and_pods_are_not_tried_against_it(world: World, start: Start) -> None:
+    """Many are given at one time, beside a pod of somebody else; what is raised, or given back, is used at once.
+
+    A backend that does not count has five of the first eight refused. Admission reads a cache of its own: one pod that
+    comes before the news of new room is refused there, and is made when it is tried again.
+    """
     world.node(cpu="8")
     quota(world, **{"pods": "9", "requests.cpu": "400m"})
     world.api.create(kinds.POD, {"metadata": {"name": "other", "namespace": world.name}, **world.template()})
@@ -135,7 +138,8 @@ def test_a_quota_is_filled_and_no_pod_is_refused_by_it(world: World, start: Star
     world.submit("large", cpu="601m", priority=1)  # before those that wait
     until(lambda: world.status("large").get("reason") == "NeverFits", lambda: world.status("large"))
     assert world.status("large")["message"] == "ResourceQuota most: requests.cpu: hard 600m, requested 601m"
-    assert refused(port) == 0
+    vain = refused(port)
+    assert vain.get("create", 0.0) <= 1, f"{vain} {world.batch_status('many')}"
 
 
 def test_who_is_refused_by_a_quota_all_the_same_waits_and_has_not_failed(world: World, start: Start) -> None:
