@@ -35,7 +35,7 @@ def test_what_runs_a_daemon_runs_again_when_it_changes(daemon: str) -> None:
     """By what the stages are for; that each reads no more than it declares is watched while it runs."""
     whole = {"kind-everything", "kind-upgrade", "chaos", "daemons-together", "release-image", "images"}
     answer = what_if.answer(SETS["test"], [f"src/berth_{daemon}/__init__.py"], KNOWN)
-    assert {each.name for each in answer.why} >= {*whole, f"daemons-{daemon}", "unit", "sanity"}
+    assert {each.name for each in answer.why} >= {*whole, f"daemons-{daemon}", "unit", "sanity-src"}
 
 
 @pytest.mark.parametrize(
