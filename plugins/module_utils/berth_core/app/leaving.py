@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BerthError, InputError, StateError
 from ..lifecycle import evidence, states
-from ..lifecycle.lost import ANY_BERTH, NO_BERTH, Loss, keeps
+from ..lifecycle.lost import ANY_BERTH, NO_BERTH, Loss, keeps, was_run_in
 from ..lifecycle.view import disks_of, recorded
 from ..model.names import check_subdomain, shown
 from . import replace_request, rescheduling
@@ -123,7 +123,7 @@ def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due |
         asked = node not in rules.nodes and replace_request.is_open(rules.replaced, record)
         why = None
         if (asked or due is not None) and node not in rules.nodes:
-            mine = _was_run_in(record) if begun else asked or ordinal in (due or ())
+            mine = was_run_in(record) if begun else asked or ordinal in (due or ())
             why = tuple((due or {}).get(ordinal, ())) if mine else None
         if ordinal >= app.replicas or (node not in rules.nodes and why is None):
             continue
@@ -138,11 +138,6 @@ def in_order(app: AppWanted, observed: Observed, moves: Iterable[Move]) -> list[
     """As they leave: highest ordinal first, a primary last. It may be another one by the time that the next one goes,
     so whoever has them leave one by one asks again each time."""
     return sorted(moves, key=lambda move: (_is_primary(app, observed.pod(move.ordinal)), -move.ordinal))
-
-
-def _was_run_in(releasing: Object) -> bool:
-    """Whether a berth that is being given up was more than a choice, and is not on its way out of berth's hands."""
-    return (releasing.get("status") or {}).get("release") not in (states.NOTHING, states.LEAVE)
 
 
 def _is_primary(app: AppWanted, pod: Object | None) -> bool:
