@@ -771,8 +771,8 @@ berths:
       devices: []
       phase: Running
 moved:
-  description: Replicas that leave their nodes, or get another berth because of a changed template or by O(replace), in
-    that order.
+  description: Replicas that leave their nodes, or get another berth because of a changed template, by O(replace), or
+    because a run that died has begun to give theirs up, in that order.
   returned: when there are some
   type: list
   elements: dict
@@ -794,8 +794,11 @@ moved:
       type: list
       elements: str
     data:
-      description: V(given up) where those may carry its data, V(none) otherwise.
+      description: V(given up) where those may carry its data, V(kept) where it comes back to them, V(none) otherwise.
       type: str
+    begun:
+      description: V(true) where nobody asks for it any more, and a run before has begun to give its berth up.
+      type: bool
     fields:
       description: With O(update_strategy=reschedule), the fields of the template because of which it gets another
         berth; empty where a run before has begun with it, and with O(replace).

@@ -14,7 +14,7 @@ import pytest
 
 from berth_dev.pytest_plugin import cluster_of_hosts, say
 from tests.dev.hosts_help import apply, eventually, get, node_ready
-from tests.integration import update_faults
+from tests.integration import lost_host, update_faults
 from tests.integration.test_stateful_app_hosts import APP, app_play, base, last
 from tests.support import etcd_members, postgresql
 from tests.support.hosts import kill_plays, run_plays
@@ -157,10 +157,22 @@ def killed_in_the_middle_and_another_revision(app):
 
     assert kill_plays(app.cluster, app.play(image=SECOND, resources=cpu("20m")), app.folder, begun)
     assert set(app.pods(".spec.containers[0].image")) == {FIRST, SECOND}, "in the middle"
-    app.update(image=THIRD, resources=cpu("10m"))
+    overtaken_in_the_middle(app)
     assert set(app.pods(".spec.containers[0].image")) == {THIRD}
     assert set(app.pods(".status.containerStatuses[0].resources.requests.cpu")) == {"10m"}
     assert app.pods() == uids
+
+
+def overtaken_in_the_middle(app):
+    """A run goes on with another template, and a third one comes while it is under way: that brings its own to all."""
+    older = app.play(image=THIRD, resources=cpu("20m"), options={"min_ready_seconds": 8})
+    with update_faults.Background(older, app.folder) as run:
+        eventually(lambda: THIRD in app.pods(".spec.containers[0].image"), 60, "the first pod of the older run")
+        assert set(app.pods(".spec.containers[0].image")) != {THIRD}, "in the middle"
+        app.update(image=THIRD, resources=cpu("10m"))
+        run.fails(
+            "StatefulSet default/journal was given revision .*it is overtaken and has ended, nothing was taken back"
+        )
 
 
 def anew(app, number="2", **changes):
@@ -220,7 +232,9 @@ def _name(pod):
 def database(cluster, host):
     """The role's variables for a PostgreSQL of one replica that runs on this host, where its image is."""
     cluster.hosts.load_image("postgresql", say, only=[host])
-    apply(cluster, postgresql.config_map(cluster, "ledger"))
+    rules = postgresql.config_map(cluster, "ledger")
+    rules["data"]["pg_hba.conf"] += "host replication all samenet trust\n"  # for a standby, should it get one
+    apply(cluster, rules)
     template = {"spec": postgresql.pod_spec("ledger")}
     (container,) = template["spec"]["containers"]
     container.update(command=["sh", "-c", ALONE, "sh"], env=[{"name": "PGDATA", "value": "/data/pgdata"}])
@@ -275,6 +289,7 @@ def test_a_database_keeps_every_commit(ledger, tmp_path):
     assert app.cluster.kubectl("exec", "ledger-0", "--", "sh", "-c", "cat /data/twice 2>/dev/null || true") == ""
     disks = get(app.cluster, "berths", "ledger-0")["spec"]["disks"]
     assert get(app.cluster, "ld", disks[0]["name"])["spec"]["nodeName"] == "h1"
+    lost_host.is_rebuilt_and_comes_back(app, commits, tmp_path)
 
 
 def went_on(commits, connections):

@@ -68,6 +68,12 @@ class Background:
         eventually(lambda: re.search(pattern, self._log.read_text()), PATIENCE, f"a run that says {pattern!r}")
         assert self._running.poll() is None, "it has ended"
 
+    def fails(self, pattern: str) -> None:
+        """It ends, and says so."""
+        assert self._running.wait(PATIENCE) != 0
+        text = self._log.read_text()
+        assert re.search(pattern, text, re.DOTALL), text
+
     def ends_well(self) -> None:
         assert self._running.wait(PATIENCE) == 0
 

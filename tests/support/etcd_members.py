@@ -83,11 +83,13 @@ def _text(data: str) -> str:
 class Puts:
     """Puts one key after the other, to whichever member answers. ``acknowledged``: the keys that a quorum has.
 
+    ``name``: what they begin with, so that those of two stories are told apart.
+
     Use as a context manager. A put that was not acknowledged may be there all the same, as its answer can be lost.
     """
 
-    def __init__(self, cluster: Any) -> None:
-        self.members = addresses(cluster)
+    def __init__(self, cluster: Any, name: str = "key") -> None:
+        self.members, self.name = addresses(cluster), name
         self.acknowledged: list[str] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._write)
@@ -104,7 +106,7 @@ class Puts:
     def _write(self) -> None:
         members, number = list(self.members.values()), 0
         while not self._over.wait(PAUSE):
-            key, number = f"key-{number:06d}", number + 1
+            key, number = f"{self.name}-{number:06d}", number + 1
             try:
                 ask(members[0], "put", key=_text(key), value=_text(str(time.time())))
             except (OSError, http.client.HTTPException, AssertionError):
@@ -128,6 +130,6 @@ class Puts:
 
     def _keys(self, address: str) -> set[str]:
         """What the member itself has, without asking the others."""
-        span = {"key": _text("key-"), "range_end": _text("key."), "keys_only": True}
+        span = {"key": _text(f"{self.name}-"), "range_end": _text(f"{self.name}."), "keys_only": True}
         told = ask(address, "range", serializable=True, **span).get("kvs") or ()
         return {base64.b64decode(one["key"]).decode() for one in told}

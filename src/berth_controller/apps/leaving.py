@@ -6,12 +6,24 @@ up and chosen anew by reserving.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from berth_core.app import node_loss, rescheduling
-from berth_core.app.leaving import Due, LeaveRules, check_moves, find_moves, hindrances, leave_rules, losses
+from berth_core.app import leaving, rescheduling
+from berth_core.app.leaving import (
+    Due,
+    LeaveRules,
+    Move,
+    check_moves,
+    find_begun,
+    find_moves,
+    hindrances,
+    in_order,
+    is_up,
+    leave_rules,
+    losses,
+)
 from berth_core.app.observed import Observed
 from berth_core.app.plan import Plan
 from berth_core.app.pod_revision import change_of
@@ -33,6 +45,8 @@ class Leaving:
     """``losses``: of who leaves in this look, by ordinal. ``later``: who else is to have a place before the first goes.
 
     ``waits``: what comes before the next one leaves. ``anew``: who is placed anew because of the template, in its turn.
+    ``home``: whose berths go in this look because that was begun, and nobody asks for it any more. ``begun``: whose
+    berths are being given up, too, and are left alone until it is their turn.
     ``lost``: who has to leave because its node is lost: these are first, and are in ``losses``, too.
     """
 
@@ -41,12 +55,19 @@ class Leaving:
     later: tuple[int, ...] = ()
     waits: tuple[str, ...] = ()
     anew: tuple[int, ...] = ()
+    home: tuple[int, ...] = ()
+    begun: tuple[int, ...] = ()
     lost: Losing = field(default_factory=Losing)
 
     def into(self, plan: Plan) -> Plan:
         """The plan in which their berths go first and are chosen anew."""
         plan = rescheduling.without_updates(plan, self.anew) if self.anew else plan
-        return node_loss.with_losses(plan, self.losses) if self.losses else plan
+        return leaving.into(plan, self.gone, self.begun) if self.gone or self.begun else plan
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Whose berths go in this look."""
+        return (*self.losses, *self.home)
 
 
 async def look(
@@ -67,10 +88,9 @@ async def look(
 async def _look(api: Requests, options: Mapping[str, Any], app: AppWanted, seen: Observed, plan: Plan) -> Leaving:
     try:
         rules = leave_rules(options, app.name, app.replicas)
-        if not rules.nodes and not rules.replaced and not rescheduling.wanted(app):
-            return Leaving()
         due = await _due(api, app, seen, plan)
         moves = find_moves(app, seen, rules, due)
+        moves = in_order(app, seen, [*moves, *find_begun(app, seen, moves)])
         if not rules.nodes and not moves:
             return Leaving(rules)
         there = {item["metadata"]["name"]: item for item in await api.list(NODE)}
@@ -79,18 +99,24 @@ async def _look(api: Requests, options: Mapping[str, Any], app: AppWanted, seen:
     except BerthError as exc:
         exc.message = in_fields(exc.message)
         raise
-    begun = [move for move in moves if move.begun]
+    down = [move for move in moves if move.begun and not is_up(seen, move)]
+    up = tuple(move.ordinal for move in moves if move.begun and move not in down)
     anew = tuple(move.ordinal for move in moves if move.why is not None)
-    if begun or not moves or not rescheduling.without_updates(plan, anew).empty:
-        return Leaving(rules, losses(seen, begun), anew=anew)
+    if down or not moves or not leaving.into(rescheduling.without_updates(plan, anew), (), up).empty:
+        return Leaving(rules, losses(seen, down), anew=anew, home=_home(down), begun=up)
     first, *others = moves
     if not app.suspended:
         budgets = await api.list(POD_DISRUPTION_BUDGET, app.namespace)
         waits = tuple(map(with_budgets_in_fields, hindrances(app, seen, first, budgets, utc_now())))
         if waits:
-            return Leaving(rules, waits=waits, anew=anew)
-    later = tuple(move.ordinal for move in others if move.why is None)
-    return Leaving(rules, losses(seen, [first]), later, anew=anew)
+            return Leaving(rules, waits=waits, anew=anew, begun=up)
+    later = tuple(move.ordinal for move in others if move.why is None and not move.home)
+    left = tuple(ordinal for ordinal in up if ordinal != first.ordinal)
+    return Leaving(rules, losses(seen, [first]), later, anew=anew, home=_home([first]), begun=left)
+
+
+def _home(moves: Iterable[Move]) -> tuple[int, ...]:
+    return tuple(move.ordinal for move in moves if move.home)
 
 
 async def _due(api: Requests, app: AppWanted, seen: Observed, plan: Plan) -> Due | None:

@@ -15,7 +15,7 @@ from berth_core.app.choose import Choice, World
 from berth_core.app.observing import view_of
 from berth_core.errors import ConflictError, UnschedulableError
 from berth_core.lifecycle import states
-from berth_core.lifecycle.driving import refuse, reserved, there
+from berth_core.lifecycle.driving import refuse, reserved, there, wanted_back
 from berth_core.lifecycle.lost import keeps
 from berth_core.lifecycle.step import Choose
 from berth_core.lifecycle.view import View, recorded
@@ -45,7 +45,7 @@ def _choose(run: Run, world: World) -> list[Choice]:
     try:
         run.behind = node_loss.left_behind(world.disks, world.nodes, run.leaving.lost.rules, run.seen, fresh)
         run.behind.update(leaving.left_data(run.app, world.disks, rules, run.seen, fresh))
-        world = rescheduling.without_left(world, run.seen, run.leaving.losses)
+        world = rescheduling.without_left(world, run.seen, run.leaving.losses, run.plan)
         behind = {disk["metadata"]["name"] for _loss, disks in run.behind.values() for disk in disks}
         lost = run.leaving.lost.losses.values()
         behind |= {disk["metadata"]["name"] for disk in world.disks if any(keeps(disk, loss) for loss in lost)}
@@ -67,10 +67,14 @@ async def discard(run: Run, ordinals: Sequence[int]) -> None:
     for ordinal in ordinals:
         loss = run.leaving.losses.get(ordinal)
         view = await run.complete(replace(run.views.pop(ordinal), owner=None, loss=loss))
-        driven = await run.driver.drive(view)
+        if wanted_back(view):
+            driven = await run.driver.drive(replace(view, owner=run.owner(ordinal)), there)
+        else:
+            driven = await run.driver.drive(view)
         run.stopped(ordinal, driven.step)
-    if run.leaving.losses:
-        names = ", ".join(run.title(ordinal) for ordinal in sorted(run.leaving.losses))
+    gone = sorted(set(run.leaving.gone).intersection(ordinals))
+    if gone:
+        names = ", ".join(map(run.title, gone))
         raise Later("Moving", f"{names} has left its place: another one is next", SOON / 4)
 
 

@@ -138,6 +138,60 @@ def test_each_write_may_be_the_last(ground):
     ground.moved(node)
 
 
+def died_at_once(ground, node):
+    """Killed when the Berth said that it goes; the pod runs. Returns the pods' uids."""
+    before = uids(ground)
+    assert run(ground.asked(node), kill_at=1, of="patch Berth status") is None
+    assert ground.world.berths("db")[ground.places[node]]["status"]["phase"] == "Releasing"
+    assert uids(ground) == before
+    return before
+
+
+def uids(ground):
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in ground.client.list(ground.kinds.POD, "default")}
+
+
+def says_of_itself(ground, name, status):
+    """Whether it is Ready."""
+    ready = [{"type": "Ready", "status": status}]
+    ground.client.patch(ground.kinds.POD, name, "default", {"status": {"conditions": ready}}, "status")
+
+
+def uncordon(ground, disk):
+    """By a person."""
+    ground.client.patch(ground.kinds.LOCAL_DISK, disk, None, {"spec": {"unschedulable": None}})
+
+
+def test_one_that_was_begun_comes_home_by_a_run_that_is_not_asked_for_it(ground):
+    """Nothing is done before its data may be where it goes, and while another one is down. Then each write may be the
+    last one."""
+    node = next(iter(ground.places))
+    name, disk, before = ground.places[node], f"{node}-d0", died_at_once(ground, node)
+    refused = run(ground.options)
+    assert (refused["failed"], writes(refused)) == (True, {})
+    uncordon(ground, disk)
+    shown = calm(run(ground.options, check=True))
+    (row,) = shown["moved"]
+    assert (row["pod"], row["from"], row["to"], row["data"], row["begun"]) == (name, node, node, "kept", True)
+    told = shown["diff"]["after"]["objects"][f"Pod default/{name}"]
+    assert told.startswith("ends, because a run before has begun to give its berth up")
+    other = next(one for one in before if one != name)
+    says_of_itself(ground, other, "False")
+    late = run({**ground.options, "wait": False, "wait_timeout": 2})
+    assert f"before replica default/{name} leaves node {node}; still missing: pod {other} to be Ready" in late["msg"]
+    assert (uids(ground), writes(late)) == (before, {}), "two would be down"
+    says_of_itself(ground, other, "True")
+    data = ground.world.disks()[disk]["spec"]["claimRef"]["dataUID"]
+    assert sum(1 for _death in deaths(partial(run, ground.options))) > 4
+    ref = ground.world.disks()[disk]["spec"]["claimRef"]
+    assert (ref["name"], ref["dataUID"]) == (name, data)
+    after = uids(ground)
+    assert after.pop(name) != before.pop(name)
+    assert after == before
+    assert ground.nodes()[name] == node
+    ground.world.check()
+
+
 def test_bare_pods_leave_one_after_the_other(app_world, kubeconfig):
     """Two of three: the second one leaves when the first is Ready elsewhere."""
     try:

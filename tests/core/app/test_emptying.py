@@ -135,7 +135,7 @@ def test_who_was_leaving_when_nobody_asks_for_it_any_more_is_told_with_the_ways_
     assert half_way([], [], berths, "n1") == []
     (mine,) = half_way([DB], [CACHE], [berths[3]], "n1", foreseen=True)
     assert mine.startswith("replica shop/cache-0 was leaving Node n1, and would wait then: ")
-    assert mine.endswith("state: begun and the same apps to have it go on")
+    assert "or take the cordon off and run its own task, and it comes back to its data: kubectl" in mine
 
 
 def test_a_refusal_names_the_field_of_the_rule_that_gives_data_up():

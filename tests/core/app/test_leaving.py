@@ -10,9 +10,11 @@ from berth_core.app.choose import Choice, World, without_nodes
 from berth_core.app.leaving import (
     LeaveRules,
     check_moves,
+    find_begun,
     find_moves,
     hindrances,
     in_order,
+    into,
     leave_rules,
     left_data,
     losses,
@@ -21,6 +23,7 @@ from berth_core.app.leaving import (
     words,
 )
 from berth_core.app.observed import Observed
+from berth_core.app.plan import Plan
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
 from tests.core.app.samples import changed
@@ -127,6 +130,55 @@ def test_what_may_not_leave(observed, rules, nodes, error, told):
         check(observed, rules, **nodes)
     for word in (*told, "othing was changed"):
         assert word in refused.value.message
+
+
+def half_way(pod_on="n1", release="Retain", **phases):
+    """db-1 was leaving n1 when the run died."""
+    observed = seen(db_1="Releasing", **phases)
+    observed.berths[1]["status"]["release"] = release
+    observed.pods["db-1"]["spec"] = {"nodeName": pod_on} if pod_on else {}
+    return observed
+
+
+def test_one_that_was_begun_goes_by_the_rules_of_leaving_and_keeps_its_data():
+    observed = half_way()
+    (begun,) = find_begun(app(), observed, [])
+    assert (begun.ordinal, begun.node, begun.begun, begun.home) == (1, "n1", True, True)
+    check_moves(app(), observed, LeaveRules(), [begun], {"n1": WELL})
+    with pytest.raises(StateError) as refused:
+        check_moves(app(), observed, LeaveRules(), [begun], {"n1": SILENT})
+    assert "is lost" in refused.value.message
+    assert losses(observed, [begun]) == {}, "no disk of it is cordoned or passed over"
+    (row,) = rows([begun], [Choice(1, "n1", {}, (), None)])
+    assert (row["data"], row["begun"]) == ("kept", True)
+    assert words(row) == (
+        "ends, because a run before has begun to give its berth up: from node n1 to node n1; its data stays its own, "
+        "on LocalDisk d1"
+    )
+    others = found(observed, "n2")
+    assert ordinals(in_order(app(), observed, [*others, begun])) == [1, 2], "what was begun is finished first"
+    assert find_begun(app(), observed, found(observed, "n1")) == [], "it is asked to leave"
+
+
+@pytest.mark.parametrize(
+    ("observed", "replicas"),
+    [
+        (seen(), 3),
+        (half_way(pod_on=""), 3),
+        (half_way(pod_on="n2"), 3),
+        (half_way(release="Nothing"), 3),
+        (half_way(release="Leave"), 3),
+        (half_way(), 1),
+    ],
+)
+def test_whose_pod_does_not_run_there_has_nothing_to_wait_for(observed, replicas):
+    assert find_begun(app(replicas=replicas), observed, []) == []
+
+
+def test_a_berth_whose_turn_has_not_come_is_left_alone():
+    plan = into(Plan(select=(1, 2), discard=(1, 2), update=(2, 1, 0)), [2], [1])
+    assert plan.update == (0,)
+    assert (plan.select, plan.discard, plan.later) == ((2,), (2,), (1,))
 
 
 def test_what_may_leave():

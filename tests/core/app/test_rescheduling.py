@@ -101,10 +101,13 @@ def test_the_world_without_what_goes():
     disks = [{"metadata": {"name": name}} for name in ("d0", "d1", "x")]
     pods = [{"metadata": {"namespace": "default", "name": name}} for name in ("db-0", "db-1")]
     world = World([], pods, disks, [], [])
-    left = without_left(world, observed, losses(observed, [move]))
+    left = without_left(world, observed, losses(observed, [move]), Plan())
     assert [each["metadata"]["name"] for each in left.disks] == ["d0", "x"]
     assert [each["metadata"]["name"] for each in left.pods] == ["db-0"]
-    assert without_left(world, observed, {}) is world
+    assert without_left(world, observed, {}, Plan()) is world
+    begun = without_left(world, seen(db_1="Releasing"), {}, Plan(discard=(1,)))
+    assert [each["metadata"]["name"] for each in begun.pods] == ["db-0"]
+    assert begun.disks == disks, "nobody gives its data up"
 
 
 def test_data_that_a_run_which_died_gave_up_is_not_gone_back_to():

@@ -399,6 +399,27 @@ def test_back_to_the_former_template_in_the_middle():
     assert cluster.log == [(PATCH, 1), (PATCH, 1), (MARK, 1)]
 
 
+def test_a_pod_that_another_run_has_taken_down_counts_before_its_kubelet_follows():
+    """It says that it is Ready, with the container of before: no other one goes beside it."""
+    cluster = Cluster(3, one=template(), two=template("db:2"), three=template("db:3"))
+    cluster.revision = "two"
+    cluster.pods["db-1"]["status"]["conditions"] = []
+    (act,) = cluster.roll(rules()).acts
+    assert (act.do, act.ordinal) == (PATCH, 1), "who is not Ready is mended first"
+    merge(cluster.pods["db-1"], act.body)
+    cluster.pods["db-1"]["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    cluster.revision = "three"
+    assert [(act.do, act.ordinal) for act in cluster.roll(rules()).acts] == [(PATCH, 1)]
+    assert cluster.roll(rules(partition=2))[:2] == (
+        (),
+        ("pod db-1 to be Ready (max_unavailable is 1)",),
+    ), "not beside one that the rules keep as it is, either"
+    cluster.kubelet(1)
+    assert [act.ordinal for act in cluster.roll(rules(partition=2)).acts] == [2]
+    cluster.finish(rules())
+    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.pods.values()} == {"db:3"}
+
+
 def test_an_annotation_that_is_no_json_is_an_update_to_nowhere():
     cluster = Cluster(1, one=template())
     cluster.pods["db-0"]["metadata"]["annotations"] = {UPDATING: "{"}

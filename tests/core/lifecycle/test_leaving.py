@@ -16,7 +16,7 @@ from berth_core.lifecycle.step import FORCE, REMOVE, Write
 from berth_core.lifecycle.view import recorded
 from berth_core.model.one_node import tie
 from berth_core.model.resources import BERTH, LOCAL_DISK, POD, PV, PVC
-from tests.core.lifecycle.replica_world import NAME, Process, exchange, run
+from tests.core.lifecycle.replica_world import NAME, Process, exchange, locks, run
 from tests.core.lifecycle.test_lost import OnTwoNodes, TwoNodes, cut, rebuilt
 
 LEFT = Loss("h1", "", "default", "db", 0, left=True)
@@ -140,6 +140,49 @@ def test_one_whose_disk_is_being_exchanged_is_left_alone():
     assert "node h1, which is left:" in step.message
 
 
+def begun():
+    """Who had it leave has died when the Berth said so; its pod runs. Nobody asks for it any more, and a person has
+    taken the cordons off, so that its data may be where it goes."""
+    world = running()
+    world.leave()
+    process = Leaver(world)
+    while recorded(world.get(BERTH, NAME)) != states.RELEASING:
+        process.step()
+    world.leaving = False
+    for name in ("d0", "d1"):
+        assert world.store[LOCAL_DISK, name]["spec"].pop("unschedulable")
+    assert world.runs == {"h1"}
+    return world
+
+
+def home(world):
+    """The data is where it was, and the replica with it, in another berth."""
+    assert recorded(world.get(BERTH, NAME)) == states.RUNNING
+    assert locks(world)[0] == {"data": "d0", "wal": "d1"}
+    assert (world.stale_locks(), world.runs) == ([], {"h1"})
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("at", range(16))
+def test_one_that_was_begun_is_brought_to_its_end_by_a_run_that_was_not_asked(at):
+    """Its pod ends before its lock goes, and its data stays its own, wherever that run dies, too."""
+    world = begun()
+    before = world.get(BERTH, NAME)["metadata"]["uid"]
+    cut(world, Leaver(world, asked=False), at)
+    world.check()
+    run(world, Leaver(world, asked=False))
+    home(world)
+    assert world.get(BERTH, NAME)["metadata"]["uid"] != before
+    assert world.data == {"d0": before, "d1": before}
+
+
+@pytest.mark.parametrize("at", range(16))
+def test_one_that_was_begun_may_be_taken_up_again(at):
+    world = begun()
+    cut(world, Leaver(world, asked=False), at)
+    leaves(world)
+
+
 @pytest.mark.parametrize(("node", "goes"), [("h1", True), ("h2", False), (None, False)])
 def test_a_pod_that_is_tied_to_the_node_goes_before_it_is_bound(node, goes):
     """A bare pod is written so, and one of a StatefulSet by the policy berth-node-affinity."""
@@ -162,10 +205,11 @@ ACTIONS = ("one", "two", "kill one", "kill two", "kubernetes", "agent", "leave",
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(ACTIONS), max_size=80))
-def test_whatever_happens_it_never_runs_twice_and_loses_nothing(actions):
+@given(st.lists(st.sampled_from(ACTIONS), max_size=80), st.booleans())
+def test_whatever_happens_it_never_runs_twice_and_loses_nothing(actions, asked):
+    """``asked``: whether the second run is asked for it, too."""
     world = running()
-    processes = {"one": Leaver(world), "two": Leaver(world)}
+    processes = {"one": Leaver(world), "two": Leaver(world, asked)}
     for action in actions:
         verb, _space, what = action.partition(" ")
         if action in processes:

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from berth_core.app import claims
 from berth_core.lifecycle import back, lost, replacing, situations, states
 from berth_core.lifecycle.lost import Loss
 from berth_core.lifecycle.next_step import STEPS, next_step
 from berth_core.lifecycle.replica import ReplicaOwner
-from berth_core.lifecycle.step import CREATE, DONE, PATCH, Choose, Look, Wait, Write
+from berth_core.lifecycle.step import CREATE, DONE, FORCE, PATCH, REMOVE, Choose, Look, Wait, Write
 from berth_core.lifecycle.view import recorded
-from berth_core.model.resources import BERTH, PVC
+from berth_core.model.resources import BERTH, POD, PVC
 from tests.core.lifecycle.claim_exchange_world import CLAIM, Module, bound
 from tests.core.lifecycle.replica_world import APP, NAME, Process, World, exchange, run
 
@@ -134,6 +135,42 @@ def test_a_berth_on_its_way_out_stays_on_it(berths):
     assert situations.situation_of(view) == situations.PARTING
     view.berth["status"]["release"] = states.LEAVE
     assert situations.situation_of(view) == situations.GONE
+
+
+RELEASED = [row.situation for row in situations.TABLE if states.RELEASING in row.phases and row.steps[-1] == "forget"]
+
+
+def test_what_is_released_from_berth_is_untied_in_every_situation_and_never_ended(views):
+    """Its pod and its claims stay, also where somebody has it leave its node afterwards."""
+    for situation in RELEASED:
+        if situation == situations.CLAIM_EXCHANGE:
+            continue
+        (view, *_rest) = [each for each in views[states.RELEASING, situation] if each.pods]
+        leaves = {**view.berth, "status": {"phase": states.RELEASING, "release": states.LEAVE}}
+        step = next_step(replace(view, berth=leaves))
+        assert (step.do, step.resource) == (PATCH, PVC), situation
+
+
+def test_the_pod_of_a_berth_that_is_given_up_ends_before_its_locks_go(views):
+    """Whoever is asked for it; where the owner is gone its pods have been stopped before, and a claim's are others'."""
+    ended = set()
+    for situation in RELEASED:
+        for view in views[states.RELEASING, situation]:
+            steps, node = [], {"spec": {"nodeName": view.berth["spec"]["nodeName"]}}
+            view = replace(view, pods={name: {**pod, **node} for name, pod in view.pods.items()})
+            for _number in range(6):
+                step = next_step(view)
+                if isinstance(step, Wait):
+                    break
+                steps.append((step.do, step.resource))
+                meta = {**step.body["metadata"], "deletionTimestamp": "now", "deletionGracePeriodSeconds": 0}
+                view = view.having(step.resource, {**step.body, "metadata": meta})
+            if view.pods and claims.claim_of(view.berth) is None:
+                ended |= {situation} if (REMOVE, POD) in steps or (FORCE, POD) in steps else set()
+                assert isinstance(step, Wait)
+            elif claims.claim_of(view.berth) is not None:
+                assert not {(REMOVE, POD), (REMOVE, PVC)} & set(steps)
+    assert ended == set(RELEASED) - {situations.CLAIM_EXCHANGE, situations.GONE}
 
 
 def test_each_name_of_a_row_is_a_step_that_is_made_and_told():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tests.apiserver.app.runner import run
 from tests.apiserver.app.runner import start as forked
 from tests.daemons.controller.app_world import AppWorld, app_world
 from tests.daemons.controller.world import until
-from tests.support.wire import dying_after_each
+from tests.support.wire import dying, dying_after_each
 
 pytestmark = pytest.mark.promise
 COUNTED = r"\w+ (Berth|LocalDisk|PersistentVolume|PersistentVolumeClaim|StatefulSet|Pod) .*"
@@ -129,16 +129,13 @@ def test_a_replica_gets_another_place_once_for_each_request(apps: AppWorld, star
     assert apps.uids() == after, "asked for once"
 
 
-def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, start: Any, tmp_path: Path) -> None:
-    process = two_replicas(apps, start)
-    process.stop()
-    name, node = "db-1", places(apps)["db-1"]
-    apps.apply(leaveNodes=[node], leaveData=[name])
+def dies_after_each(apps: AppWorld, start: Any, tmp_path: Path, done: Callable[[], bool]) -> int:
+    """Controllers that follow one another, until it is done. Returns how many have died."""
     wire = dying_after_each("berth_controller", tmp_path / "last", COUNTED)
     deaths = 0
-    while not moved(apps, name, node):
+    while not done():
         process = start("--no-leader-elect", wait=False, **wire)
-        until(lambda process=process: process.process.poll() is not None or moved(apps, name, node), process.text)
+        until(lambda process=process: process.process.poll() is not None or done(), process.text)
         if process.process.poll() is None:
             process.stop()
             break
@@ -146,9 +143,61 @@ def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, sta
         deaths += 1
         assert deaths < DEATHS, (tmp_path / "last").read_text()
         apps.check()
+    return deaths
+
+
+def test_a_controller_that_dies_after_any_write_is_continued(apps: AppWorld, start: Any, tmp_path: Path) -> None:
+    process = two_replicas(apps, start)
+    process.stop()
+    name, node = "db-1", places(apps)["db-1"]
+    apps.apply(leaveNodes=[node], leaveData=[name])
+    deaths = dies_after_each(apps, start, tmp_path, lambda: moved(apps, name, node))
     assert deaths >= 6, "cordon, claim, pod, volume, lock, Berth"
     kept(apps, name, node)
     assert apps.api.get(kinds.POD, name, apps.name)["spec"]["nodeName"] != node
+
+
+def test_one_that_was_begun_comes_home_when_nobody_asks_for_it_any_more(
+    apps: AppWorld, start: Any, tmp_path: Path
+) -> None:
+    """The controller died when the Berth said that it goes; the pod runs. Nothing is done before its data may be where
+    it goes, and while another one is down. Then it dies after any write once more."""
+    process = two_replicas(apps, start)
+    process.stop()
+    before, uids = places(apps), apps.uids()
+    name, node = "db-1", before["db-1"]
+    (disk,) = [each["name"] for each in apps.world.berths()[name]["spec"]["disks"]]
+    apps.apply(leaveNodes=[node], leaveData=[name])
+    process = start("--no-leader-elect", wait=False, **dying("berth_controller", 1, rf"\w+ Berth/status {name}"))
+    assert process.ended() == -signal.SIGKILL, process.text()
+    assert (apps.phases()[name], apps.uids()) == ("Releasing", uids)
+    data = apps.world.disks()[disk]["spec"]["claimRef"]["dataUID"]
+    apps.apply(leaveNodes=[], leaveData=[])
+    process = start("--no-leader-elect")
+    apps.stalled("Unschedulable", name)
+    assert apps.uids() == uids
+    unready(apps, "db-0")
+    apps.kubectl("patch", "localdisk", disk, "--type=merge", "--patch", '{"spec": {"unschedulable": null}}')
+    until(lambda: "pod db-0 to be Ready" in apps.condition("Ready").get("message", ""), lambda: str(apps.live()))
+    assert apps.uids() == uids, "two would be down"
+    process.stop()
+    unready(apps, "db-0", "True")
+
+    def home() -> bool:
+        ready = apps.condition("Ready").get("status") == "True" and apps.status().get("readyReplicas") == 2
+        return bool(ready and apps.uids().get(name) not in (None, uids[name]))
+
+    dies_after_each(apps, start, tmp_path, home)
+    assert places(apps) == before
+    ref = apps.world.disks()[disk]["spec"]["claimRef"]
+    assert (ref["name"], ref["dataUID"]) == (name, data)
+    assert apps.uids()["db-0"] == uids["db-0"]
+
+
+def unready(apps: AppWorld, name: str, status: str = "False") -> None:
+    """What a pod says of itself."""
+    told = {"status": {"conditions": [{"type": "Ready", "status": status}]}}
+    apps.api.patch(kinds.POD, name, apps.name, told, "status")
 
 
 def test_the_maintenance_of_a_host_asks_for_it_and_no_longer_than_needed(apps: AppWorld, start: Any) -> None:

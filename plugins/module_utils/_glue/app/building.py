@@ -150,7 +150,7 @@ class Builder:
         names = [self._hand.app.berth_name(ordinal) for ordinal in range(self._hand.app.replicas)]
         self.wait_pods(wait.pods_ready(names), "all pods to be Ready")
         for ordinal in range(self._hand.app.replicas):
-            if ordinal not in self._hand.plan.replacing:
+            if ordinal not in (*self._hand.plan.replacing, *self._hand.plan.later):
                 self._drive(ordinal, self._hand.views[ordinal], told=True, ready=True)
 
     def wait_pods(self, missing: wait.Missing, goal: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, Callable, NamedTuple
 
-from ...berth_core.app import leaving, node_loss, replace_request, rescheduling
+from ...berth_core.app import leaving, replace_request, rescheduling
 from ...berth_core.app.choose import Choice
 from ...berth_core.app.leaving import Due, LeaveRules, Move
 from ...berth_core.app.observed import Observed
@@ -23,6 +23,7 @@ from ...berth_core.app.plan import Plan
 from ...berth_core.app.update_step import rest
 from ...berth_core.app.wanted import APP_LABEL, AppWanted
 from ...berth_core.errors import TimeoutExpired
+from ...berth_core.lifecycle import states
 from ...berth_core.lifecycle.lost import Loss
 from ...berth_core.model.resources import NODE, POD, POD_DISRUPTION_BUDGET
 from ..base import Context
@@ -34,17 +35,21 @@ NOBODY = -1
 
 
 class Moves(NamedTuple):
-    """``all``: who leaves its node or is placed anew, in order. ``now``: those of them that this turn is about."""
+    """``all``: who leaves its node or is placed anew, in order. ``now``: those of them that this turn is about.
+
+    ``later``: whose berth is being given up already, and whose pod is taken down in its own turn.
+    """
 
     all: list[Move]
     now: list[Move]
     by_ordinal: dict[int, Loss]
+    later: tuple[int, ...] = ()
 
     def into(self, plan: Plan) -> Plan:
         """The plan in which their berths go first and are chosen anew."""
         moving = [move.ordinal for move in self.all if move.why is not None]
         plan = rescheduling.without_updates(plan, moving) if moving else plan
-        return node_loss.with_losses(plan, self.by_ordinal) if self.by_ordinal else plan
+        return leaving.into(plan, [move.ordinal for move in self.now], self.later) if self.all else plan
 
     def told(self, choices: Sequence[Choice], diff: dict[str, Any], app: AppWanted) -> dict[str, Any]:
         """For the result: nothing where nobody leaves. Adds to the diff what becomes of each."""
@@ -66,17 +71,21 @@ def look(
     """Who leaves, of all (``turn`` None) or in one turn. ``lost``: ordinals that go because their nodes are lost.
 
     ``due``: who is placed anew. Raises BerthError where it may not be done. Costs a GET for each node that is left.
+    Whose berth a run before has begun to give up goes first, named or not; one that is Ready waits for its turn.
     """
-    if not rules.nodes and not rules.replaced and due is None:
-        return Moves([], [], {})
     for told in replace_request.done_before(rules.replaced, observed.berths.values()) if turn is None else ():
         context.warn(told)
-    found = [move for move in leaving.find_moves(app, observed, rules, due) if move.ordinal not in lost]
+    found = leaving.find_moves(app, observed, rules, due)
+    found = leaving.in_order(app, observed, [*found, *leaving.find_begun(app, observed, found)])
+    found = [move for move in found if move.ordinal not in lost]
     names = dict.fromkeys([*rules.nodes, *(move.node for move in found)])
     nodes = {name: context.client.find(NODE, name) for name in names}
     leaving.check_moves(app, observed, rules, found, nodes)
-    now = [move for move in found if turn is None or move.ordinal == turn or move.begun]
-    return Moves(found, now, leaving.losses(observed, now))
+    begun = [move for move in found if move.begun]
+    down = [move.ordinal for move in begun if not leaving.is_up(observed, move)]
+    now = [move for move in found if turn is None or move.ordinal in (turn, *down)]
+    later = tuple(move.ordinal for move in begun if move not in now)
+    return Moves(found, now, leaving.losses(observed, now), later)
 
 
 def one_by_one(turn: Turn, moves: Moves, again: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
@@ -97,12 +106,15 @@ class Turn:
         self._seconds = float(context.params["wait_timeout"])
 
     def hindrances(self, moves: Sequence[Move]) -> tuple[str, ...]:
-        """Why the first of them may not be taken down now."""
-        fresh = next((move for move in moves if not move.begun), None)
-        if fresh is None or self._app.suspended:
+        """Why the first of them that is up may not be taken down now."""
+        if not moves or self._app.suspended:
+            return ()
+        seen = self._look()
+        first = next((move for move in moves if leaving.is_up(seen, move)), None)
+        if first is None:
             return ()
         budgets = self._context.client.list(POD_DISRUPTION_BUDGET, self._app.namespace)
-        return leaving.hindrances(self._app, self._look(), fresh, budgets, datetime.now(timezone.utc))
+        return leaving.hindrances(self._app, seen, first, budgets, datetime.now(timezone.utc))
 
     def next_of(self, moves: Sequence[Move]) -> Move:
         """Whose turn it is when one may be taken down: while a run waits for that, another one may become the primary.
@@ -142,7 +154,7 @@ class Turn:
 
     def wait_after(self, moves: Sequence[Move]) -> None:
         """Until they are Ready elsewhere, for as long as the rules of updates ask."""
-        if self._app.suspended or not moves:
+        if self._app.suspended or not moves or self._context.params["until"] != states.CREATED:
             return
         names = [move.pod for move in moves]
         wait.until(

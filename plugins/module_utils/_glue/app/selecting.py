@@ -60,7 +60,7 @@ class Selector:
         world = self._without_lost_data(world)
         left = [ordinal for ordinal, loss in self._hand.losses.items() if loss.left]
         world = leaving.without_kept(world, self._hand.seen, left)
-        self.world = rescheduling.without_left(world, self._hand.seen, self._hand.losses)
+        self.world = rescheduling.without_left(world, self._hand.seen, self._hand.losses, self._hand.plan)
         return self.world
 
     def _unsettled(self) -> list[int]:

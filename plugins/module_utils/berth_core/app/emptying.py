@@ -203,12 +203,12 @@ def half_way(
         if app not in apps or recorded(one) != RELEASING or not disks:
             continue
         pod, cordons = str(one["metadata"]["name"]), "; ".join(map(uncordon, disks))
+        own = " and run its own task" if app in by_task else ""
         found.append(
             f"replica {app.namespace}/{pod} was leaving Node {node}, and "
             f"{'would wait then' if foreseen else 'waits now'}: its berth is being given up, and its data is on "
             f"LocalDisk {', '.join(disks)}, which is cordoned. Run this again with state: begun and the same apps to "
-            "have it go on"
-            + ("" if app in by_task else f"; or take the cordon off, and it comes back to its data: {cordons}")
+            f"have it go on; or take the cordon off{own}, and it comes back to its data: {cordons}"
         )
     return found
 

@@ -13,21 +13,22 @@ given up by lifecycle/lost.py, and chosen anew as every other one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from ..errors import BerthError, InputError, StateError
 from ..lifecycle import evidence, states
-from ..lifecycle.lost import ANY_BERTH, NO_BERTH, Loss, keeps
+from ..lifecycle.lost import ANY_BERTH, NO_BERTH, Loss, keeps, was_run_in
 from ..lifecycle.view import disks_of, recorded
 from ..model.names import check_subdomain, shown
 from . import replace_request, rescheduling
 from .budgets import Budget, budgets_of
 from .choose import Choice, World, without_disks
-from .node_loss import loss_of
+from .node_loss import loss_of, with_losses
 from .observed import Object, Observed, ready
 from .observing import view_of
+from .plan import Plan
 from .update_budgets import line
 from .update_rules import RESCHEDULE
 from .update_step import rest
@@ -60,6 +61,7 @@ class Move(NamedTuple):
 
     ``begun``: a run before has begun to give its berth up. ``why``: the fields of the template because of which it is
     placed anew; None: it leaves a node that a task names. ``asked``: it is placed anew because somebody asks for that.
+    ``home``: nobody asks for it any more, and its berth goes because that was begun: its data is where it goes.
     """
 
     ordinal: int
@@ -71,6 +73,7 @@ class Move(NamedTuple):
     why: tuple[str, ...] | None = None
     uid: str = ""
     asked: bool = False
+    home: bool = False
 
 
 def leave_rules(options: Mapping[str, Any], name: str, replicas: int) -> LeaveRules:
@@ -123,7 +126,7 @@ def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due |
         asked = node not in rules.nodes and replace_request.is_open(rules.replaced, record)
         why = None
         if (asked or due is not None) and node not in rules.nodes:
-            mine = _was_run_in(record) if begun else asked or ordinal in (due or ())
+            mine = was_run_in(record) if begun else asked or ordinal in (due or ())
             why = tuple((due or {}).get(ordinal, ())) if mine else None
         if ordinal >= app.replicas or (node not in rules.nodes and why is None):
             continue
@@ -134,15 +137,43 @@ def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due |
     return in_order(app, observed, found)
 
 
+def find_begun(app: AppWanted, observed: Observed, moves: Iterable[Move]) -> list[Move]:
+    """Beside those ``moves``: replicas whose berths a run before has begun to give up, and whose pods are there still.
+
+    Nobody asks for that now, and no berth comes back from there. So the pod ends in its turn, by the rules by which it
+    would have left, and the replica is placed anew: where its data is, or nowhere.
+    """
+    found, others = [], {move.ordinal for move in moves}
+    for ordinal, record in observed.berths.items():
+        node, pod = str(record["spec"]["nodeName"]), observed.pod(ordinal)
+        there = pod is not None and (pod.get("spec") or {}).get("nodeName") == node
+        if ordinal in others or ordinal >= app.replicas or recorded(record) != states.RELEASING or not there:
+            continue
+        if was_run_in(record):
+            disks, uid = tuple(str(each["name"]) for each in disks_of(record)), str(record["metadata"]["uid"])
+            pod_name = app.berth_name(ordinal)
+            found.append(Move(ordinal, pod_name, node, disks, bool(disks), begun=True, uid=uid, home=True))
+    return found
+
+
+def is_up(observed: Observed, move: Move) -> bool:
+    """Whether one that is Ready is taken down by it."""
+    return ready(observed.pod(move.ordinal))
+
+
+def into(plan: Plan, gone: Iterable[int], later: Iterable[int]) -> Plan:
+    """The plan in which the berths of ``gone`` go first and are chosen anew, and those of ``later`` are left alone:
+    they are being given up, and their turn has not come."""
+    left = set(later)
+    plan = with_losses(plan, {*gone, *left})
+    select, discard = (tuple(one for one in part if one not in left) for part in (plan.select, plan.discard))
+    return replace(plan, select=select, discard=discard, later=tuple(sorted(left)))
+
+
 def in_order(app: AppWanted, observed: Observed, moves: Iterable[Move]) -> list[Move]:
-    """As they leave: highest ordinal first, a primary last. It may be another one by the time that the next one goes,
-    so whoever has them leave one by one asks again each time."""
-    return sorted(moves, key=lambda move: (_is_primary(app, observed.pod(move.ordinal)), -move.ordinal))
-
-
-def _was_run_in(releasing: Object) -> bool:
-    """Whether a berth that is being given up was more than a choice, and is not on its way out of berth's hands."""
-    return (releasing.get("status") or {}).get("release") not in (states.NOTHING, states.LEAVE)
+    """As they leave: what was begun first, then the highest ordinal, a primary last. It may be another one by the time
+    that the next one goes, so whoever has them leave one by one asks again each time."""
+    return sorted(moves, key=lambda move: (_is_primary(app, observed.pod(move.ordinal)), not move.begun, -move.ordinal))
 
 
 def _is_primary(app: AppWanted, pod: Object | None) -> bool:
@@ -171,7 +202,7 @@ def check_moves(
                 f"{(told or {}).get('from')} is being exchanged for {(told or {}).get('to')}; run disk_replace again "
                 "to finish that; nothing was changed"
             )
-    held = [move for move in moves if move.data and not rules.give_up(move.ordinal, move.node)]
+    held = [move for move in moves if move.data and not move.home and not rules.give_up(move.ordinal, move.node)]
     left = [(move.pod, move.node, move.disks) for move in held if move.why is None]
     anew = [(move.pod, move.node, move.disks) for move in held if move.why is not None and not move.begun]
     asked = [(move.pod, move.node, move.disks) for move in held if move.asked and not move.begun]
@@ -195,7 +226,8 @@ def _with_data(app: AppWanted, held: Sequence[tuple[str, str, Sequence[str]]]) -
 
 
 def losses(observed: Observed, moves: Iterable[Move]) -> dict[int, Loss]:
-    """For next_step, by ordinal. Who is placed anew may come to the same node: its old berth alone goes."""
+    """For next_step, by ordinal. Who is placed anew may come to the same node: its old berth alone goes. Nobody says of
+    one whose berth goes because that was begun that it is to be elsewhere."""
     return {
         move.ordinal: _left(
             observed,
@@ -205,6 +237,7 @@ def losses(observed: Observed, moves: Iterable[Move]) -> dict[int, Loss]:
             replace_request.why(move.pod, move.node) if move.asked else "",
         )
         for move in moves
+        if not move.home
     }
 
 
@@ -287,9 +320,10 @@ def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any
             "from": move.node,
             "to": nodes.get(move.ordinal),
             "disks": list(move.disks),
-            "data": "given up" if move.data else "none",
+            "data": ("kept" if move.home else "given up") if move.data else "none",
             **({"fields": list(move.why)} if move.why is not None else {}),
             **({"replaced": True} if move.asked else {}),
+            **({"begun": True} if move.home else {}),
         }
         for move in moves
     ]
@@ -297,6 +331,10 @@ def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any
 
 def words(row: Mapping[str, Any]) -> str:
     """A row, in the diff."""
+    if "begun" in row:
+        data = f"; its data stays its own, on LocalDisk {', '.join(row['disks'])}" * (row["data"] != "none")
+        why = "a run before has begun to give its berth up"
+        return f"ends, because {why}: from node {row['from']} to node {row['to']}{data}"
     data = f"; its data on LocalDisk {', '.join(row['disks'])} is given up, and kept there" * (row["data"] != "none")
     if "replaced" in row:
         return f"replaced (as was asked for): from node {row['from']} to node {row['to']}{data}"

@@ -46,6 +46,7 @@ class Plan:
     (partition, paused). ``stop``: ordinals of a suspended app whose pods are there, highest first.
     ``held``: ordinals whose room an update holds, or held when it died: they are brought home, whatever else is done.
     ``stale``: leftovers of berths that are gone. ``helpers``: helper pods of an update that nobody asks for any more.
+    ``later``: berths that are being given up, and left alone until it is their turn (app.leaving).
     ``settled``: ordinals whose Berths tell of a failed update that is over. ``service``/``stateful_set``/``beside``:
     manifests to apply.
     """
@@ -69,6 +70,7 @@ class Plan:
     held: tuple[int, ...] = ()
     settled: tuple[int, ...] = ()
     backoff: Mapping[int, Backoff] = field(default_factory=dict)
+    later: tuple[int, ...] = ()
 
     @property
     def empty(self) -> bool:

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from ..errors import StateError
 from ..lifecycle.lost import Loss
-from ..lifecycle.view import disks_of
+from ..lifecycle.states import RELEASING
+from ..lifecycle.view import disks_of, recorded
 from .choose import World, without_disks
 from .observed import Observed
 from .plan import Plan
@@ -42,13 +43,16 @@ def without_updates(plan: Plan, moving: Iterable[int]) -> Plan:
     return replace(plan, update=update, refresh=refresh)
 
 
-def without_left(world: World, observed: Observed, losses: Mapping[int, Loss]) -> World:
-    """The world without the pods that go, and without the disks that keep what is given up."""
+def without_left(world: World, observed: Observed, losses: Mapping[int, Loss], plan: Plan) -> World:
+    """The world without the pods that go, and without the disks that keep what is given up. Who finishes what a run
+    before has begun gives up no data."""
     anew = [ordinal for ordinal, loss in losses.items() if loss.of_one]
-    records = [observed.berths[ordinal] for ordinal in anew if ordinal in observed.berths]
+    begun = [o for o in plan.discard if o in observed.berths and recorded(observed.berths[o]) == RELEASING]
+    gone = [observed.berths[ordinal] for ordinal in anew if ordinal in observed.berths]
+    records = [*gone, *(observed.berths[ordinal] for ordinal in begun)]
     if not records:
         return world
-    disks = {each["name"] for record in records for each in disks_of(record)}
+    disks = {each["name"] for record in gone for each in disks_of(record)}
     pods = {(record["metadata"]["namespace"], record["metadata"]["name"]) for record in records}
     left = [pod for pod in world.pods if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in pods]
     return replace(without_disks(world, disks), pods=left)

@@ -39,6 +39,7 @@ from .update_step import (
     PULL,
     Act,
     NextStep,
+    ends_soon,
     first_touch,
     ready_words,
     step_of,
@@ -86,7 +87,7 @@ def roll(
     for ordinal in sorted(ordinals, reverse=True):
         pod = pods.get(f"{app}-{ordinal}")
         step = judged(gated(step_of(app, ordinal, pod, target, rules), pod, target, now), pod, rules, hooks, now)
-        step = replace(step, takes=takes_down(step.act, pod, target))
+        step = replace(step, takes=takes_down(step.act, pod, target), ends=ends_soon(pod, target))
         want = pull_pod(app, step, pod, target, rules) if ordinal not in pulls.without else None
         if want is not None and not step.ready and not cannot_be_pulled(want, pulls.pods, now):
             want = None

@@ -65,7 +65,8 @@ class NextStep:
     ``arrived``: its pod has the new template. ``rest``: for how many seconds more it has to be Ready before it counts.
     ``primary``: its turn is the last. ``keeps``: the names of its helper pods that are of use. ``helped``: one of them
     is waited for; after ``again`` seconds time alone may end that. ``failed``: why the update cannot go on. ``note``:
-    see Roll. ``takes``: the step by which the update takes the pod down, whatever is to be done before it.
+    see Roll. ``takes``: the step by which the update takes the pod down, whatever is to be done before it. ``ends``:
+    another run has taken it down already, and its kubelet is still to follow.
     """
 
     ordinal: int
@@ -83,10 +84,11 @@ class NextStep:
     failed: str = ""
     note: str = ""
     takes: str = ""
+    ends: bool = False
 
     @property
     def busy(self) -> bool:
-        return self.going or self.helped or not self.ready or self.rest > 0
+        return self.going or self.helped or self.ends or not self.ready or self.rest > 0
 
     @property
     def going(self) -> bool:
@@ -190,6 +192,13 @@ def under_way(pod: Object, target: Target) -> bool:
     """Whether an update in place to this very template has taken something from the pod."""
     to = updating(pod) or {}
     return to.get("to") == target.revision and RESIZING not in to
+
+
+def ends_soon(pod: Object | None, target: Target) -> bool:
+    """Whether a run with another template has written new images into the pod, whose containers are those of before: it
+    says that it is Ready, and is about to go down."""
+    to = updating(pod) if pod is not None else None
+    return pod is not None and to is not None and to.get("to") != target.revision and bool(not_begun(pod))
 
 
 def first_touch(act: Act, pod: Object, target: Target) -> bool:

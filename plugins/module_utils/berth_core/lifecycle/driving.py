@@ -65,6 +65,12 @@ def there(view: View, _step: Step) -> bool:
     return view.berth is not None and recorded(view.berth) != states.RELEASING
 
 
+def wanted_back(view: View) -> bool:
+    """Whether a berth that is being given up goes with its replica there, whose pod may run: nobody asks for another
+    place, and a run before has begun it."""
+    return view.loss is None and view.berth is not None and recorded(view.berth) == states.RELEASING
+
+
 def reserved(view: View, step: Step) -> bool:
     """Until: what is next belongs to a berth that is Reserved already."""
     if view.berth is None or not states.reached(recorded(view.berth), states.RESERVED):

@@ -12,9 +12,10 @@ confirm its end; on one that is well the pod is asked to go, and is waited for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable
 
+from ..app import claims
 from ..app.disk_acts import cordoned_disk
 from ..app.manifests import volume_of
 from ..model.one_node import is_tied
@@ -108,6 +109,31 @@ def stop(view: View, record: Object, loss: Loss) -> Step | None:
     return first_due(states.STEPS["vacate" if loss.left else "bury"].writes, _UNDO, view, record, loss)
 
 
+def leaving(view: View, record: Object) -> View:
+    """The view of a berth that is being given up, as of one whose replica leaves a node that is well.
+
+    A run that had it leave may have died, and the next one not be asked for that: the replica is there, and its pod may
+    run. As it was for a claim's berth, whose claim and pod are somebody else's, for an owner that is gone, as its pods
+    have been stopped, and where the berth was never Reserved: nothing runs by it.
+    """
+    spec, meta = record["spec"], record["metadata"]
+    if view.loss is not None or view.owner is None or claims.claim_of(record) is not None or not was_run_in(record):
+        return view
+    loss = Loss(spec["nodeName"], "", meta["namespace"], spec["app"], spec["ordinal"], left=True, berth=meta["uid"])
+    return replace(view, loss=loss)
+
+
+def vacate(view: View, record: Object) -> Step | None:
+    """Releasing, of a node that is well: its claims are asked to go, and its pod, which is waited for."""
+    view = leaving(view, record)
+    return stop(view, record, view.loss) if view.loss is not None else None
+
+
+def was_run_in(releasing: Object) -> bool:
+    """Whether a berth that is being given up was more than a choice, and is not on its way out of berth's hands."""
+    return (releasing.get("status") or {}).get("release") not in (states.NOTHING, states.LEAVE)
+
+
 def _claims_go(view: View, record: Object, loss: Loss) -> Step | None:
     """All are asked to go before the pod is, so that no new one is made of them."""
     for claim in _claims(view, record):
@@ -128,10 +154,10 @@ def _pod_and_claims_end(view: View, record: Object, loss: Loss) -> Step | None:
     step = _pod_goes(view, record, loss)
     if step is not None:
         return step
-    claims = _claims(view, record)
-    if not claims:
+    left = _claims(view, record)
+    if not left:
         return None
-    ref = Ref.of(PVC, claims[0])
+    ref = Ref.of(PVC, left[0])
     return Wait("PersistentVolumeClaimGoing", f"waits for the finalizers of PersistentVolumeClaim {ref.name}", on=ref)
 
 

@@ -65,7 +65,8 @@ def _adopt(view: View) -> Step | None:
 
 
 def _forget(view: View) -> Step:
-    step = back.forget(view, _there(view.berth))
+    record = _there(view.berth)
+    step = back.forget(lost.leaving(view, record), record)
     of = view.exchange.of if view.exchange is not None else None
     return step if of is None else replacing_claim.end_named(view, of, step)
 
@@ -107,7 +108,7 @@ STEPS: Mapping[str, Callable[[View], Step | None]] = {
     "leave": lambda view: lost.give_up(view, _there(view.berth), _there(view.loss)),
     "finish exchange": lambda view: lost.exchanging(_there(view.berth), _there(view.loss)),
     "bury": lambda view: lost.stop(view, _there(view.berth), _there(view.loss)),
-    "vacate": lambda view: lost.stop(view, _there(view.berth), _there(view.loss)),
+    "vacate": lambda view: lost.vacate(view, _there(view.berth)),
     "part": lambda view: way_out.begin(_there(view.berth)),
     "wait for class": lambda view: Wait("ClassGone", view.lost, True),
     "nothing": lambda _view: DONE,
