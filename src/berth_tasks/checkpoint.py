@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import fields
 from typing import NamedTuple, Protocol, TypeVar
 
 from berth_core.errors import ApiError, InputError, StateError
-from berth_core.tasks.pods import PodState
+from berth_core.tasks.pods import Details, PodState
 from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot
+
+from .alike import Alike
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_FIELDS = tuple(field.name for field in fields(PodState) if field.init)
+#: What stands in a row as it is; a row is flat, whatever a state is made of.
+_PLAIN = ("uid", "version", "task_uid", "number", "content", "phase", "node", "going", "requests", "started", "filler")
 _text = json.JSONEncoder().encode
 
 #: The number of the layout that both stores have.
@@ -185,7 +188,9 @@ def changed(changes: Iterable[Difference], version: int) -> Write:
 
 
 def _row(pod: PodState) -> Row:
-    return Row(pod.namespace, pod.name, _text({name: getattr(pod, name) for name in _FIELDS}))
+    plain = {name: getattr(pod, name) for name in _PLAIN}
+    names = {"namespace": pod.namespace, "name": pod.name, "task": pod.task_key[1]}
+    return Row(pod.namespace, pod.name, _text({**names, **plain, **pod.details._asdict()}))
 
 
 def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:
@@ -193,12 +198,20 @@ def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:
         return None
     version, states = kept
     try:
-        pods = [_pod(state) for state in states]
+        alike = Alike()
+        pods = [_pod(state, alike) for state in states]
     except (TypeError, ValueError, KeyError) as exc:
         raise DamagedError(str(exc)) from exc
     return PodsSnapshot({pod.key: pod for pod in pods}, version)
 
 
-def _pod(state: str) -> PodState:
+def _pod(state: str, alike: Alike) -> PodState:
     found = json.loads(state)
-    return PodState(**{**found, "requests": tuple((name, value) for name, value in found["requests"])})
+    namespace = sys.intern(found.pop("namespace"))
+    return PodState(
+        key=(namespace, found.pop("name")),
+        task_key=(namespace, found.pop("task")),
+        requests=alike.one(tuple((name, value) for name, value in found.pop("requests"))),
+        details=alike.one(Details(**{name: found.pop(name) for name in Details._fields})),
+        **found,
+    )

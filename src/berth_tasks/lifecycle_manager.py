@@ -166,7 +166,9 @@ class TaskPodsLifecycleManager:
             return None
         await self._delete(pod for pod in pods if pod.task_uid != task.uid and not pod.going)
         self._backend.know(task)
-        return await self._do(replace(task, kill=True) if self._backend.tasks.kills(task.uid) else task, pods)
+        if self._backend.tasks.kills(task.uid):
+            task = replace(task, asked=task.asked._replace(kill=True))
+        return await self._do(task, pods)
 
     async def _do(self, task: Task, pods: list[PodState]) -> float | None:
         step, state = steps.next_step(task, pods), steps.live_state(task, pods)
@@ -227,9 +229,9 @@ class TaskPodsLifecycleManager:
             told = {
                 "pod": step.pod.name,
                 "node": step.pod.node or None,
-                "exitCode": step.pod.exit_code,
+                "exitCode": step.pod.details.exit_code,
                 "log": log or None,
-                "terminationMessage": step.pod.termination_message or None,
+                "terminationMessage": step.pod.details.termination_message or None,
             }
             told["startedAt"] = step.pod.started or None
         if step.status.final:
@@ -306,14 +308,14 @@ class TaskPodsLifecycleManager:
             self._batches.record(task, status, told)
             return
         body = {
-            "metadata": {"resourceVersion": task.version, "uid": task.uid},
+            "metadata": {"resourceVersion": str(task.version), "uid": task.uid},
             "status": {
                 "state": status.state,
                 "tries": status.tries,
                 "failures": status.failures,
                 "reason": status.reason[:128] or None,
                 "message": status.message[:LONGEST_MESSAGE] or None,
-                "observedGeneration": task.generation,
+                "observedGeneration": task.asked.generation,
                 **told,
             },
         }
@@ -341,12 +343,12 @@ class TaskPodsLifecycleManager:
 
     def _ran(self, pod: PodState) -> None:
         """How long it took from the submission of a Task, or of its batch, until its first pod ran."""
-        if "[" in pod.task:
+        if "[" in pod.task_key[1]:
             element = self._batches.task(pod.task_key)
             submitted = element.created if element is not None else ""
         else:
             submitted = str(
-                ((self._tasks.get(pod.task, pod.namespace) or {}).get("metadata") or {}).get("creationTimestamp")
+                ((self._tasks.get(pod.task_key[1], pod.namespace) or {}).get("metadata") or {}).get("creationTimestamp")
             )
         seconds = times.age(submitted, utc_now())
         if seconds is not None:
@@ -380,7 +382,7 @@ class TaskPodsLifecycleManager:
             return self._batches.task(key)
         seen = task_of(kept)
         own = self._written.get(key)
-        if seen is None or own is None or own.uid != seen.uid or int(own.version) <= int(seen.version):
+        if seen is None or own is None or own.uid != seen.uid or own.version <= seen.version:
             self._written.pop(key, None)
             return seen
         return own

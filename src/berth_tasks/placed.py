@@ -11,7 +11,7 @@ from itertools import groupby
 
 from berth_core.model.pod import Amounts
 from berth_core.tasks import offers
-from berth_core.tasks.account import Charge
+from berth_core.tasks.account import ByCharge, Charge
 from berth_core.tasks.offers import Free, Offer
 
 Place = tuple[str, Amounts]
@@ -22,7 +22,7 @@ class Placed:
 
     def __init__(self, place_of: Callable[[Charge], Place | None]) -> None:
         self._place_of = place_of
-        self._places: dict[Charge, Place] = {}
+        self._places: ByCharge[Place] = ByCharge()
         #: What is taken on each node, as a negative amount of what is free.
         self._sums: dict[str, Free] = {}
         #: Those without a node, in the order in which they came.

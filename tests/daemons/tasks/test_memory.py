@@ -164,7 +164,7 @@ async def cost(texts: list[bytes], pods: bool, waits: bool) -> float:
         try:
             await world.tasks.wait_synced()
             if pods:
-                world.store.replace(filter(None, map(read, running(texts))), 3_000_000)
+                world.store.replace(map(world.store.shared, filter(None, map(read, running(texts)))), 3_000_000)
             async with asyncio.timeout(PATIENCE):
                 while not world.knows(len(texts), waits):
                     await asyncio.sleep(0.01)
