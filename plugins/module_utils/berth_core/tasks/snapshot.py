@@ -104,7 +104,7 @@ def differences(old: PodsSnapshot, new: PodsSnapshot, keys: Iterable[PodKey] | N
         before, now = old.pods.get(key), new.pods.get(key)
         if before is not None and now is not None and before.uid != now.uid:
             found += [Difference(before, None), Difference(None, now)]
-        elif before != now:
+        elif before is not now and before != now:  # a list has very many as they were
             found.append(Difference(before, now))
     return found
 
