@@ -12,6 +12,7 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import fields
 from typing import NamedTuple, Protocol, TypeVar
 
 from berth_core.errors import ApiError, InputError, StateError
@@ -23,7 +24,7 @@ from .alike import Alike
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: What stands in a row as it is; a row is flat, whatever a state is made of.
-_PLAIN = ("uid", "version", "task_uid", "number", "content", "phase", "node", "going", "requests", "started", "filler")
+_PLAIN = tuple(each.name for each in fields(PodState) if each.name not in ("task_key", "details"))
 _text = json.JSONEncoder().encode
 
 #: The number of the layout that both stores have.
@@ -134,7 +135,7 @@ class Checkpoint:
         if self._complete:
             write = changed(changes, snapshot.version)
         else:
-            write = Write([_row(pod) for pod in snapshot.pods.values()], [], snapshot.version, whole=True)
+            write = Write([_row(pod) for pod in snapshot.all()], [], snapshot.version, whole=True)
         self._complete = False
         await self._use(lambda: self._store.write(write))
         self._complete = True
@@ -189,7 +190,7 @@ def changed(changes: Iterable[Difference], version: int) -> Write:
 
 def _row(pod: PodState) -> Row:
     plain = {name: getattr(pod, name) for name in _PLAIN}
-    names = {"namespace": pod.namespace, "name": pod.name, "task": pod.task_key[1]}
+    names = {"namespace": pod.namespace, "task": pod.task_key[1]}
     return Row(pod.namespace, pod.name, _text({**names, **plain, **pod.details._asdict()}))
 
 
@@ -202,14 +203,13 @@ def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:
         pods = [_pod(state, alike) for state in states]
     except (TypeError, ValueError, KeyError) as exc:
         raise DamagedError(str(exc)) from exc
-    return PodsSnapshot({pod.key: pod for pod in pods}, version)
+    return PodsSnapshot().replaced(pods, version)
 
 
 def _pod(state: str, alike: Alike) -> PodState:
     found = json.loads(state)
     namespace = sys.intern(found.pop("namespace"))
     return PodState(
-        key=(namespace, found.pop("name")),
         task_key=(namespace, found.pop("task")),
         requests=alike.one(tuple((name, value) for name, value in found.pop("requests"))),
         details=alike.one(Details(**{name: found.pop(name) for name in Details._fields})),

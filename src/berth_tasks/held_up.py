@@ -41,7 +41,7 @@ class HeldUp:
         """``wake`` is told of the tasks with pods on a node that cannot be reached from now on, or can."""
 
         def changed(node: str) -> None:
-            for pod in self._store.snapshot.pods.values():
+            for pod in self._store.snapshot.all():
                 if pod.node == node:
                     wake(pod.task_key)
 

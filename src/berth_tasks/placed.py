@@ -27,7 +27,7 @@ class Placed:
         self._sums: dict[str, Free] = {}
         #: Those without a node, in the order in which they came.
         self._nowhere: dict[Charge, Amounts] = {}
-        self._changed: dict[Charge, None] = {}
+        self._changed: ByCharge[None] = ByCharge()
 
     def look(self, charge: Charge) -> None:
         """Something may be otherwise of that try."""
@@ -43,7 +43,7 @@ class Placed:
             offers.subtract_alike(found, requests, sum(1 for _one in alike))
 
     def _update(self) -> None:
-        changed, self._changed = self._changed, {}
+        changed, self._changed = self._changed, ByCharge()
         for charge in changed:
             old, new = self._places.get(charge), self._place_of(charge)
             if old == new:

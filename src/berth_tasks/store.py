@@ -53,8 +53,9 @@ class PodSnapshotStore:
         """Take over what an earlier process has kept."""
         if snapshot is not None:
             self._version = snapshot.version
-            pods = {pod.key: pod for pod in map(self.shared, snapshot.pods.values())}
-            self._put(PodsSnapshot(pods, snapshot.version, snapshot.tombs))
+            for pod in snapshot.all():
+                self.shared(pod)
+            self._put(snapshot)
 
     def of_task(self, key: tuple[str, str]) -> list[PodState]:
         """The pods of a task, by its namespace and name."""
@@ -131,7 +132,7 @@ class PodSnapshotStore:
 
         What it is made of is put in the place of what is equal, whoever has it.
         """
-        old = self.snapshot.pods.get(pod.key)
+        old = self.snapshot.find(pod.key)
         if old == pod:
             return old
         one = self._alike.one
@@ -141,7 +142,7 @@ class PodSnapshotStore:
             same["details"] = one(pod.details)
         task = self._task_at(pod.task_key)
         if old is not None and old.uid == pod.uid:
-            same |= {"key": old.key, "uid": old.uid, "task_key": old.task_key, "task_uid": old.task_uid}
+            same |= {"name": old.name, "uid": old.uid, "task_key": old.task_key, "task_uid": old.task_uid}
         if task is not None and task.uid == pod.task_uid:
             same |= {"task_key": task.key, "task_uid": task.uid}
         if task is not None and task.content == pod.content:  # each Task may have another one

@@ -129,7 +129,7 @@ class Backend:
                 self.account.give_back(made.charge)
 
     def step(self) -> None:
-        step = steps.next_step(self.task, self.snapshot.pods.values())
+        step = steps.next_step(self.task, self.snapshot.all())
         if isinstance(step, steps.Start):
             if (self.task.uid, step.number) not in self.account:  # else its pod is made, and the watch has yet to tell
                 self.account.charge((self.task.uid, step.number), "", self.task.requests)
@@ -176,10 +176,10 @@ ROWS = {(row.source, row.target) for row in states.TABLE}
 
 def act(server: Server, backend: Backend, kept: PodsSnapshot, action: str, value: int) -> Backend:
     """What the backend does by itself brings the task along one row of the table, or nowhere."""
-    before = steps.live_state(backend.task, backend.snapshot.pods.values())
+    before = steps.live_state(backend.task, backend.snapshot.all())
     after = _act(server, backend, kept, action, value)
     if action in ("step", "answer"):
-        now = steps.live_state(after.task, after.snapshot.pods.values())
+        now = steps.live_state(after.task, after.snapshot.all())
         assert before == now or (before, now) in ROWS, f"{action}: {before} became {now}"
     return after
 

@@ -51,12 +51,12 @@ NOTHING = Details()
 
 @dataclass(frozen=True, **SLOTS)
 class PodState:
-    """One pod of a task. `key`, `task_key`: namespace and name of it, and of its task. `number`: which try.
+    """One pod of a task. `task_key`: namespace and name of that. `number`: which try.
 
     `filler`: it reserves nothing of its node; `requests` is what its task asks for.
     """
 
-    key: tuple[str, str]
+    name: str
     uid: str
     version: int
     task_key: tuple[str, str]
@@ -73,11 +73,11 @@ class PodState:
 
     @property
     def namespace(self) -> str:
-        return self.key[0]
+        return self.task_key[0]
 
     @property
-    def name(self) -> str:
-        return self.key[1]
+    def key(self) -> tuple[str, str]:
+        return self.task_key[0], self.name
 
     @property
     def charge(self) -> tuple[str, int]:
@@ -101,7 +101,7 @@ def read_pod(pod: Object) -> PodState | None:
     namespace = sys.intern(string(meta, "namespace", "pod.metadata.namespace") or "default")  # very many have it
     filler = FILLER_LABEL in labels
     return PodState(
-        key=(namespace, string(meta, "name", "pod.metadata.name")),
+        name=string(meta, "name", "pod.metadata.name"),
         uid=string(meta, "uid", "pod.metadata.uid"),
         version=int(meta.get("resourceVersion") or 0),
         task_key=(namespace, _task_name(labels)),
