@@ -84,8 +84,8 @@ class TaskPodsLifecycleManager:
         #: Since when a task is kept by what its last refusal says, of those that are TOLD_LATER.
         self._kept_since: dict[TaskKey, float] = {}
         self._since: dict[str, float] = {}
-        #: Pods that run for a while, and those of them whose turn it is to be told so.
-        self._turns: Turns[tuple[TaskKey, str]] = Turns(self._tell, PACE)
+        #: The uids of pods that run for a while, with their tasks, and of those whose turn it is to be told so.
+        self._turns: Turns[str, TaskKey] = Turns(self._tell, PACE)
         self._told: set[str] = set()
         #: Pods that were asked to go, by uid, until a snapshot shows it: a request is not made twice meanwhile.
         self._asked: set[str] = set()
@@ -128,7 +128,7 @@ class TaskPodsLifecycleManager:
             if change.new is None or change.new.going:
                 self._asked.discard(change.either.uid)
             if change.new is None:
-                self._forget(change.either.task_key, change.either.uid)
+                self._forget(change.either.uid)
             self._queue.add(change.either.task_key)
         self._room.set()
 
@@ -223,7 +223,7 @@ class TaskPodsLifecycleManager:
     async def _record(self, task: Task, step: steps.Record) -> None:
         told: Obj = {}
         if step.pod is not None:
-            self._forget(task.key, step.pod.uid)
+            self._forget(step.pod.uid)
             wanted = task.element is None or step.status.state == states.FAILED
             log = await self._pods.log_tail(step.pod) if wanted else ""
             told = {
@@ -268,10 +268,12 @@ class TaskPodsLifecycleManager:
         """A task that runs for a while is recorded as Running in its turn; short ones cost no write."""
         if (task.status.state, task.status.reason) == (states.RUNNING, ""):
             return None
-        since = self._since.setdefault(pod.uid, self._loop.time())
-        left = since + self._running_after - self._loop.time()
-        if left > 0:
-            return left
+        if pod.uid not in self._turns and pod.uid not in self._told:
+            since = self._since.setdefault(pod.uid, self._loop.time())
+            left = since + self._running_after - self._loop.time()
+            if left > 0:
+                return left
+            del self._since[pod.uid]
         if self._has_turn(task, pod):
             status = replace(task.status, state=states.RUNNING, reason="", message="")
             await self._write(task, status, {"pod": pod.name, "node": pod.node, "startedAt": pod.started or None})
@@ -280,22 +282,22 @@ class TaskPodsLifecycleManager:
     def _has_turn(self, task: Task, pod: PodState) -> bool:
         """Whether it may be told of the pod now; else the task is looked at again when it may."""
         if pod.uid not in self._told:
-            self._turns.ask((task.key, pod.uid))
+            self._turns.ask(pod.uid, task.key)
             return False
-        self._give_turn_up(task.key, pod.uid)
+        self._give_turn_up(pod.uid)
         return True
 
-    def _tell(self, whose: tuple[TaskKey, str]) -> None:
-        self._told.add(whose[1])
-        self._queue.add(whose[0])
+    def _tell(self, uid: str, key: TaskKey) -> None:
+        self._told.add(uid)
+        self._queue.add(key)
 
-    def _forget(self, key: TaskKey, uid: str) -> None:
+    def _forget(self, uid: str) -> None:
         """Nothing more is told of that pod."""
-        self._give_turn_up(key, uid)
+        self._give_turn_up(uid)
         self._held_up.forget(uid)
 
-    def _give_turn_up(self, key: TaskKey, uid: str) -> None:
-        self._turns.give_up((key, uid))
+    def _give_turn_up(self, uid: str) -> None:
+        self._turns.give_up(uid)
         self._told.discard(uid)
         self._since.pop(uid, None)
 

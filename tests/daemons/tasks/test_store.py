@@ -108,9 +108,9 @@ def test_the_poll_finds_what_no_watch_has_told(world: World, plane: Any) -> None
             polling = asyncio.ensure_future(PodsPollingSnapshotSource(client, store, 0.1).run())
             key = (world.name, "polled")
             await client.create(POD, body)
-            await settled(lambda: key in store.snapshot.pods)
+            await settled(lambda: store.snapshot.find(key) is not None)
             await client.delete(POD, "polled", world.name)
-            await settled(lambda: key not in store.snapshot.pods)
+            await settled(lambda: store.snapshot.find(key) is None)
             polling.cancel()
 
     asyncio.run(whole())
