@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from berth_core.errors import ApiError, InputError, StateError
 from berth_core.tasks.pods import Details, PodState
-from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot
+from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot, differences
 
 from .alike import Alike
 
@@ -110,6 +110,8 @@ class Checkpoint:
         self._open = False
         #: Whether all is there that was saved: by this process, and without a failure since.
         self._complete = False
+        #: What was loaded, until something is saved: that is in the store.
+        self._loaded: PodsSnapshot | None = None
         self._running: asyncio.Future[None] | None = None
 
     async def load(self) -> PodsSnapshot | None:
@@ -124,19 +126,22 @@ class Checkpoint:
             _log.error("store %s cannot be read (%s): everything is listed", self._store.name, exc)
             await self._use(self._store.forget)
             return None
+        self._loaded = found[0]
         return found[0]
 
     async def save(self, changes: Sequence[Difference], snapshot: PodsSnapshot) -> None:
         """For a store's subscriber. Raises StateError where it cannot be used.
 
-        The first save writes everything: pods that went since the load are not among the changes. So does the one after
-        a failure, which may have been written all the same.
+        The first save writes what differs from what was loaded, as pods that went since then are not among the changes;
+        where nothing was, everything. So does the one after a failure, which may have been written all the same.
         """
-        if self._complete:
+        if self._loaded is not None:
+            write = changed(differences(self._loaded, snapshot), snapshot.version)
+        elif self._complete:
             write = changed(changes, snapshot.version)
         else:
             write = Write([_row(pod) for pod in snapshot.all()], [], snapshot.version, whole=True)
-        self._complete = False
+        self._complete, self._loaded = False, None
         await self._use(lambda: self._store.write(write))
         self._complete = True
 

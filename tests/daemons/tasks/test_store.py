@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -19,7 +19,7 @@ from berth_core.tasks.snapshot import Difference, PodsSnapshot, differences
 from berth_core.tasks.task import UID_LABEL
 from berth_kube import config
 from berth_kube.client import KubeClient
-from berth_tasks.checkpoint import Checkpoint
+from berth_tasks.checkpoint import Checkpoint, Write
 from berth_tasks.polling_source import PodsPollingSnapshotSource
 from berth_tasks.sqlite_store import SqliteStore
 from berth_tasks.store import PodSnapshotStore
@@ -137,11 +137,11 @@ def fill(folder: Path) -> Path:
     return filler
 
 
-def kept(path: Path, cluster: str = "here") -> Checkpoint:
+def kept(path: Path, cluster: str = "here", kind: Callable[[str], SqliteStore] = SqliteStore) -> Checkpoint:
     async def name() -> str:
         return cluster
 
-    return Checkpoint(SqliteStore(str(path)), name)
+    return Checkpoint(kind(str(path)), name)
 
 
 async def loaded(path: Path, cluster: str = "here") -> PodsSnapshot | None:
@@ -193,6 +193,37 @@ def test_a_file_is_of_one_process_and_has_what_was_saved_last(tmp_path: Path) ->
         await second.save(differences(one, replaced), replaced)
         await second.close()
         assert await loaded(path) == replaced
+
+    asyncio.run(story())
+
+
+class Told(SqliteStore):
+    """Tells what it writes: rows, what is gone, the version, and whether that is everything."""
+
+    writes: ClassVar[list[tuple[int, int, int, bool]]] = []
+
+    def write(self, what: Write) -> None:
+        self.writes.append((len(what.rows), len(what.gone), what.version, what.whole))
+        super().write(what)
+
+
+def test_the_first_save_writes_what_is_not_there_already(tmp_path: Path) -> None:
+    """And everything where nothing was loaded."""
+    path = tmp_path / "tasks.db"
+    old = PodsSnapshot().replaced([pod(task(name), uid=name) for name in ("same", "newer", "gone")], 5)
+    new = old.replaced([pod(task("same"), uid="same"), pod(task("newer"), uid="newer", version=6)], 7)
+
+    async def story() -> None:
+        first, second = kept(path, kind=Told), kept(path, kind=Told)
+        assert await first.load() is None
+        await first.save(differences(PodsSnapshot(), old), old)
+        await first.close()
+        assert await second.load() == old
+        await second.save(differences(PodsSnapshot(), new), new)
+        await second.save([], new.applied([], 8))
+        await second.close()
+        assert Told.writes == [(3, 0, 5, True), (1, 1, 7, False), (0, 0, 8, False)]
+        assert await loaded(path) == new.applied([], 8)
 
     asyncio.run(story())
 
