@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -197,21 +197,17 @@ def test_a_file_is_of_one_process_and_has_what_was_saved_last(tmp_path: Path) ->
     asyncio.run(story())
 
 
-class Told(SqliteStore):
-    """Tells what it writes: rows, what is gone, the version, and whether that is everything."""
-
-    writes: ClassVar[list[tuple[int, int, int, bool]]] = []
-
-    def write(self, what: Write) -> None:
-        self.writes.append((len(what.rows), len(what.gone), what.version, what.whole))
-        super().write(what)
-
-
 def test_the_first_save_writes_what_is_not_there_already(tmp_path: Path) -> None:
     """And everything where nothing was loaded."""
     path = tmp_path / "tasks.db"
     old = PodsSnapshot().replaced([pod(task(name), uid=name) for name in ("same", "newer", "gone")], 5)
-    new = old.replaced([pod(task("same"), uid="same"), pod(task("newer"), uid="newer", version=6)], 7)
+    new = PodsSnapshot().replaced([pod(task("same"), uid="same"), pod(task("newer"), uid="newer", version=6)], 7)
+    writes: list[tuple[int, int, int, bool]] = []
+
+    class Told(SqliteStore):
+        def write(self, what: Write) -> None:
+            writes.append((len(what.rows), len(what.gone), what.version, what.whole))
+            super().write(what)
 
     async def story() -> None:
         first, second = kept(path, kind=Told), kept(path, kind=Told)
@@ -222,7 +218,7 @@ def test_the_first_save_writes_what_is_not_there_already(tmp_path: Path) -> None
         await second.save(differences(PodsSnapshot(), new), new)
         await second.save([], new.applied([], 8))
         await second.close()
-        assert Told.writes == [(3, 0, 5, True), (1, 1, 7, False), (0, 0, 8, False)]
+        assert writes == [(3, 0, 5, True), (1, 1, 7, False), (0, 0, 8, False)]
         assert await loaded(path) == new.applied([], 8)
 
     asyncio.run(story())
