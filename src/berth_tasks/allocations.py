@@ -41,7 +41,7 @@ class Allocations:
         #: The pods of what was given, where they are known.
         self._pods: ByCharge[PodState] = ByCharge()
         #: When what their pods use is measured, on a clock that nobody can set: of those that began a moment ago.
-        self._measured: dict[Charge, float] = {}
+        self._measured: ByCharge[float] = ByCharge()
         self._swept = boot_clock()
         #: Called when there is a pod that is not over, and when the first one of a task runs.
         self.has_pod: Callable[[PodState], None] = lambda _pod: None
@@ -111,7 +111,8 @@ class Allocations:
         now = boot_clock()
         if now >= self._swept + ARRIVES:
             self._swept = now
-            self._measured = {charge: until for charge, until in self._measured.items() if now < until}
+            before, self._measured = self._measured, ByCharge()
+            self._measured.update({charge: until for charge, until in before.items() if now < until})
 
     def _is_new(self, charge: Charge, now: float) -> bool:
         """Whether what its pod uses is not measured yet."""
