@@ -257,6 +257,7 @@ class Informer:
             async for page in pages:
                 version = version or page.version
                 self._keep(page.items, seen)
+                page.items.clear()  # what is kept of them may be little, and the next page comes
         finally:
             await pages.aclose()
         return version

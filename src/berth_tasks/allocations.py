@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from berth_core.model import times
 from berth_core.model.pod import Amounts
 from berth_core.tasks import offers
-from berth_core.tasks.account import Account, Charge
+from berth_core.tasks.account import Account, ByCharge, Charge
 from berth_core.tasks.admission import Verdict
 from berth_core.tasks.filler_room import Filler, Node
 from berth_core.tasks.offers import Offer
@@ -39,9 +39,9 @@ class Allocations:
         #: The node of what is held, and of what has taken the place of that; a pod's own counts more.
         self._placed: dict[Charge, str] = {}
         #: The pods of what was given, where they are known.
-        self._pods: dict[Charge, PodState] = {}
+        self._pods: ByCharge[PodState] = ByCharge()
         #: When what their pods use is measured, on a clock that nobody can set: of those that began a moment ago.
-        self._measured: dict[Charge, float] = {}
+        self._measured: ByCharge[float] = ByCharge()
         self._swept = boot_clock()
         #: Called when there is a pod that is not over, and when the first one of a task runs.
         self.has_pod: Callable[[PodState], None] = lambda _pod: None
@@ -111,7 +111,8 @@ class Allocations:
         now = boot_clock()
         if now >= self._swept + ARRIVES:
             self._swept = now
-            self._measured = {charge: until for charge, until in self._measured.items() if now < until}
+            before, self._measured = self._measured, ByCharge()
+            self._measured.update({charge: until for charge, until in before.items() if now < until})
 
     def _is_new(self, charge: Charge, now: float) -> bool:
         """Whether what its pod uses is not measured yet."""
@@ -121,9 +122,9 @@ class Allocations:
     def _left(self, gone: PodState, end: PodState | None) -> None:
         """A pod has ended, or is there no more: whether it is a filler's that ran and has had to go."""
         evicted = gone in self._evictions
-        if gone.filler and gone.started and (evicted or (end is not None and end.disrupted)):
+        if gone.filler and gone.started and (evicted or (end is not None and end.details.disrupted)):
             self._usage.left(gone.node)
-            self.gave_way(gone, "NoRoom" if evicted or end is None else end.reason or "Disrupted")
+            self.gave_way(gone, "NoRoom" if evicted or end is None else end.details.reason or "Disrupted")
 
     # -- what is free beside it ------------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class Allocations:
         if entry is None or entry.filler:
             return None
         pod, node, _going = self._where(key)
-        return node or (pod.nominated if pod is not None else ""), entry.requests
+        return node or (pod.details.nominated if pod is not None else ""), entry.requests
 
     def revive_offers(self) -> tuple[list[Offer], list[Held]]:
         """What is free on each node now, less what was given to tasks; and that."""
@@ -151,7 +152,7 @@ class Allocations:
             if entry.filler:
                 continue
             pod, node, going = self._where(key)
-            at, started = (node or pod.nominated, pod.started) if pod is not None else (node, "")
+            at, started = (node or pod.details.nominated, pod.started) if pod is not None else (node, "")
             one = Held(key, entry.queue, entry.requests, at, started, going, bool(node))
             if at in free:
                 offers.take(free[at], entry.requests)

@@ -10,17 +10,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import NamedTuple, Protocol, TypeVar
 
 from berth_core.errors import ApiError, InputError, StateError
-from berth_core.tasks.pods import PodState
-from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot
+from berth_core.tasks.pods import Details, PodState
+from berth_core.tasks.snapshot import Difference, PodKey, PodsSnapshot, differences
+
+from .alike import Alike
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_FIELDS = tuple(field.name for field in fields(PodState) if field.init)
+#: What stands in a row as it is; a row is flat, whatever a state is made of.
+_PLAIN = tuple(each.name for each in fields(PodState) if each.name not in ("task_key", "details"))
 _text = json.JSONEncoder().encode
 
 #: The number of the layout that both stores have.
@@ -106,6 +110,8 @@ class Checkpoint:
         self._open = False
         #: Whether all is there that was saved: by this process, and without a failure since.
         self._complete = False
+        #: What was loaded, until something is saved: that is in the store.
+        self._loaded: PodsSnapshot | None = None
         self._running: asyncio.Future[None] | None = None
 
     async def load(self) -> PodsSnapshot | None:
@@ -120,19 +126,22 @@ class Checkpoint:
             _log.error("store %s cannot be read (%s): everything is listed", self._store.name, exc)
             await self._use(self._store.forget)
             return None
+        self._loaded = found[0]
         return found[0]
 
     async def save(self, changes: Sequence[Difference], snapshot: PodsSnapshot) -> None:
         """For a store's subscriber. Raises StateError where it cannot be used.
 
-        The first save writes everything: pods that went since the load are not among the changes. So does the one after
-        a failure, which may have been written all the same.
+        The first save writes what differs from what was loaded, as pods that went since then are not among the changes;
+        where nothing was, everything. So does the one after a failure, which may have been written all the same.
         """
-        if self._complete:
+        if self._loaded is not None:
+            write = changed(differences(self._loaded, snapshot), snapshot.version)
+        elif self._complete:
             write = changed(changes, snapshot.version)
         else:
-            write = Write([_row(pod) for pod in snapshot.pods.values()], [], snapshot.version, whole=True)
-        self._complete = False
+            write = Write([_row(pod) for pod in snapshot.all()], [], snapshot.version, whole=True)
+        self._complete, self._loaded = False, None
         await self._use(lambda: self._store.write(write))
         self._complete = True
 
@@ -185,7 +194,9 @@ def changed(changes: Iterable[Difference], version: int) -> Write:
 
 
 def _row(pod: PodState) -> Row:
-    return Row(pod.namespace, pod.name, _text({name: getattr(pod, name) for name in _FIELDS}))
+    plain = {name: getattr(pod, name) for name in _PLAIN}
+    names = {"namespace": pod.namespace, "task": pod.task_key[1]}
+    return Row(pod.namespace, pod.name, _text({**names, **plain, **pod.details._asdict()}))
 
 
 def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:
@@ -193,12 +204,19 @@ def _snapshot(kept: tuple[int, Sequence[str]] | None) -> PodsSnapshot | None:
         return None
     version, states = kept
     try:
-        pods = [_pod(state) for state in states]
+        alike = Alike()
+        pods = [_pod(state, alike) for state in states]
     except (TypeError, ValueError, KeyError) as exc:
         raise DamagedError(str(exc)) from exc
-    return PodsSnapshot({pod.key: pod for pod in pods}, version)
+    return PodsSnapshot().replaced(pods, version)
 
 
-def _pod(state: str) -> PodState:
+def _pod(state: str, alike: Alike) -> PodState:
     found = json.loads(state)
-    return PodState(**{**found, "requests": tuple((name, value) for name, value in found["requests"])})
+    namespace = sys.intern(found.pop("namespace"))
+    return PodState(
+        task_key=(namespace, found.pop("task")),
+        requests=alike.one(tuple((name, value) for name, value in found.pop("requests"))),
+        details=alike.one(Details(**{name: found.pop(name) for name in Details._fields})),
+        **found,
+    )

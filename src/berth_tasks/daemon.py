@@ -88,6 +88,7 @@ class Daemon:
                 batches.load()
                 held.begin()
                 store.begin(snapshot)
+                del snapshot  # of all its pods nothing else is kept here for as long as this process leads
                 source = PodsWatchSnapshotSource(client, store)
                 group.create_task(source.run())
                 await source.synced.wait()

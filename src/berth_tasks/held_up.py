@@ -41,7 +41,7 @@ class HeldUp:
         """``wake`` is told of the tasks with pods on a node that cannot be reached from now on, or can."""
 
         def changed(node: str) -> None:
-            for pod in self._store.snapshot.pods.values():
+            for pod in self._store.snapshot.all():
                 if pod.node == node:
                     wake(pod.task_key)
 
@@ -54,7 +54,7 @@ class HeldUp:
         if pod.phase != PENDING:
             self._since.pop(pod.uid, None)
             return Held(), None
-        seconds = self._seconds if pod.reason else self._seconds * SILENT
+        seconds = self._seconds if pod.details.reason else self._seconds * SILENT
         left = self._since.setdefault(pod.uid, self._loop.time()) + seconds - self._loop.time()
         return (Held(), left) if left > 0 else (_pending(pod), None)
 
@@ -73,5 +73,5 @@ def _unreachable(pod: PodState) -> Held:
 
 def _pending(pod: PodState) -> Held:
     where = f"is bound to node {pod.node} and does not start" if pod.node else "is bound to no node"
-    words = pod.message or f"see `kubectl describe pod {pod.name} --namespace {pod.namespace}`"
-    return Held(pod.reason or POD_PENDING, f"pod {pod.name} {where}: {words}")
+    words = pod.details.message or f"see `kubectl describe pod {pod.name} --namespace {pod.namespace}`"
+    return Held(pod.details.reason or POD_PENDING, f"pod {pod.name} {where}: {words}")

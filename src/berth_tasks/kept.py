@@ -41,8 +41,7 @@ class Kept:
         else:
             uid = task.uid
         one = self._alike.one
-        same: dict[str, Any] = {"key": key, "uid": uid, "created": one(task.created), "queue": one(task.queue)}
-        same |= {"retry_codes": one(task.retry_codes), "gang": one(task.gang)}
+        same: dict[str, Any] = {"key": key, "uid": uid, "created": one(task.created), "asked": one(task.asked)}
         same |= {"requests": one(task.requests), "status": one(_ended(task) if task.status.final else task.status)}
         for name, value in same.items():  # nobody has it yet; dataclasses.replace takes as long as all else here
             object.__setattr__(task, name, value)
@@ -57,7 +56,7 @@ class Kept:
         """Of a Task its metadata alone."""
         if not isinstance(kept, Task):
             return kept
-        meta = {"namespace": kept.namespace, "name": kept.name, "uid": kept.uid, "resourceVersion": kept.version}
+        meta = {"namespace": kept.namespace, "name": kept.name, "uid": kept.uid, "resourceVersion": str(kept.version)}
         return {"metadata": {**meta, "creationTimestamp": kept.created}}
 
 

@@ -51,7 +51,7 @@ class KubernetesClient:
         pod = read_pod(made)
         if pod is None or pod.charge != (task.uid, number):
             raise StateError(f"Pod {meta['namespace']}/{meta['name']} is there and is not of this task: delete it")
-        return replace(pod, task=task.name, task_uid=task.uid)  # the same texts, and not others that are equal
+        return replace(pod, task_key=task.key, task_uid=task.uid)  # the same texts, and not others that are equal
 
     async def kill(self, pod: PodState) -> None:
         """Delete just this pod; one that is gone already is no error."""
@@ -88,7 +88,7 @@ class KubernetesClient:
         if not self._log_lines or not pod.node:
             return ""
         path = f"{POD.path(pod.name, pod.namespace, 'log')}?tailLines={self._log_lines}"
-        path += f"&container={quote(pod.container)}" if pod.container else ""
+        path += f"&container={quote(pod.details.container)}" if pod.details.container else ""
         try:
             text = await self._client.raw(path, timeout=LOG_SECONDS)
         except BerthError as exc:

@@ -84,8 +84,8 @@ class TaskPodsLifecycleManager:
         #: Since when a task is kept by what its last refusal says, of those that are TOLD_LATER.
         self._kept_since: dict[TaskKey, float] = {}
         self._since: dict[str, float] = {}
-        #: Pods that run for a while, and those of them whose turn it is to be told so.
-        self._turns: Turns[tuple[TaskKey, str]] = Turns(self._tell, PACE)
+        #: The uids of pods that run for a while, with their tasks, and of those whose turn it is to be told so.
+        self._turns: Turns[str, TaskKey] = Turns(self._tell, PACE)
         self._told: set[str] = set()
         #: Pods that were asked to go, by uid, until a snapshot shows it: a request is not made twice meanwhile.
         self._asked: set[str] = set()
@@ -128,7 +128,7 @@ class TaskPodsLifecycleManager:
             if change.new is None or change.new.going:
                 self._asked.discard(change.either.uid)
             if change.new is None:
-                self._forget(change.either.task_key, change.either.uid)
+                self._forget(change.either.uid)
             self._queue.add(change.either.task_key)
         self._room.set()
 
@@ -166,7 +166,9 @@ class TaskPodsLifecycleManager:
             return None
         await self._delete(pod for pod in pods if pod.task_uid != task.uid and not pod.going)
         self._backend.know(task)
-        return await self._do(replace(task, kill=True) if self._backend.tasks.kills(task.uid) else task, pods)
+        if self._backend.tasks.kills(task.uid):
+            task = replace(task, asked=task.asked._replace(kill=True))
+        return await self._do(task, pods)
 
     async def _do(self, task: Task, pods: list[PodState]) -> float | None:
         step, state = steps.next_step(task, pods), steps.live_state(task, pods)
@@ -221,15 +223,15 @@ class TaskPodsLifecycleManager:
     async def _record(self, task: Task, step: steps.Record) -> None:
         told: Obj = {}
         if step.pod is not None:
-            self._forget(task.key, step.pod.uid)
+            self._forget(step.pod.uid)
             wanted = task.element is None or step.status.state == states.FAILED
             log = await self._pods.log_tail(step.pod) if wanted else ""
             told = {
                 "pod": step.pod.name,
                 "node": step.pod.node or None,
-                "exitCode": step.pod.exit_code,
+                "exitCode": step.pod.details.exit_code,
                 "log": log or None,
-                "terminationMessage": step.pod.termination_message or None,
+                "terminationMessage": step.pod.details.termination_message or None,
             }
             told["startedAt"] = step.pod.started or None
         if step.status.final:
@@ -266,10 +268,12 @@ class TaskPodsLifecycleManager:
         """A task that runs for a while is recorded as Running in its turn; short ones cost no write."""
         if (task.status.state, task.status.reason) == (states.RUNNING, ""):
             return None
-        since = self._since.setdefault(pod.uid, self._loop.time())
-        left = since + self._running_after - self._loop.time()
-        if left > 0:
-            return left
+        if pod.uid not in self._turns and pod.uid not in self._told:
+            since = self._since.setdefault(pod.uid, self._loop.time())
+            left = since + self._running_after - self._loop.time()
+            if left > 0:
+                return left
+            del self._since[pod.uid]
         if self._has_turn(task, pod):
             status = replace(task.status, state=states.RUNNING, reason="", message="")
             await self._write(task, status, {"pod": pod.name, "node": pod.node, "startedAt": pod.started or None})
@@ -278,22 +282,22 @@ class TaskPodsLifecycleManager:
     def _has_turn(self, task: Task, pod: PodState) -> bool:
         """Whether it may be told of the pod now; else the task is looked at again when it may."""
         if pod.uid not in self._told:
-            self._turns.ask((task.key, pod.uid))
+            self._turns.ask(pod.uid, task.key)
             return False
-        self._give_turn_up(task.key, pod.uid)
+        self._give_turn_up(pod.uid)
         return True
 
-    def _tell(self, whose: tuple[TaskKey, str]) -> None:
-        self._told.add(whose[1])
-        self._queue.add(whose[0])
+    def _tell(self, uid: str, key: TaskKey) -> None:
+        self._told.add(uid)
+        self._queue.add(key)
 
-    def _forget(self, key: TaskKey, uid: str) -> None:
+    def _forget(self, uid: str) -> None:
         """Nothing more is told of that pod."""
-        self._give_turn_up(key, uid)
+        self._give_turn_up(uid)
         self._held_up.forget(uid)
 
-    def _give_turn_up(self, key: TaskKey, uid: str) -> None:
-        self._turns.give_up((key, uid))
+    def _give_turn_up(self, uid: str) -> None:
+        self._turns.give_up(uid)
         self._told.discard(uid)
         self._since.pop(uid, None)
 
@@ -306,14 +310,14 @@ class TaskPodsLifecycleManager:
             self._batches.record(task, status, told)
             return
         body = {
-            "metadata": {"resourceVersion": task.version, "uid": task.uid},
+            "metadata": {"resourceVersion": str(task.version), "uid": task.uid},
             "status": {
                 "state": status.state,
                 "tries": status.tries,
                 "failures": status.failures,
                 "reason": status.reason[:128] or None,
                 "message": status.message[:LONGEST_MESSAGE] or None,
-                "observedGeneration": task.generation,
+                "observedGeneration": task.asked.generation,
                 **told,
             },
         }
@@ -341,12 +345,12 @@ class TaskPodsLifecycleManager:
 
     def _ran(self, pod: PodState) -> None:
         """How long it took from the submission of a Task, or of its batch, until its first pod ran."""
-        if "[" in pod.task:
+        if "[" in pod.task_key[1]:
             element = self._batches.task(pod.task_key)
             submitted = element.created if element is not None else ""
         else:
             submitted = str(
-                ((self._tasks.get(pod.task, pod.namespace) or {}).get("metadata") or {}).get("creationTimestamp")
+                ((self._tasks.get(pod.task_key[1], pod.namespace) or {}).get("metadata") or {}).get("creationTimestamp")
             )
         seconds = times.age(submitted, utc_now())
         if seconds is not None:
@@ -380,7 +384,7 @@ class TaskPodsLifecycleManager:
             return self._batches.task(key)
         seen = task_of(kept)
         own = self._written.get(key)
-        if seen is None or own is None or own.uid != seen.uid or int(own.version) <= int(seen.version):
+        if seen is None or own is None or own.uid != seen.uid or own.version <= seen.version:
             self._written.pop(key, None)
             return seen
         return own

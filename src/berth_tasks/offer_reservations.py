@@ -78,7 +78,7 @@ class OfferReservations:
         """Tasks whose offer is held: they have its room, before anybody else is asked."""
         found: list[tuple[Task, Start]] = []
         for task, start in waiting if self._held else ():
-            offer, node = self._held.get((task.namespace, f"offer({task.offer})"), (None, ""))
+            offer, node = self._held.get((task.namespace, f"offer({task.asked.offer})"), (None, ""))
             if offer is None or offer.queue != task.queue or not offer.room_for(task.requests):
                 continue
             self._end(offer)

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from berth_core.model.pod import Amounts
 from berth_core.tasks import offers
-from berth_core.tasks.account import Charge
+from berth_core.tasks.account import ByCharge, Charge
 from berth_core.tasks.offers import Free, Offer
 
 Place = tuple[str, Amounts]
@@ -22,12 +22,12 @@ class Placed:
 
     def __init__(self, place_of: Callable[[Charge], Place | None]) -> None:
         self._place_of = place_of
-        self._places: dict[Charge, Place] = {}
+        self._places: ByCharge[Place] = ByCharge()
         #: What is taken on each node, as a negative amount of what is free.
         self._sums: dict[str, Free] = {}
         #: Those without a node, in the order in which they came.
         self._nowhere: dict[Charge, Amounts] = {}
-        self._changed: dict[Charge, None] = {}
+        self._changed: ByCharge[None] = ByCharge()
 
     def look(self, charge: Charge) -> None:
         """Something may be otherwise of that try."""
@@ -43,7 +43,7 @@ class Placed:
             offers.subtract_alike(found, requests, sum(1 for _one in alike))
 
     def _update(self) -> None:
-        changed, self._changed = self._changed, {}
+        changed, self._changed = self._changed, ByCharge()
         for charge in changed:
             old, new = self._places.get(charge), self._place_of(charge)
             if old == new:

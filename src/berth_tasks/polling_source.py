@@ -25,6 +25,6 @@ class PodsPollingSnapshotSource:
         while True:
             await asyncio.sleep(self._interval)
             try:
-                self._store.replace(*await list_pods(self._client))
+                self._store.replace(*await list_pods(self._client, self._store.shared))
             except BerthError as exc:
                 _log.warning("%s; the next poll is in %g s", exc.message, self._interval)

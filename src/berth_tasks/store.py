@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from berth_core.errors import BerthError
-from berth_core.tasks.pods import PENDING, PodState
+from berth_core.tasks.pods import PodState
 from berth_core.tasks.snapshot import Difference, PodEvent, PodKey, PodsSnapshot, differences
 from berth_core.tasks.task import Task
 
@@ -54,8 +53,9 @@ class PodSnapshotStore:
         """Take over what an earlier process has kept."""
         if snapshot is not None:
             self._version = snapshot.version
-            pods = {pod.key: pod for pod in map(self._shared, snapshot.pods.values())}
-            self._put(PodsSnapshot(pods, snapshot.version, snapshot.tombs))
+            for pod in snapshot.all():
+                self.shared(pod)
+            self._put(snapshot)
 
     def of_task(self, key: tuple[str, str]) -> list[PodState]:
         """The pods of a task, by its namespace and name."""
@@ -73,14 +73,14 @@ class PodSnapshotStore:
     def tell(self, pod: PodState | None, version: int = 0, *, there: bool = True) -> None:
         """An event of the watch, which has come to ``version``; without a pod: a bookmark."""
         if pod is not None:
-            self._events.append(PodEvent(self._shared(pod), there))
+            self._events.append(PodEvent(self.shared(pod), there))
         self._version = max(self._version, version)
         if self._timer is None:
             self._timer = self._loop.call_later(BATCH, self.flush)
 
     def wrote(self, pod: PodState) -> bool:
         """The answer to an own write counts at once; False where the pod has gone before its answer came."""
-        self._events.append(PodEvent(self._shared(pod)))
+        self._events.append(PodEvent(self.shared(pod)))
         self.flush()
         return self.snapshot.knows(pod)
 
@@ -93,9 +93,9 @@ class PodSnapshotStore:
         self._put(self.snapshot.applied(events, self._version), {event.pod.key for event in events})
 
     def replace(self, pods: Iterable[PodState], version: int) -> None:
-        """A whole list; one that is older than what is known changes nothing."""
+        """A whole list, of pods as `shared` gives them; one that is older than what is known changes nothing."""
         self.flush()
-        self._put(self.snapshot.replaced(map(self._shared, pods), version))
+        self._put(self.snapshot.replaced(pods, version))
 
     def rewound(self) -> None:
         """etcd was restored from a backup: the next list is taken, whatever its version."""
@@ -127,25 +127,29 @@ class PodSnapshotStore:
             task = self._task_at(key) if key not in self._by_task else None
             self._by_task[key if task is None else task.key] = found[0] if len(found) == 1 else tuple(found)
 
-    def _shared(self, pod: PodState) -> PodState:
-        """The pod, with the texts that are known already: of itself, and those that very many have."""
-        one, old = self._alike.one, self.snapshot.pods.get(pod.key)
+    def shared(self, pod: PodState) -> PodState:
+        """The pod as it is known, or with the texts that are: of itself, of its task, and those that very many have.
+
+        What it is made of is put in the place of what is equal, whoever has it.
+        """
+        old = self.snapshot.find(pod.key)
+        if old == pod:
+            return old
+        one = self._alike.one
         same: dict[str, Any] = {"node": one(pod.node), "phase": one(pod.phase), "started": one(pod.started)}
-        same |= {"requests": one(pod.requests), "reason": one(pod.reason), "container": one(pod.container)}
-        if pod.phase == PENDING:  # very many may wait for the same
-            same["message"] = one(pod.message)
+        same |= {"requests": one(pod.requests)}
+        if not pod.over and not pod.details.termination_message:  # very many may wait for the same
+            same["details"] = one(pod.details)
         task = self._task_at(pod.task_key)
+        if old is not None and old.uid == pod.uid:
+            same |= {"name": old.name, "uid": old.uid, "task_key": old.task_key, "task_uid": old.task_uid}
         if task is not None and task.uid == pod.task_uid:
-            same |= {"task": task.name, "task_uid": task.uid}
+            same |= {"task_key": task.key, "task_uid": task.uid}
         if task is not None and task.content == pod.content:  # each Task may have another one
             same["content"] = task.content
-        if old is None or old.uid != pod.uid:
-            return replace(pod, namespace=one(pod.namespace), **same)
-        same |= {"name": old.name, "uid": old.uid, "task": old.task, "task_uid": old.task_uid}
-        found = replace(pod, namespace=one(pod.namespace), **same)
-        for name in ("key", "charge"):
-            object.__setattr__(found, name, getattr(old, name))
-        return found
+        for name, value in same.items():  # dataclasses.replace takes as long as all else here
+            object.__setattr__(pod, name, value)
+        return pod
 
 
 class _Subscription:

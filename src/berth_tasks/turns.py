@@ -11,21 +11,25 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 #: So many other writes in a pause make it longer by another one, up to so many.
 OTHERS, MOST_PAUSES = 2, 10
 
 
-class Turns(Generic[K]):
-    """First come, first served. ``call`` is told whose turn it is. Made inside a running loop."""
+class Turns(Generic[K, V]):
+    """First come, first served. ``call`` is told whose turn it is, and what that one wants.
+
+    Made inside a running loop.
+    """
 
     def __init__(
         self,
-        call: Callable[[K], None],
+        call: Callable[[K, V], None],
         pause: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._call, self._pause, self._sleep = call, pause, sleep
-        self._waiting: dict[K, None] = {}
+        self._waiting: dict[K, V] = {}
         self._due = asyncio.Event()
         self._others = 0
 
@@ -33,9 +37,12 @@ class Turns(Generic[K]):
         """Something else was written, which could not wait."""
         self._others += 1
 
-    def ask(self, key: K) -> None:
+    def __contains__(self, key: K) -> bool:
+        return key in self._waiting
+
+    def ask(self, key: K, what: V) -> None:
         """It wants a turn; once is enough."""
-        self._waiting.setdefault(key)
+        self._waiting.setdefault(key, what)
         self._due.set()
 
     def give_up(self, key: K) -> None:
@@ -50,8 +57,7 @@ class Turns(Generic[K]):
                 self._due.clear()
                 continue
             key = next(iter(self._waiting))
-            del self._waiting[key]
-            self._call(key)
+            self._call(key, self._waiting.pop(key))
             await self._rest()
 
     async def _rest(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -26,21 +26,24 @@ from .store import PodSnapshotStore
 _log = logging.getLogger(__name__)
 
 
-async def list_pods(client: KubeClient) -> tuple[list[PodState], int]:
-    """Every pod of a task, as of one version."""
+async def list_pods(client: KubeClient, shared: Callable[[PodState], PodState]) -> tuple[list[PodState], int]:
+    """Every pod of a task, as of one version. ``shared``: with what is known of it already (`PodSnapshotStore`)."""
     try:
-        return await _read_pages(client.pages(POD, labels=UID_LABEL))
+        return await _read_pages(client.pages(POD, labels=UID_LABEL), shared)
     except GoneError:  # took longer than the server remembers: once more, in one go
-        return await _read_pages(client.pages(POD, labels=UID_LABEL, limit=0))
+        return await _read_pages(client.pages(POD, labels=UID_LABEL, limit=0), shared)
 
 
-async def _read_pages(listed: AsyncGenerator[Listing, None]) -> tuple[list[PodState], int]:
-    """Of a page no more is kept than the states: all pods as they are would be a hundred MB."""
+async def _read_pages(
+    listed: AsyncGenerator[Listing, None], shared: Callable[[PodState], PodState]
+) -> tuple[list[PodState], int]:
+    """Of a page no more is kept than the states that are new: all pods as they are would be a hundred MB."""
     version, found = 0, []
     async with aclosing(listed) as pages:
         async for page in pages:
             version = version or int(page.version or 0)
-            found += [pod for pod in map(read, page.items) if pod is not None]
+            found += [shared(pod) for pod in map(read, page.items) if pod is not None]
+            page.items.clear()
     return found, version
 
 
@@ -84,7 +87,7 @@ class PodsWatchSnapshotSource:
         if self._version and self._unsure:
             await self._same_history()
         if not self._version:
-            pods, self._version = await list_pods(self._client)
+            pods, self._version = await list_pods(self._client, self._store.shared)
             self.lists += 1
             self._store.replace(pods, self._version)
         self._unsure = False

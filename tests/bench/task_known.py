@@ -5,7 +5,8 @@ TaskBatch and for single Tasks, of which it has had a few before: what it needs 
 until others of their queue have ended (``single``), or can never start, which is written into each (``never``).
 tasks/in-flight: the pods of BERTH_BENCH_TASKS tasks run on fake nodes. ``recovery``: the backend is killed, and begun
 anew; the seconds from then until the pod of a task that was submitted meanwhile is there. ``final``: pods end one after
-the other; seconds until the state of the task is final, by one watch.
+the other; seconds until the state of the task is final, by one watch. ``memory``: resident bytes a task with its pod,
+above the same process with a few of them.
 """
 
 from __future__ import annotations
@@ -82,21 +83,30 @@ def in_flight(_ground: Ground) -> list[Figure]:
         cluster = ground.cluster
         add_nodes(cluster)
         api, *makers = clients(cluster)
-        space = namespace(cluster, api, "in-flight")
+        few, space = (namespace(cluster, api, each) for each in ("few", "in-flight"))
         with backend(cluster, ground.folder) as daemon:
             say(f"tasks/in-flight: {TASKS} tasks on {NODES} nodes")
-            create(makers, space, TASK, lambda _index: _task(), TASKS)
-            eventually(lambda: _running(api, space) >= TASKS, PATIENCE, f"{TASKS} pods run")
+            _run(api, makers, few, FEW)
+            base = _settled(daemon)
+            _run(api, makers, space, TASKS)
+            memory = _settled(daemon)
             ends = asyncio.run(_ended(ground, space, makers[0]))
             daemon.process.kill()
             daemon.process.wait()
         recovered = [_recovers(ground, api, space, number) for number in range(ROUNDS)]
-    left = TASKS - ENDS
+    left = FEW + TASKS - ENDS
+    known = (f"{TASKS} tasks whose pods run; the process with {FEW} has {base:.0f} MB",)
     told = ", ".join(f"{seconds:.2f}" for seconds in recovered)
     return [
         Figure("tasks/in-flight/recovery", median(recovered), None, "s", None, (f"{left} in flight; {told} s",)),
+        Figure("tasks/in-flight/memory", 1e6 * (memory - base) / TASKS, None, "bytes/task", None, known),
         Figure("tasks/in-flight/final", ends[int(0.99 * len(ends))], None, "s at p99", None, _spread(ends)),
     ]
+
+
+def _run(api: ApiClient, makers: list[ApiClient], space: str, count: int) -> None:
+    create(makers, space, TASK, lambda _index: _task(), count)
+    eventually(lambda: _running(api, space) >= count, PATIENCE, f"{count} pods run")
 
 
 def _spread(ends: list[float]) -> tuple[str, ...]:

@@ -232,7 +232,7 @@ class _Submitted:
         newest = max(pods, key=lambda pod: int(pod["metadata"]["labels"].get(TRY_LABEL) or 0))
         lines = f"&tailLines={int(tail)}" if tail is not None else ""
         state = read_pod(newest)
-        container = (state.container if state is not None else "") or newest["spec"]["containers"][0]["name"]
+        container = (state.details.container if state is not None else "") or newest["spec"]["containers"][0]["name"]
         path = f"{POD.path(newest['metadata']['name'], self.namespace, 'log')}?limitBytes={MOST_LOG}{lines}"
         path += f"&container={quote(container)}"
         try:

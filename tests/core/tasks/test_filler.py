@@ -138,13 +138,13 @@ def killed(limits: dict[str, str]) -> PodState:
 
 def test_who_is_killed_as_its_node_has_no_memory_left_has_not_failed() -> None:
     """With a limit of its own the kernel may have meant just that: this is its own failure."""
-    assert killed({}).disrupted
-    assert not killed({"memory": "1Gi"}).disrupted
-    assert pod_of(made({}), phase="Failed", reason="Evicted").disrupted, "as any pod's"
+    assert killed({}).details.disrupted
+    assert not killed({"memory": "1Gi"}).details.disrupted
+    assert pod_of(made({}), phase="Failed", reason="Evicted").details.disrupted, "as any pod's"
     status = ended(task(), killed({}))
     assert (status.state, status.tries, status.failures) == ("Submitted", 1, 0)
     common = {"name": "main", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
-    assert not pod_of(manifest(task(), 1), phase="Failed", containerStatuses=[common]).disrupted
+    assert not pod_of(manifest(task(), 1), phase="Failed", containerStatuses=[common]).details.disrupted
 
 
 def test_its_way_to_a_node_is_by_labels_taints_and_name() -> None:

@@ -98,7 +98,8 @@ def test_one_that_can_never_start_says_so_and_holds_up_nobody(
     tasks: list[Task], queues: tuple[Queue, ...], words: str
 ) -> None:
     after = sized("after", 100, tasks[0].queue)
-    verdict = round_of([*(replace(one, priority=1) for one in tasks), after], None, queues, a=500, b=500)
+    first = [replace(one, asked=one.asked._replace(priority=1)) for one in tasks]
+    verdict = round_of([*first, after], None, queues, a=500, b=500)
     assert names(verdict) == ["after"]
     assert {verdict.waiting[one.key] for one in tasks} == {("NeverFits", words)}
 
@@ -185,7 +186,7 @@ def test_an_offer_is_room_for_one_and_so_for_no_gang() -> None:
     with pytest.raises(InputError, match=f"^Task job: {words}$"):
         check_new("job", {"template": TEMPLATE, **both})
     assert sized("job", 1, offer="", gang=both["gang"]).gang is not None, "no offer is named"
-    assert sized("job", 1, offer="o").offer == "o"
+    assert sized("job", 1, offer="o").asked.offer == "o"
     assert ("offer" in FIELDS, "offer" in BATCH_FIELDS) == (True, False), "elements have no room of their own"
 
 

@@ -17,7 +17,7 @@ from berth_core.errors import ConflictError
 from berth_core.tasks import next_step as steps
 from berth_core.tasks import states
 from berth_core.tasks.account import Account
-from berth_core.tasks.pods import PodState, pod_name
+from berth_core.tasks.pods import Details, PodState, pod_name
 from berth_core.tasks.snapshot import PodEvent, PodsSnapshot, differences
 from berth_core.tasks.task import Status, Task
 from tests.core.tasks.samples import TEMPLATE, pod, task
@@ -87,7 +87,7 @@ class Server:
 
     def change(self, **fields: Any) -> None:
         self.version += 1
-        self.task = replace(self.task, version=str(self.version), **fields)
+        self.task = replace(self.task, version=self.version, **fields)
 
 
 class Backend:
@@ -129,7 +129,7 @@ class Backend:
                 self.account.give_back(made.charge)
 
     def step(self) -> None:
-        step = steps.next_step(self.task, self.snapshot.pods.values())
+        step = steps.next_step(self.task, self.snapshot.all())
         if isinstance(step, steps.Start):
             if (self.task.uid, step.number) not in self.account:  # else its pod is made, and the watch has yet to tell
                 self.account.charge((self.task.uid, step.number), "", self.task.requests)
@@ -160,15 +160,15 @@ def outside(server: Server, action: str, value: int) -> None:
     """What others do."""
     running = [one for one in server.pods.values() if not one.over]
     if action == "end" and running:
-        server.put(replace(running[0], phase="Succeeded" if value == 0 else "Failed", exit_code=value))
+        server.put(replace(running[0], phase="Succeeded" if value == 0 else "Failed", details=Details(value)))
     elif action == "evict" and running:
-        server.put(replace(running[0], phase="Failed", reason="Evicted", disrupted=True))
+        server.put(replace(running[0], phase="Failed", details=Details(reason="Evicted", disrupted=True)))
     elif action == "by-hand" and server.pods:
         server.vanish(next(iter(server.pods.values())))
     elif action == "change":
         server.change(template=OTHER, content=task(template=OTHER).content)
     elif action == "kill":
-        server.change(kill=True)
+        server.change(asked=server.task.asked._replace(kill=True))
 
 
 ROWS = {(row.source, row.target) for row in states.TABLE}
@@ -176,10 +176,10 @@ ROWS = {(row.source, row.target) for row in states.TABLE}
 
 def act(server: Server, backend: Backend, kept: PodsSnapshot, action: str, value: int) -> Backend:
     """What the backend does by itself brings the task along one row of the table, or nowhere."""
-    before = steps.live_state(backend.task, backend.snapshot.pods.values())
+    before = steps.live_state(backend.task, backend.snapshot.all())
     after = _act(server, backend, kept, action, value)
     if action in ("step", "answer"):
-        now = steps.live_state(after.task, after.snapshot.pods.values())
+        now = steps.live_state(after.task, after.snapshot.all())
         assert before == now or (before, now) in ROWS, f"{action}: {before} became {now}"
     return after
 
@@ -217,7 +217,7 @@ def test_each_end_is_recorded_once_and_nothing_is_left(history: list[tuple[str, 
         backend.answer()
         for one in list(server.pods.values()):
             if not one.over:
-                server.put(replace(one, phase="Succeeded", exit_code=0))
+                server.put(replace(one, phase="Succeeded", details=Details(0)))
     backend.follow(len(server.events))
     assert server.task.status.final
     assert server.finals == 1
@@ -228,7 +228,7 @@ def test_each_end_is_recorded_once_and_nothing_is_left(history: list[tuple[str, 
 def check_ends(server: Server) -> None:
     """The status says what the recorded tries say."""
     status, ends = server.task.status, server.ends
-    failures = [one for one in ends.values() if one.phase == "Failed" and not one.disrupted]
+    failures = [one for one in ends.values() if one.phase == "Failed" and not one.details.disrupted]
     assert status.failures == len(failures) <= RETRIES + 1
     last = ends.get(status.tries)
     if status.state == states.SUCCEEDED:
@@ -250,7 +250,7 @@ def test_the_model_tells_a_pod_that_goes_too_early() -> None:
     one = next(iter(server.pods.values()))
     assert one.requests == task(template=TEMPLATE).requests
     assert not server.may_go(one)
-    server.put(replace(one, phase="Succeeded", exit_code=0))
+    server.put(replace(one, phase="Succeeded", details=Details(0)))
     backend.follow(2)
     backend.step()
     assert server.may_go(one)

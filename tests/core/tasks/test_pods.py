@@ -25,11 +25,11 @@ def ended(containers: list[tuple[int, str]], first: tuple[int, str] | None = Non
 
 
 def test_the_termination_message_is_the_main_containers_or_that_of_the_one_that_failed() -> None:
-    assert ended([(0, "result"), (0, "sidecar")], (0, "init")).termination_message == "result"
-    assert ended([(0, "result"), (3, "broken")]).termination_message == "broken"
-    assert ended([], (3, "init failed")).termination_message == "init failed"
-    assert ended([(0, "x" * 5000)]).termination_message == "x" * MOST_TERMINATION_MESSAGE
-    assert ended([]).termination_message == ""
+    assert ended([(0, "result"), (0, "sidecar")], (0, "init")).details.termination_message == "result"
+    assert ended([(0, "result"), (3, "broken")]).details.termination_message == "broken"
+    assert ended([], (3, "init failed")).details.termination_message == "init failed"
+    assert ended([(0, "x" * 5000)]).details.termination_message == "x" * MOST_TERMINATION_MESSAGE
+    assert ended([]).details.termination_message == ""
 
 
 def test_whose_end_it_is_tells_whose_log_is_kept() -> None:
@@ -42,7 +42,7 @@ def test_whose_end_it_is_tells_whose_log_is_kept() -> None:
         status = {"initContainerStatuses": statuses(init), "containerStatuses": statuses(containers)}
         found = read_pod({**body, "status": {"phase": "Failed", **status}})
         assert found is not None
-        return found.container
+        return found.details.container
 
     assert of([("first", 0)], [("main", 0), ("beside", 3)]) == "beside"
     assert of([("first", 2)], [("main", 0)]) == "first"
@@ -74,15 +74,15 @@ def test_a_pod_that_is_pending_says_what_it_waits_for(status: dict[str, Any], to
     body["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     found = read_pod({**body, "status": {"phase": "Pending", **status}})
     assert found is not None
-    assert (found.reason, found.message) == told
+    assert (found.details.reason, found.details.message) == told
 
 
 def test_a_disruption_is_told_by_its_condition_or_by_the_pods_own_reason() -> None:
     """And not by what the container that was killed for it says."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained"}
-    found = ended([(137, "")], conditions=[target])
+    found = ended([(137, "")], conditions=[target]).details
     assert (found.disrupted, found.reason, found.message) == (True, "EvictionByEvictionAPI", "drained")
-    found = ended([(137, "")], conditions=[target], reason="Evicted", message="no memory")
+    found = ended([(137, "")], conditions=[target], reason="Evicted", message="no memory").details
     assert (found.disrupted, found.reason, found.message) == (True, "Evicted", "no memory")
-    found = ended([(137, "")], conditions=[{**target, "status": "False"}])
+    found = ended([(137, "")], conditions=[{**target, "status": "False"}]).details
     assert (found.disrupted, found.reason) == (False, "")

@@ -43,10 +43,10 @@ def test_any_order_ends_where_the_newest_event_says(told: list[PodEvent], pieces
         back += len(returned)
         charged += len(account) - held + len(returned)
     gone = {one.pod.uid for one in told if not one.there}
-    for found in snapshot.pods.values():
+    for found in snapshot.all():
         assert found.uid not in gone
         assert found.version == max(one.pod.version for one in told if one.pod.uid == found.uid)
-    living = [found for found in snapshot.pods.values() if not found.over]
+    living = [found for found in snapshot.all() if not found.over]
     assert len(account) == len(living)
     assert charged == back + len(living), "what was taken is given back once"
     assert account.total() == ({"cpu": 100} if living else {})
@@ -64,7 +64,7 @@ def test_the_whole_life_in_any_order_leaves_nothing(told: list[PodEvent], data: 
 
 
 def first(snapshot: PodsSnapshot) -> PodState:
-    (found,) = snapshot.pods.values()
+    (found,) = snapshot.all()
     return found
 
 

@@ -54,7 +54,7 @@ def test_a_task_reads_as_its_object_and_makes_the_same_pod() -> None:
 def test_equal_parts_are_one_object() -> None:
     keep = Kept()
     one, other = (packed(keep, obj(number, state="Submitted", tries=1)) for number in range(2))
-    for field in ("template", "content", "requests", "status", "queue", "retry_codes"):
+    for field in ("template", "content", "requests", "status", "asked"):
         assert getattr(one, field) is getattr(other, field), field
     assert one.key[0] is other.key[0]
     newer = packed(keep, obj(0, state="Running", tries=1), one)

@@ -65,7 +65,8 @@ class Life:
     def _seen(self, task: Task, node: str) -> None:
         old = self.pods.get(task.uid)
         phase = self.chance.choice(("Pending", "Running", "Succeeded"))
-        new = replace(pod(task, phase=phase, node=node), nominated=self.chance.choice(("", "n1")))
+        new = pod(task, phase=phase, node=node)
+        new = replace(new, details=new.details._replace(nominated=self.chance.choice(("", "n1"))))
         self.pods[task.uid] = new
         self.allocations.follow([Difference(old, new)])
 

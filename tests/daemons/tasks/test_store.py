@@ -19,7 +19,7 @@ from berth_core.tasks.snapshot import Difference, PodsSnapshot, differences
 from berth_core.tasks.task import UID_LABEL
 from berth_kube import config
 from berth_kube.client import KubeClient
-from berth_tasks.checkpoint import Checkpoint
+from berth_tasks.checkpoint import Checkpoint, Write
 from berth_tasks.polling_source import PodsPollingSnapshotSource
 from berth_tasks.sqlite_store import SqliteStore
 from berth_tasks.store import PodSnapshotStore
@@ -108,9 +108,9 @@ def test_the_poll_finds_what_no_watch_has_told(world: World, plane: Any) -> None
             polling = asyncio.ensure_future(PodsPollingSnapshotSource(client, store, 0.1).run())
             key = (world.name, "polled")
             await client.create(POD, body)
-            await settled(lambda: key in store.snapshot.pods)
+            await settled(lambda: store.snapshot.find(key) is not None)
             await client.delete(POD, "polled", world.name)
-            await settled(lambda: key not in store.snapshot.pods)
+            await settled(lambda: store.snapshot.find(key) is None)
             polling.cancel()
 
     asyncio.run(whole())
@@ -137,11 +137,11 @@ def fill(folder: Path) -> Path:
     return filler
 
 
-def kept(path: Path, cluster: str = "here") -> Checkpoint:
+def kept(path: Path, cluster: str = "here", kind: Callable[[str], SqliteStore] = SqliteStore) -> Checkpoint:
     async def name() -> str:
         return cluster
 
-    return Checkpoint(SqliteStore(str(path)), name)
+    return Checkpoint(kind(str(path)), name)
 
 
 async def loaded(path: Path, cluster: str = "here") -> PodsSnapshot | None:
@@ -193,6 +193,33 @@ def test_a_file_is_of_one_process_and_has_what_was_saved_last(tmp_path: Path) ->
         await second.save(differences(one, replaced), replaced)
         await second.close()
         assert await loaded(path) == replaced
+
+    asyncio.run(story())
+
+
+def test_the_first_save_writes_what_is_not_there_already(tmp_path: Path) -> None:
+    """And everything where nothing was loaded."""
+    path = tmp_path / "tasks.db"
+    old = PodsSnapshot().replaced([pod(task(name), uid=name) for name in ("same", "newer", "gone")], 5)
+    new = PodsSnapshot().replaced([pod(task("same"), uid="same"), pod(task("newer"), uid="newer", version=6)], 7)
+    writes: list[tuple[int, int, int, bool]] = []
+
+    class Told(SqliteStore):
+        def write(self, what: Write) -> None:
+            writes.append((len(what.rows), len(what.gone), what.version, what.whole))
+            super().write(what)
+
+    async def story() -> None:
+        first, second = kept(path, kind=Told), kept(path, kind=Told)
+        assert await first.load() is None
+        await first.save(differences(PodsSnapshot(), old), old)
+        await first.close()
+        assert await second.load() == old
+        await second.save(differences(PodsSnapshot(), new), new)
+        await second.save([], new.applied([], 8))
+        await second.close()
+        assert writes == [(3, 0, 5, True), (1, 1, 7, False), (0, 0, 8, False)]
+        assert await loaded(path) == new.applied([], 8)
 
     asyncio.run(story())
 

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.errors import InputError, StateError
-from berth_core.tasks.pods import PodState
+from berth_core.tasks.pods import Details, PodState
 from berth_core.tasks.snapshot import PodsSnapshot, differences
 from berth_tasks import checkpoint
 from berth_tasks.checkpoint import Checkpoint
@@ -97,7 +97,7 @@ def test_what_is_saved_is_loaded_and_each_has_its_own(postgresql: PostgreSQL) ->
     async def story() -> None:
         first, other, third = kept(postgresql), kept(postgresql, "two"), kept(postgresql, backend="nightly")
         assert [await one.load() for one in (first, other, third)] == [None, None, None]
-        odd = replace(*pods("a"), termination_message="é\x00\ud800'; DROP")
+        odd = replace(*pods("a"), details=Details(termination_message="é\x00\ud800'; DROP"))
         now = EMPTY.replaced([odd, *pods("b", "c")], 7)
         await first.save(differences(EMPTY, now), now)
         theirs = await save(other, EMPTY, snapshot(900, "a", "z"))

@@ -9,14 +9,15 @@ events may come twice, late, and from two sources.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, TypeVar
 
 from ..model.pod import Amounts
 from .snapshot import Difference
 
 Charge = tuple[str, int]
+V = TypeVar("V")
 
 
 class Entry(NamedTuple):
@@ -27,11 +28,44 @@ class Entry(NamedTuple):
     filler: bool = False
 
 
+class ByCharge(MutableMapping[Charge, V]):
+    """There are very many charges and few numbers of tries: it has a table of uids for each number, and keeps no pair.
+
+    First tries come first, those of one number in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, dict[str, V]] = {}
+
+    def __getitem__(self, charge: Charge) -> V:
+        uid, number = charge
+        return self._numbers[number][uid]
+
+    def __setitem__(self, charge: Charge, value: V) -> None:
+        uid, number = charge
+        self._numbers.setdefault(number, {})[uid] = value
+
+    def __delitem__(self, charge: Charge) -> None:
+        uid, number = charge
+        table = self._numbers[number]
+        del table[uid]
+        if not table:
+            del self._numbers[number]
+
+    def __iter__(self) -> Iterator[Charge]:
+        for number, table in sorted(self._numbers.items()):
+            for uid in table:
+                yield uid, number
+
+    def __len__(self) -> int:
+        return sum(map(len, self._numbers.values()))
+
+
 class Account:
     """The sums by queue. Not for threads."""
 
     def __init__(self) -> None:
-        self._entries: dict[Charge, Entry] = {}
+        self._entries: ByCharge[Entry] = ByCharge()
         self._sums: dict[str, dict[str, int]] = {}
         #: Called with what is taken, or given back.
         self.changed: Callable[[Charge], None] = lambda _key: None

@@ -22,6 +22,7 @@ from .task import (
     DEFAULT_QUEUE,
     MOST_RETRIES,
     SHARED_FIELDS,
+    Asked,
     Element,
     Gang,
     Status,
@@ -93,9 +94,19 @@ class Batch:
         return Task(
             key=(self.namespace, element_name(self.name, index)),
             uid=self.uid_of(index),
-            version="",
-            generation=self.generation,
+            version=0,
             created=self.created,
+            asked=self._asked(kill),
+            template=self.template,
+            content=self.content,
+            requests=self.requests,
+            status=status,
+            element=Element(self.name, self.uid, index, item.args if item else None, env),
+        )
+
+    def _asked(self, kill: bool) -> Asked:
+        return Asked(
+            generation=self.generation,
             queue=self.queue,
             priority=self.priority,
             retries=self.retries,
@@ -103,11 +114,6 @@ class Batch:
             keep_failed_pod=False,
             kill=kill,
             going=self.going,
-            template=self.template,
-            content=self.content,
-            requests=self.requests,
-            status=status,
-            element=Element(self.name, self.uid, index, item.args if item else None, env),
             gang=self.gang,
         )
 

@@ -36,8 +36,9 @@ def unfit(wanted: Wants) -> str:
         return f"TaskOffer {wanted.namespace}/{wanted.name} holds room, {said}, for which nothing is held: name another"
     if wanted.gang is not None:
         return f"spec.gang is there, {said}, whose tasks are ended one by one: leave it out, or name another queue"
-    if isinstance(wanted, Task) and wanted.offer:
-        return f"spec.offer is {wanted.offer!r}, {said}, for which nothing is held: leave it out, or name another queue"
+    if isinstance(wanted, Task) and wanted.asked.offer:
+        offer = wanted.asked.offer
+        return f"spec.offer is {offer!r}, {said}, for which nothing is held: leave it out, or name another queue"
     other = next((name for name, value in wanted.requests if value and name not in FILLED), "")
     if other:
         return f"asks for {other}, {said}, which fills cpu and memory alone: leave it out, or name another queue"

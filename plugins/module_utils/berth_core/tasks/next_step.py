@@ -56,9 +56,9 @@ def next_step(task: Task, pods: Iterable[PodState]) -> Step:
     """What to do next. `pods`: those of this very Task (by its uid), in any order."""
     mine = sorted((pod for pod in pods if pod.task_uid == task.uid), key=lambda pod: pod.number)
     status = task.status
-    if status.final or task.going:
-        return _delete(pod for pod in mine if not (_kept(task, pod) and not task.going))
-    if task.kill:
+    if status.final or task.asked.going:
+        return _delete(pod for pod in mine if not (_kept(task, pod) and not task.asked.going))
+    if task.asked.kill:
         return Record(Status(states.KILLED, _last(mine, status), status.failures, "Killed", "its end was asked for"))
     told = [pod for pod in mine if pod.number <= status.tries]
     if any(not pod.going for pod in told):
@@ -79,7 +79,7 @@ def live_state(task: Task, pods: Iterable[PodState]) -> str:
 
 def goes_with_others(task: Task, pod: PodState) -> bool:
     """Whether its Task's uid says enough to delete the pod: it has ended, and none of the Task stays or is to come."""
-    return task.status.final and pod.over and not task.keep_failed_pod
+    return task.status.final and pod.over and not task.asked.keep_failed_pod
 
 
 def ended(task: Task, pod: PodState, state: str = states.RUNNING) -> Status:
@@ -87,15 +87,15 @@ def ended(task: Task, pod: PodState, state: str = states.RUNNING) -> Status:
     old = task.status
     if pod.phase == SUCCEEDED:
         return Status(states.after(state, states.SUCCEED), pod.number, old.failures, "Completed")
-    reason = pod.reason or "Failed"
-    if pod.disrupted:
+    reason = pod.details.reason or "Failed"
+    if pod.details.disrupted:
         words = f"try {pod.number} was disrupted ({reason}), which does not count"
         return Status(states.after(state, states.RETRY), pod.number, old.failures, reason, words)
     failures = old.failures + 1
-    words = f"try {pod.number} failed: {pod.message or reason}"
-    if pod.exit_code is not None:
-        words = f"try {pod.number} failed with exit code {pod.exit_code}"
-    again = failures <= task.retries and _worth_a_retry(task, pod)
+    words = f"try {pod.number} failed: {pod.details.message or reason}"
+    if pod.details.exit_code is not None:
+        words = f"try {pod.number} failed with exit code {pod.details.exit_code}"
+    again = failures <= task.asked.retries and _worth_a_retry(task, pod)
     event = states.RETRY if again else states.FAIL
     return Status(states.after(state, event), pod.number, failures, reason, words)
 
@@ -126,13 +126,13 @@ def _start(number: int, event: str = states.START) -> Start:
 
 
 def _worth_a_retry(task: Task, pod: PodState) -> bool:
-    return not task.retry_codes or pod.exit_code in task.retry_codes
+    return not task.asked.retry_codes or pod.details.exit_code in task.asked.retry_codes
 
 
 def _kept(task: Task, pod: PodState) -> bool:
     """The pod of the failure that a person wants to look at."""
     failed = task.status.state == states.FAILED and pod.number == task.status.tries
-    return task.keep_failed_pod and failed and pod.over
+    return task.asked.keep_failed_pod and failed and pod.over
 
 
 def _last(pods: list[PodState], status: Status) -> int:

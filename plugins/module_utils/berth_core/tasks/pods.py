@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ..model.fields import Object, mapping, objects, string
 from ..model.pod import Amounts, requests_of_pod
@@ -29,21 +30,36 @@ _SAME = {"ErrImagePull": "ImagePullBackOff"}
 MOST_TERMINATION_MESSAGE = 4096
 
 
-@dataclass(frozen=True, **SLOTS)
-class PodState:
-    """One pod of a task. `number`: which try. `exit_code` None: no container tells of one.
+class Details(NamedTuple):
+    """What most pods that run have none of: one object for all of those. `exit_code` None: no container tells of one.
 
     `container`: whose end that is. `reason` and `message`: of its end; of a pod that is Pending, why it does not start.
-    `filler`: it reserves nothing of its node; `requests` is what its task asks for. `nominated`: the node on which a
-    scheduler makes room for it. `charge`: under what its account stands. That and `key` are kept, as they are the keys
-    of tables, of which each would have its own.
+    `nominated`: the node on which a scheduler makes room for it.
     """
 
-    namespace: str
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    disrupted: bool = False
+    termination_message: str = ""
+    container: str = ""
+    nominated: str = ""
+
+
+NOTHING = Details()
+
+
+@dataclass(frozen=True, **SLOTS)
+class PodState:
+    """One pod of a task. `task_key`: namespace and name of that. `number`: which try.
+
+    `filler`: it reserves nothing of its node; `requests` is what its task asks for.
+    """
+
     name: str
     uid: str
     version: int
-    task: str
+    task_key: tuple[str, str]
     task_uid: str
     number: int
     content: str
@@ -51,30 +67,27 @@ class PodState:
     node: str
     going: bool
     requests: Amounts
-    exit_code: int | None = None
-    reason: str = ""
-    message: str = ""
-    disrupted: bool = False
     started: str = ""
-    termination_message: str = ""
     filler: bool = False
-    nominated: str = ""
-    container: str = ""
-    key: tuple[str, str] = field(init=False, repr=False, compare=False)
-    charge: tuple[str, int] = field(init=False, repr=False, compare=False)
+    details: Details = NOTHING
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", (self.namespace, self.name))
-        object.__setattr__(self, "charge", (self.task_uid, self.number))
+    @property
+    def namespace(self) -> str:
+        return self.task_key[0]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.task_key[0], self.name
+
+    @property
+    def charge(self) -> tuple[str, int]:
+        """Under what its account stands."""
+        return self.task_uid, self.number
 
     @property
     def over(self) -> bool:
         """Whether it has ended, so that what it took is free."""
         return self.phase in (SUCCEEDED, FAILED)
-
-    @property
-    def task_key(self) -> tuple[str, str]:
-        return self.namespace, self.task
 
 
 def read_pod(pod: Object) -> PodState | None:
@@ -85,16 +98,13 @@ def read_pod(pod: Object) -> PodState | None:
     if not number.isdecimal() or not labels.get(UID_LABEL):
         return None
     phase = string(status, "phase", "pod.status.phase") or PENDING
-    code, reason, message, left, container = _ended(status)
-    if phase == PENDING:
-        reason, message = _not_started(status)
+    namespace = sys.intern(string(meta, "namespace", "pod.metadata.namespace") or "default")  # very many have it
     filler = FILLER_LABEL in labels
     return PodState(
-        namespace=string(meta, "namespace", "pod.metadata.namespace") or "default",
         name=string(meta, "name", "pod.metadata.name"),
         uid=string(meta, "uid", "pod.metadata.uid"),
         version=int(meta.get("resourceVersion") or 0),
-        task=_task_name(labels),
+        task_key=(namespace, _task_name(labels)),
         task_uid=str(labels[UID_LABEL]),
         number=int(number),
         content=str(labels.get(CONTENT_LABEL) or ""),
@@ -102,15 +112,28 @@ def read_pod(pod: Object) -> PodState | None:
         node=string(mapping(pod, "spec"), "nodeName", "pod.spec.nodeName"),
         going=meta.get("deletionTimestamp") is not None,
         requests=read_label(str(labels[FILLER_LABEL])) if filler else requests_of_pod(pod),
+        started=str(status.get("startTime") or ""),
+        filler=filler,
+        details=_details(
+            status,
+            pending=phase == PENDING,
+            disrupted=_disrupted(status) or (filler and killed_by_its_node(mapping(pod, "spec"), status)),
+        ),
+    )
+
+
+def _details(status: Object, *, pending: bool, disrupted: bool) -> Details:
+    code, reason, message, left, container = _ended(status)
+    if pending:
+        reason, message = _not_started(status)
+    return Details(
         exit_code=code,
         reason=reason,
         message=message[:_MESSAGE],
-        disrupted=_disrupted(status) or (filler and killed_by_its_node(mapping(pod, "spec"), status)),
-        started=str(status.get("startTime") or ""),
+        disrupted=disrupted,
         termination_message=left[:MOST_TERMINATION_MESSAGE],
-        filler=filler,
-        nominated=string(status, "nominatedNodeName", "pod.status.nominatedNodeName"),
         container=container,
+        nominated=string(status, "nominatedNodeName", "pod.status.nominatedNodeName"),
     )
 
 

@@ -10,7 +10,7 @@ is not taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -45,53 +45,69 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class PodsSnapshot:
-    """`version`: what list and watch have come to; answers to own writes do not move it."""
+    """`pods`: by namespace and name.
 
-    pods: Mapping[PodKey, PodState] = field(default_factory=dict)
+    `version`: what list and watch have come to; answers to own writes do not move it.
+    """
+
+    pods: Mapping[str, Mapping[str, PodState]] = field(default_factory=dict)
     version: int = 0
     tombs: Mapping[str, None] = field(default_factory=dict)
 
+    def find(self, key: PodKey) -> PodState | None:
+        """The pod of that namespace and name."""
+        return self.pods.get(key[0], {}).get(key[1])
+
+    def all(self) -> Iterator[PodState]:
+        """Every pod."""
+        for pods in self.pods.values():
+            yield from pods.values()
+
     def knows(self, pod: PodState) -> bool:
         """Whether this very pod is there."""
-        found = self.pods.get(pod.key)
+        found = self.find(pod.key)
         return found is not None and found.uid == pod.uid
 
-    def applied(self, events: Iterable[PodEvent], version: int = 0) -> PodsSnapshot:
+    def applied(self, events: Sequence[PodEvent], version: int = 0) -> PodsSnapshot:
         """The snapshot after these events, of which the watch has come to `version`."""
-        pods, tombs = dict(self.pods), dict(self.tombs)
+        changed = {namespace: dict(self.pods.get(namespace, {})) for namespace in {one.pod.namespace for one in events}}
+        tombs = dict(self.tombs)
         for pod, there in events:
-            key = pod.key
-            old = pods.get(key)
+            pods, name = changed[pod.namespace], pod.name
+            old = pods.get(name)
             if not there:
                 tombs[pod.uid] = None
                 if old is not None and old.uid == pod.uid:
-                    del pods[key]
+                    del pods[name]
             elif pod.uid not in tombs and pod.version > (self.version if old is None else old.version):
                 if old is not None and old.uid != pod.uid:
                     tombs[old.uid] = None
-                pods[key] = pod
+                pods[name] = pod
             elif old is not None and old.uid != pod.uid:  # had gone before the one that has its name
                 tombs[pod.uid] = None
-        return PodsSnapshot(pods, max(self.version, version), _bounded(tombs))
+        found = {namespace: pods for namespace, pods in {**self.pods, **changed}.items() if pods}
+        return PodsSnapshot(found, max(self.version, version), _bounded(tombs))
 
     def replaced(self, listed: Iterable[PodState], version: int) -> PodsSnapshot:
         """A whole list, as of `version`. What is known from later stays; an older list changes nothing."""
         if version < self.version:
             return self
-        pods = {pod.key: pod for pod in listed if pod.uid not in self.tombs}
+        pods: dict[str, dict[str, PodState]] = {}
+        for pod in listed:
+            if pod.uid not in self.tombs:
+                pods.setdefault(pod.namespace, {})[pod.name] = pod
         tombs = dict(self.tombs)
-        for key, old in self.pods.items():
-            now = pods.get(key)
+        for old in self.all():
+            now = pods.get(old.namespace, {}).get(old.name)
             if old.version > version or (now is not None and now.uid == old.uid and old.version > now.version):
-                pods[key] = old
+                pods.setdefault(old.namespace, {})[old.name] = old
             elif now is None or now.uid != old.uid:
                 tombs[old.uid] = None
         return PodsSnapshot(pods, version, _bounded(tombs))
 
     def rewound(self) -> PodsSnapshot:
         """The API server's history has gone back: any list is taken, and no version known so far is newer."""
-        old = {key: replace(pod, version=0) for key, pod in self.pods.items()}
-        return PodsSnapshot(old, 0, {})
+        return PodsSnapshot().replaced([replace(pod, version=0) for pod in self.all()], 0)
 
 
 def differences(old: PodsSnapshot, new: PodsSnapshot, keys: Iterable[PodKey] | None = None) -> list[Difference]:
@@ -100,13 +116,20 @@ def differences(old: PodsSnapshot, new: PodsSnapshot, keys: Iterable[PodKey] | N
     `keys`: what may differ; None: anything.
     """
     found = []
-    for key in sorted({*old.pods, *new.pods} if keys is None else keys):
-        before, now = old.pods.get(key), new.pods.get(key)
+    for before, now in _pairs(old, new) if keys is None else ((old.find(key), new.find(key)) for key in sorted(keys)):
         if before is not None and now is not None and before.uid != now.uid:
             found += [Difference(before, None), Difference(None, now)]
-        elif before != now:
+        elif before is not now and before != now:  # a list has very many as they were
             found.append(Difference(before, now))
     return found
+
+
+def _pairs(old: PodsSnapshot, new: PodsSnapshot) -> Iterator[tuple[PodState | None, PodState | None]]:
+    """Each pod of one of them as both have it, by key."""
+    for namespace in sorted({*old.pods, *new.pods}):
+        before, now = old.pods.get(namespace, {}), new.pods.get(namespace, {})
+        for name in sorted({*before, *now}):
+            yield before.get(name), now.get(name)
 
 
 def _bounded(tombs: dict[str, None]) -> dict[str, None]:

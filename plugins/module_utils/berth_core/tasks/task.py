@@ -82,20 +82,13 @@ class Element:
     env: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, **SLOTS)
-class Task:
-    """`key`: namespace and name. `requests`: what one pod of it takes. `retry_codes` empty: every exit code is worth a
-    retry.
+class Asked(NamedTuple):
+    """What is asked of a task beside its template: very many have the same, and so one object. `going`: its deletion.
 
-    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task. `offer`: the
-    TaskOffer whose room its first try takes.
+    `retry_codes` empty: every exit code is worth a retry. `offer`: the TaskOffer whose room its first try takes.
     """
 
-    key: tuple[str, str]
-    uid: str
-    version: str
     generation: int
-    created: str
     queue: str
     priority: int
     retries: int
@@ -103,13 +96,27 @@ class Task:
     keep_failed_pod: bool
     kill: bool
     going: bool
+    gang: Gang | None = None
+    offer: str = ""
+
+
+@dataclass(frozen=True, **SLOTS)
+class Task:
+    """`key`: namespace and name. `requests`: what one pod of it takes.
+
+    `element`: of a TaskBatch, which has no object of its own in the API; its name is no name of a Task.
+    """
+
+    key: tuple[str, str]
+    uid: str
+    version: int
+    created: str
+    asked: Asked
     template: Object
     content: str
     requests: Amounts
     status: Status
     element: Element | None = None
-    gang: Gang | None = None
-    offer: str = ""
 
     @property
     def namespace(self) -> str:
@@ -118,6 +125,18 @@ class Task:
     @property
     def name(self) -> str:
         return self.key[1]
+
+    @property
+    def queue(self) -> str:
+        return self.asked.queue
+
+    @property
+    def priority(self) -> int:
+        return self.asked.priority
+
+    @property
+    def gang(self) -> Gang | None:
+        return self.asked.gang
 
     @property
     def gang_key(self) -> str:
@@ -156,9 +175,19 @@ def read_task(obj: Object, read: Callable[[Object, str], Content] = read_content
     return Task(
         key=(namespace, name),
         uid=string(meta, "uid"),
-        version=string(meta, "resourceVersion"),
-        generation=integer(meta, "generation"),
+        version=int(string(meta, "resourceVersion") or 0),
         created=string(meta, "creationTimestamp"),
+        asked=_asked(meta, spec, where),
+        template=content.template,
+        content=content.digest,
+        requests=content.requests,
+        status=_status(mapping(obj, "status", f"{where}: status"), where),
+    )
+
+
+def _asked(meta: Object, spec: Object, where: str) -> Asked:
+    return Asked(
+        generation=integer(meta, "generation"),
         queue=string(spec, "queue", f"{where}: spec.queue", DEFAULT_QUEUE),
         priority=integer(spec, "priority", f"{where}: spec.priority"),
         retries=integer(spec, "retries", f"{where}: spec.retries"),
@@ -166,10 +195,6 @@ def read_task(obj: Object, read: Callable[[Object, str], Content] = read_content
         keep_failed_pod=boolean(spec, "keepFailedPod", f"{where}: spec.keepFailedPod"),
         kill=boolean(spec, "kill", f"{where}: spec.kill"),
         going=meta.get("deletionTimestamp") is not None,
-        template=content.template,
-        content=content.digest,
-        requests=content.requests,
-        status=_status(mapping(obj, "status", f"{where}: status"), where),
         gang=_gang(spec, where),
         offer=_offer(spec, where),
     )
