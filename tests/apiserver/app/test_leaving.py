@@ -192,6 +192,28 @@ def test_one_that_was_begun_comes_home_by_a_run_that_is_not_asked_for_it(ground)
     ground.world.check()
 
 
+def test_a_bare_pod_without_disks_that_was_begun_ends_before_its_next_berth(app_world, kubeconfig):
+    """No cordon holds it back: it is placed anew among all nodes."""
+    options = params("web", kubeconfig, replicas=1, wait=True, disks=[], workload="Pod")
+    options["template"]["spec"]["containers"][0].pop("volumeMounts")
+    try:
+        calm(run(options))
+        pod, old = app_world.client.get(app_world.kinds.POD, "web-0", "default"), app_world.berths("web")["web-0"]
+        asked = {**options, "leave_nodes": [old["spec"]["nodeName"]]}
+        assert run(asked, kill_at=1, of="patch Berth status") is None
+        assert app_world.berths("web")["web-0"]["status"]["phase"] == "Releasing"
+        (row,) = calm(run(options))["moved"]
+        assert (row["from"], row["data"], row["begun"]) == (pod["spec"]["nodeName"], "none", True)
+        now, new = app_world.client.get(app_world.kinds.POD, "web-0", "default"), app_world.berths("web")["web-0"]
+        assert now["metadata"]["uid"] != pod["metadata"]["uid"]
+        assert new["metadata"]["uid"] != old["metadata"]["uid"]
+        assert now["spec"]["nodeName"] == new["spec"]["nodeName"] == row["to"]
+        again = calm(run(options))
+        assert (again["changed"], writes(again)) == (False, {})
+    finally:
+        app_world.clear()
+
+
 def test_bare_pods_leave_one_after_the_other(app_world, kubeconfig):
     """Two of three: the second one leaves when the first is Ready elsewhere."""
     try:
