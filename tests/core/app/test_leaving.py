@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -24,6 +25,7 @@ from berth_core.app.leaving import (
 )
 from berth_core.app.observed import Observed
 from berth_core.app.plan import Plan
+from berth_core.app.pod_revision import UPDATING
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError, StateError
 from tests.core.app.samples import changed
@@ -215,6 +217,16 @@ def test_one_leaves_at_a_time_by_the_rules_of_an_update():
     assert waits(seen(ready=(0, 1))) == (), "it is no healthy one less"
     assert waits(seen(), min_ready_seconds=60) == ("pod db-0, db-1 to be Ready for 60 s (max_unavailable is 1)",)
     assert waits(seen(), min_ready_seconds=10) == ()
+
+
+def test_one_whose_new_image_is_written_is_about_to_go_down():
+    """An update of another run has patched it, and its kubelet has not ended the old container yet."""
+    observed = seen()
+    pod = observed.pod(0)
+    pod["metadata"]["annotations"] = {UPDATING: json.dumps({"to": "r2", "was": {"main": {"id": "old"}}})}
+    for container, expected in (("old", ("pod db-0 to be Ready (max_unavailable is 1)",)), ("new", ())):
+        pod["status"]["containerStatuses"] = [{"name": "main", "containerID": container}]
+        assert waits(observed) == expected
 
 
 def test_a_budget_that_allows_none_is_waited_for():

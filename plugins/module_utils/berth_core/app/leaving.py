@@ -29,6 +29,7 @@ from .node_loss import loss_of, with_losses
 from .observed import Object, Observed, ready
 from .observing import view_of
 from .plan import Plan
+from .pod_revision import not_begun
 from .update_budgets import line
 from .update_rules import RESCHEDULE
 from .update_step import rest
@@ -298,7 +299,7 @@ def hindrances(
     busy = []
     for ordinal in range(app.replicas):
         other = observed.pod(ordinal)
-        if ordinal != move.ordinal and (other is None or not ready(other) or rest(other, seconds, now)):
+        if ordinal != move.ordinal and (other is None or _is_down(other) or rest(other, seconds, now)):
             busy.append(app.berth_name(ordinal))
     lines = []
     if len(busy) >= unavailable:
@@ -308,6 +309,11 @@ def hindrances(
         full = [one for one in budgets_of(pod, [Budget.of(each) for each in budgets]) if one.allowed < 1]
         lines += [line(one, move.pod) for one in full]
     return tuple(lines)
+
+
+def _is_down(pod: Object) -> bool:
+    """Not Ready, or about to go down: an update has written new images into it, and its kubelet is to follow."""
+    return not ready(pod) or bool(not_begun(pod))
 
 
 def rows(moves: Iterable[Move], choices: Iterable[Choice]) -> list[dict[str, Any]]:
