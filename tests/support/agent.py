@@ -9,10 +9,12 @@ look of a test that waits took a third of the machine.
 from __future__ import annotations
 
 import base64
+import fcntl
 import functools
 import json
 import shlex
 import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -43,6 +45,22 @@ def zipapp() -> bytes:
     from tools import zipapp as builder
 
     return builder.build(ROOT / "build" / "test" / "berth-agent.pyz").read_bytes()
+
+
+@functools.cache
+def compiled() -> Path:
+    """What systemd gives the service: the agent's modules unpacked and compiled, by its own first file. For agents that
+    run on the machine itself, with this Python; workers of pytest share it.
+    """
+    folder = ROOT / "build" / "test" / "agent-cache"
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder.with_name("local-agent.pyz")
+    unpack = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='looked at')['unpacked'](sys.argv[2])"
+    with program.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        program.write_bytes(zipapp())
+        subprocess.run([sys.executable, "-I", "-c", unpack, str(program), str(folder)], check=True)
+    return folder
 
 
 def newer(program: Path, target: Path) -> Path:
@@ -95,6 +113,9 @@ class AgentOnHost:
         self.cluster, self.host, self.node = cluster, host, host
         self.folder = f"/run/berth-test/{name}-{uuid4().hex[:6]}"
         self.state = f"/var/lib/berth-test/{name}"
+        self.cache = (
+            f"/run/berth-test/cache/{name}"  # one agent of a name runs at a time, and others empty no cache of it
+        )
         self.api: ApiClient = client_for(cluster.kubeconfig, warn=lambda _text: None)
         self.pids: list[int] = []
         self.values: dict[str, Any] = {}
@@ -155,9 +176,9 @@ class AgentOnHost:
         return shlex.join([PYTHON, "-I", f"{self.folder}/agent.pyz", *args, *flat])
 
     def start(self, log: str = "log", environment: str = "", **options: str) -> int:
-        """Start it; the pid."""
-        command = f"{environment} nohup setsid {self.command('run', **options)}"
-        pid = int(self.here(f"cd /; {command} >>{self.folder}/{log} 2>&1 </dev/null & echo $!"))
+        """Start it; the pid. It has a cache, as from systemd: without, each start compiles all sources once more."""
+        command = f"CACHE_DIRECTORY={self.cache} {environment} nohup setsid {self.command('run', **options)}"
+        pid = int(self.here(f"cd /; mkdir -p {self.cache}; {command} >>{self.folder}/{log} 2>&1 </dev/null & echo $!"))
         self.pids.append(pid)
         return pid
 

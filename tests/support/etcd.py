@@ -13,7 +13,7 @@ class Etcd:
     """One connection as the API server has it. Use as a context manager."""
 
     def __init__(self, cluster: Any) -> None:
-        pki, port = cluster._pki, cluster._control_plane().settings.ports["etcd"]
+        pki, port = cluster._pki, cluster._control_plane().settings.ports["etcd-http"]
         tls = ssl.create_default_context(cafile=str(pki.authority("etcd-ca").cert))
         pair = pki.client("kube-apiserver", authority="etcd-ca")
         tls.load_cert_chain(pair.cert, pair.key)

@@ -6,7 +6,6 @@ agents, as a host does. Needs root.
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import subprocess
@@ -20,7 +19,7 @@ import yaml
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.dev.hosts_help import eventually
-from tests.support.agent import ACCOUNT, NAMESPACE, ROOT, kubeconfig, zipapp
+from tests.support.agent import ACCOUNT, NAMESPACE, ROOT, compiled, kubeconfig, zipapp
 from tests.support.kube import client_for, forget
 
 #: Of the agent: no devices, no figures, no port; short intervals.
@@ -33,18 +32,6 @@ SETTINGS = {
 #: For a Berth that a test makes by hand.
 BERTH = {"apiVersion": kinds.BERTH.api_version, "kind": kinds.BERTH.kind}
 CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-
-
-@functools.cache
-def _cache() -> Path:
-    """What systemd gives the service: with the modules of the agent unpacked and compiled, by its own first file."""
-    folder = ROOT / "build" / "test" / "agent-cache"
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder.with_name("local-agent.pyz")
-    program.write_bytes(zipapp())
-    unpack = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='looked at')['unpacked'](sys.argv[2])"
-    run(sys.executable, "-I", "-c", unpack, str(program), str(folder))
-    return folder
 
 
 class LocalNode:
@@ -131,7 +118,7 @@ class LocalNode:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={**os.environ, "PYTHONPATH": str(ROOT), "CACHE_DIRECTORY": str(_cache()), **(environment or {})},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "CACHE_DIRECTORY": str(compiled()), **(environment or {})},
             )
         return self
 

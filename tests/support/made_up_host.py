@@ -15,7 +15,7 @@ from uuid import uuid4
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.support.agent import NAMESPACE, install_rights, kubeconfig, token, zipapp
+from tests.support.agent import NAMESPACE, compiled, install_rights, kubeconfig, token, zipapp
 from tests.support.kube import client_for, disks_of, forget, patch_disk
 from tests.unit.host import trees
 
@@ -30,7 +30,6 @@ class MadeUp:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node}}
         self.api = client_for(control_plane.kubeconfig)
         self.api.create(kinds.NODE, node)
-        (folder / "cache").mkdir()
         (folder / "agent.pyz").write_bytes(zipapp())
         (folder / "token").write_text(token(control_plane, self.node))
         identity = kubeconfig(control_plane, control_plane.api_url, str(folder / "token"))
@@ -49,7 +48,7 @@ class MadeUp:
         argv = [sys.executable, "-I", str(self.folder / "agent.pyz"), command, "--tree", str(self.folder / "tree")]
         for option, name in (("config", "agent.yaml"), ("kubeconfig", "kubeconfig"), ("state-directory", "state")):
             argv += [f"--{option}", str(self.folder / name)]
-        env = {**os.environ, "CACHE_DIRECTORY": str(self.folder / "cache")}
+        env = {**os.environ, "CACHE_DIRECTORY": str(compiled())}
         pipe = subprocess.PIPE
         return subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=env

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -130,6 +131,7 @@ def serve() -> None:
     folder = Path(os.environ["ANSIBLE_COLLECTIONS_PATH"]) / COLLECTION.replace(".", "/") / "action"
     prepare(f"action.{file.stem}" for file in sorted(folder.glob("[!_]*.py")))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()
     while True:
         data, descriptors, _flags, _address = socket.recv_fds(control, 1, 2)
         if not data:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -146,6 +147,7 @@ def serve() -> dict[str, Any] | None:
     """Fork for each request until the socket ends: the request in a process that is to be a daemon, then None."""
     control = socket.socket(fileno=os.dup(0))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()
     while True:
         data, descriptors, _flags, _address = socket.recv_fds(control, _LONGEST, 2)
         if not data:

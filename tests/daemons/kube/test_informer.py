@@ -287,7 +287,7 @@ def test_an_etcd_that_was_restored(
 
 def forget_history(cluster: Any, version: str) -> None:
     """Nothing older is left: etcd is compacted, and the API server starts without the snapshots of its cache."""
-    pki, port = cluster._pki, cluster._control_plane().settings.ports["etcd"]
+    pki, port = cluster._pki, cluster._control_plane().settings.ports["etcd-http"]
     tls = ssl.create_default_context(cafile=str(pki.authority("etcd-ca").cert))
     pair = pki.client("kube-apiserver", authority="etcd-ca")
     tls.load_cert_chain(pair.cert, pair.key)
