@@ -113,9 +113,8 @@ class AgentOnHost:
         self.cluster, self.host, self.node = cluster, host, host
         self.folder = f"/run/berth-test/{name}-{uuid4().hex[:6]}"
         self.state = f"/var/lib/berth-test/{name}"
-        self.cache = (
-            f"/run/berth-test/cache/{name}"  # one agent of a name runs at a time, and others empty no cache of it
-        )
+        # One agent of a name runs at a time, and others empty no cache of it.
+        self.cache = f"/run/berth-test/cache/{name}"
         self.api: ApiClient = client_for(cluster.kubeconfig, warn=lambda _text: None)
         self.pids: list[int] = []
         self.values: dict[str, Any] = {}
