@@ -87,8 +87,20 @@ def unpacked(cache: str, compiled: bool = True) -> str:
         archive.extractall(scratch)
     if compiled:
         compileall.compile_dir(scratch, quiet=2)
+        _written(scratch)  # it stays: what a power cut leaves of it would be taken for complete
     os.rename(scratch, folder)
     return folder
+
+
+def _written(folder: str) -> None:
+    """All of it is on the disk. Of this folder alone: a sync of everything would wait for disks that are dead."""
+    for parent, _folders, names in os.walk(folder):
+        for path in (parent, *(os.path.join(parent, name) for name in names)):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 if __name__ == "__main__":

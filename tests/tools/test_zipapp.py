@@ -141,6 +141,35 @@ def scheduler() -> Path:
     return zipapp.build(target, daemon=zipapp.scheduler(python, os.uname().machine))
 
 
+#: argv: archive, cache. Unpacks, and notes at the rename which of the files were not synced before.
+UNSYNCED = """
+import os, runpy, sys
+archive, cache = sys.argv[1:]
+sync, move, synced, left = os.fsync, os.rename, set(), []
+
+def fsync(descriptor):
+    sync(descriptor)
+    synced.add(os.fstat(descriptor).st_ino)
+
+def rename(source, target):
+    for parent, folders, names in os.walk(source):
+        paths = [parent, *(os.path.join(parent, name) for name in names)]
+        left.extend(path for path in paths if os.stat(path).st_ino not in synced)
+    move(source, target)
+
+os.fsync, os.rename = fsync, rename
+folder = runpy.run_path(archive, run_name="looked at")["unpacked"](cache)
+print(sum(len(names) for _parent, _folders, names in os.walk(folder)), left)
+"""
+
+
+def test_all_of_the_cache_is_on_the_disk_before_it_has_its_name(agent: Path, tmp_path: Path) -> None:
+    """A name without the content is what a power cut may leave else, and each later start would take it."""
+    argv = [sys.executable, "-I", "-c", UNSYNCED, str(agent), str(tmp_path)]
+    count, left = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split(maxsplit=1)
+    assert (int(count) > 100, left.strip()) == (True, "[]")
+
+
 def test_the_scheduler_brings_what_is_compiled_and_unpacks_itself(scheduler: Path, tmp_path: Path) -> None:
     # Without a cache it leaves nothing behind.
     shown = run(sys.executable, scheduler, "run", "--help", TMPDIR=str(tmp_path))
