@@ -114,7 +114,8 @@ def test_who_was_moving_when_a_run_died_is_named(host):
     assert (ended["changed"], writes(ended), host.closed()) == (False, {}, (False, False))
     for text in (would, told):
         assert text.startswith(f"replica default/{host.name} was leaving Node {host.node}, ")
-        assert text.endswith("Run this again with state: begun and the same apps to have it go on")
+        assert "Run this again with state: begun and the same apps to have it go on; or take the cordon off" in text
+        assert f"it comes back to its data: kubectl patch localdisk {host.node}-" in text
 
 
 def test_a_budget_of_one_that_waits_forbids_that_the_other_moves(host):
