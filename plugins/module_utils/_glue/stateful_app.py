@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..berth_core.app import in_service, report
-from ..berth_core.app.leaving import leave_rules
+from ..berth_core.app.leave_rules import leave_rules
 from ..berth_core.app.node_loss import loss_rules
 from ..berth_core.app.plan import removal_plan
 from ..berth_core.app.revisions import check_rollback

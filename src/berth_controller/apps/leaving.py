@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from berth_core.app import leaving, rescheduling
+from berth_core.app.leave_rules import LeaveRules, leave_rules
 from berth_core.app.leaving import (
     Due,
-    LeaveRules,
     Move,
     check_moves,
     find_begun,
@@ -21,7 +21,6 @@ from berth_core.app.leaving import (
     hindrances,
     in_order,
     is_up,
-    leave_rules,
     losses,
 )
 from berth_core.app.observed import Observed

@@ -15,7 +15,7 @@ from berth_core.app.choose import Choice, World
 from berth_core.app.observing import view_of
 from berth_core.errors import ConflictError, UnschedulableError
 from berth_core.lifecycle import states
-from berth_core.lifecycle.driving import refuse, reserved, there, wanted_back
+from berth_core.lifecycle.driving import given_up, refuse, reserved, there
 from berth_core.lifecycle.lost import keeps
 from berth_core.lifecycle.step import Choose
 from berth_core.lifecycle.view import View, recorded
@@ -67,10 +67,8 @@ async def discard(run: Run, ordinals: Sequence[int]) -> None:
     for ordinal in ordinals:
         loss = run.leaving.losses.get(ordinal)
         view = await run.complete(replace(run.views.pop(ordinal), owner=None, loss=loss))
-        if wanted_back(view):
-            driven = await run.driver.drive(replace(view, owner=run.owner(ordinal)), there)
-        else:
-            driven = await run.driver.drive(view)
+        view, until = given_up(view, run.owner(ordinal))
+        driven = await run.driver.drive(view, until)
         run.stopped(ordinal, driven.step)
     gone = sorted(set(run.leaving.gone).intersection(ordinals))
     if gone:

@@ -12,7 +12,8 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.app.leaving i
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context
 from ansible_collections.berth.stateful.plugins.module_utils._glue.disk_replace import OPERATION as DISK_REPLACE
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION
-from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.leaving import LeaveRules, find_moves
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.leave_rules import LeaveRules
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.leaving import find_moves
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.wanted import parse_app
 from tests.apiserver.app.runner import calm, deaths, run
 from tests.apiserver.app.test_node_loss import NODES

@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 import pytest
 
 from berth_core.app.choose import Choice, World, without_nodes
+from berth_core.app.leave_rules import LeaveRules, leave_rules
 from berth_core.app.leaving import (
-    LeaveRules,
     check_moves,
     find_begun,
     find_moves,
     hindrances,
     in_order,
     into,
-    leave_rules,
     left_data,
     losses,
     rows,

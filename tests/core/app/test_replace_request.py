@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth_core.app.leaving import LeaveRules, check_moves, find_moves, leave_rules, losses, rows, words
+from berth_core.app.leave_rules import LeaveRules, leave_rules
+from berth_core.app.leaving import check_moves, find_moves, losses, rows, words
 from berth_core.app.replace_request import ANNOTATION, answered, done_before, is_open, marked
 from berth_core.errors import InputError, StateError
 from tests.core.app.test_leaving import SILENT, WELL, app, ordinals, seen

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from berth_core.app.choose import World
-from berth_core.app.leaving import LeaveRules, check_moves, find_moves, left_data, losses, rows, words
+from berth_core.app.leave_rules import LeaveRules
+from berth_core.app.leaving import check_moves, find_moves, left_data, losses, rows, words
 from berth_core.app.plan import Plan
 from berth_core.app.pod_change import PodChange
 from berth_core.app.rescheduling import due, wanted, without_left, without_updates

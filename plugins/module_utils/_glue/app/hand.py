@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, NamedTuple
 
 from ...berth_core.app.choose import World
-from ...berth_core.app.leaving import LeaveRules
+from ...berth_core.app.leave_rules import LeaveRules
 from ...berth_core.app.node_loss import LossRules
 from ...berth_core.app.observed import Observed, selector_of
 from ...berth_core.app.observing import view_of

@@ -17,7 +17,8 @@ from typing import Any, Callable, NamedTuple
 
 from ...berth_core.app import leaving, replace_request, rescheduling
 from ...berth_core.app.choose import Choice
-from ...berth_core.app.leaving import Due, LeaveRules, Move
+from ...berth_core.app.leave_rules import LeaveRules
+from ...berth_core.app.leaving import Due, Move
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.update_step import rest

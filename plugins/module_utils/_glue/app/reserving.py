@@ -20,7 +20,7 @@ from ...berth_core.app.choose import Choice
 from ...berth_core.app.observing import view_of
 from ...berth_core.errors import BerthError, LockError
 from ...berth_core.lifecycle import states
-from ...berth_core.lifecycle.driving import refuse, reserved, there, wanted_back
+from ...berth_core.lifecycle.driving import given_up, refuse, reserved, there
 from ...berth_core.lifecycle.step import Choose
 from ...berth_core.lifecycle.view import View, recorded
 from ...berth_core.model.resources import BERTH, LOCAL_DISK
@@ -45,11 +45,8 @@ class Reservation:
         """Give up choices that were never locked and no longer suit the request, and what an earlier run began to."""
         for ordinal in self._hand.plan.discard:
             view = replace(self._hand.views.pop(ordinal), owner=None, loss=self._hand.losses.get(ordinal))
-            view = self._hand.complete(view, None)
-            if wanted_back(view):
-                driven = self._driver.drive(replace(view, owner=self._hand.owner(ordinal)), there)
-            else:
-                driven = self._driver.drive(view)
+            view, until = given_up(self._hand.complete(view, None), self._hand.owner(ordinal))
+            driven = self._driver.drive(view, until)
             self._hand.given_up(ordinal, driven.view)
 
     def reserve(self, choices: Sequence[Choice]) -> None:

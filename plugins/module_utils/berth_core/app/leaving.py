@@ -15,23 +15,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import BerthError, InputError, StateError
 from ..lifecycle import evidence, states
 from ..lifecycle.lost import ANY_BERTH, NO_BERTH, Loss, keeps, was_run_in
 from ..lifecycle.view import disks_of, recorded
-from ..model.names import check_subdomain, shown
 from . import replace_request, rescheduling
 from .budgets import Budget, budgets_of
 from .choose import Choice, World, without_disks
+from .leave_rules import LeaveRules
 from .node_loss import loss_of, with_losses
 from .observed import Object, Observed, ready
 from .observing import view_of
 from .plan import Plan
 from .pod_revision import not_begun
 from .update_budgets import line
-from .update_rules import RESCHEDULE
 from .update_step import rest
 from .wanted import AppWanted
 
@@ -40,29 +39,13 @@ Due = Mapping[int, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class LeaveRules:
-    """``nodes``: on which no replica is to be. ``ordinals``: whose data there may be given up.
-
-    ``places``: (ordinal, node) whose data may be given up wherever else a replica leaves its berth. ``replaced``:
-    (ordinal, node) of berths that are to be left for others.
-    """
-
-    nodes: tuple[str, ...] = ()
-    ordinals: tuple[int, ...] = ()
-    places: tuple[tuple[int, str], ...] = ()
-    replaced: tuple[tuple[int, str], ...] = ()
-
-    def give_up(self, ordinal: int, node: str) -> bool:
-        """Whether that replica's data on that node may be given up."""
-        return (ordinal, node) in self.places or (node in self.nodes and ordinal in self.ordinals)
-
-
-class Move(NamedTuple):
+class Move:
     """A replica that leaves ``node``. ``disks``: its LocalDisks there; ``data``: they may carry its data.
 
-    ``begun``: a run before has begun to give its berth up. ``why``: the fields of the template because of which it is
-    placed anew; None: it leaves a node that a task names. ``asked``: it is placed anew because somebody asks for that.
-    ``home``: nobody asks for it any more, and its berth goes because that was begun: its data is where it goes.
+    ``uid``: of its berth there. ``begun``: a run before has begun to give that up. ``why``: the fields of the template
+    because of which it is placed anew; None: it leaves a node that a task names. ``asked``: it is placed anew because
+    somebody asks for that. ``home``: nobody asks for it any more, and its berth goes because that was begun: its data
+    is where it goes.
     """
 
     ordinal: int
@@ -70,50 +53,11 @@ class Move(NamedTuple):
     node: str
     disks: tuple[str, ...]
     data: bool
-    begun: bool
+    uid: str
+    begun: bool = False
     why: tuple[str, ...] | None = None
-    uid: str = ""
     asked: bool = False
     home: bool = False
-
-
-def leave_rules(options: Mapping[str, Any], name: str, replicas: int) -> LeaveRules:
-    """The options of stateful_app, checked. Raises InputError."""
-    nodes, given = options.get("leave_nodes") or (), options.get("leave_data") or ()
-    asked = options.get("replace") or ()
-    if given and not (nodes or asked or options.get("update_strategy") == RESCHEDULE):
-        raise InputError("leave_data is given without leave_nodes: name the nodes that the replicas leave, too")
-    until = options.get("until") or states.CREATED
-    if (nodes or asked) and until != states.CREATED:
-        option = "leave_nodes" if nodes else "replace"
-        raise InputError(
-            f"{option} waits for each replica to be Ready elsewhere, and until: {until} makes no pods; leave one of "
-            "them out"
-        )
-    for index, node in enumerate(nodes):
-        check_subdomain(node, f"leave_nodes[{index}]")
-    names = {f"{name}-{ordinal}": ordinal for ordinal in range(replicas)}
-    names.update({str(ordinal): ordinal for ordinal in range(replicas)})
-    whole, places = set(), set()
-    for index, one in enumerate(given):
-        replica, at, node = one.partition("@")
-        if replica not in names:
-            raise InputError(
-                f"leave_data[{index}] is {shown(one)}: expected a replica of this app, {name}-0 to "
-                f"{name}-{replicas - 1}, or its ordinal"
-            )
-        if at:
-            check_subdomain(node, f"leave_data[{index}], the node after @,")
-            places.add((names[replica], node))
-        elif nodes:
-            whole.add(names[replica])
-        else:
-            raise InputError(
-                f"leave_data[{index}] is {shown(one)}: with {'replace' if asked else f'update_strategy {RESCHEDULE}'} "
-                f"name the node, too, on whose disks the data is that is given up: {name}-{names[replica]}@NODE"
-            )
-    replaced = replace_request.read(asked, names, places)
-    return LeaveRules(tuple(dict.fromkeys(nodes)), tuple(sorted(whole)), tuple(sorted(places)), tuple(replaced))
 
 
 def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due | None = None) -> list[Move]:
@@ -131,10 +75,8 @@ def find_moves(app: AppWanted, observed: Observed, rules: LeaveRules, due: Due |
             why = tuple((due or {}).get(ordinal, ())) if mine else None
         if ordinal >= app.replicas or (node not in rules.nodes and why is None):
             continue
-        disks = tuple(str(each["name"]) for each in disks_of(record))
-        data = bool(disks) and bool(evidence.of_berth(view_of(observed, ordinal), record))
-        uid = str(record["metadata"]["uid"])
-        found.append(Move(ordinal, app.berth_name(ordinal), node, disks, data, begun, why, uid, asked))
+        data = bool(evidence.of_berth(view_of(observed, ordinal), record))
+        found.append(replace(_move(app, record, data), begun=begun, why=why, asked=asked))
     return in_order(app, observed, found)
 
 
@@ -151,10 +93,15 @@ def find_begun(app: AppWanted, observed: Observed, moves: Iterable[Move]) -> lis
         if ordinal in others or ordinal >= app.replicas or recorded(record) != states.RELEASING or not there:
             continue
         if was_run_in(record):
-            disks, uid = tuple(str(each["name"]) for each in disks_of(record)), str(record["metadata"]["uid"])
-            pod_name = app.berth_name(ordinal)
-            found.append(Move(ordinal, pod_name, node, disks, bool(disks), begun=True, uid=uid, home=True))
+            found.append(replace(_move(app, record, data=True), begun=True, home=True))
     return found
+
+
+def _move(app: AppWanted, record: Object, data: bool) -> Move:
+    """``data``: whether its disks, where it has any, may carry the replica's."""
+    ordinal, disks = record["spec"]["ordinal"], tuple(str(each["name"]) for each in disks_of(record))
+    uid = str(record["metadata"]["uid"])
+    return Move(ordinal, app.berth_name(ordinal), str(record["spec"]["nodeName"]), disks, data and bool(disks), uid)
 
 
 def is_up(observed: Observed, move: Move) -> bool:

@@ -9,11 +9,13 @@ The drivers themselves (_glue.app.driver, berth_controller.apps.driver) send wha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Callable, NamedTuple
 
 from ..errors import ConflictError, StateError
 from ..model.resources import BERTH, LOCAL_DEVICE, LOCAL_DISK
 from . import states
+from .owner import Owner
 from .step import CREATE, Look, Step, Wait, Write
 from .view import View, recorded
 
@@ -65,10 +67,18 @@ def there(view: View, _step: Step) -> bool:
     return view.berth is not None and recorded(view.berth) != states.RELEASING
 
 
-def wanted_back(view: View) -> bool:
-    """Whether a berth that is being given up goes with its replica there, whose pod may run: nobody asks for another
-    place, and a run before has begun it."""
-    return view.loss is None and view.berth is not None and recorded(view.berth) == states.RELEASING
+def given_up(view: View, owner: Owner | None) -> tuple[View, Until]:
+    """The view as its berth is given up, and until when: at once, as nobody's, or with the replica of ``owner``.
+
+    Nobody asks for another place where a run before has begun to give the berth up: its replica's pod may run there.
+    """
+    if view.loss is None and view.berth is not None and recorded(view.berth) == states.RELEASING:
+        return replace(view, owner=owner), there
+    return replace(view, owner=None), _to_the_end
+
+
+def _to_the_end(_view: View, _step: Step) -> bool:
+    return False
 
 
 def reserved(view: View, step: Step) -> bool:
