@@ -87,6 +87,7 @@ def known() -> dict[str, Bench]:
         update_calls,
         update_kruise,
         update_not_ready,
+        update_rooms,
         update_schedulers,
     )
     from . import sched_extender as extender
@@ -128,6 +129,7 @@ def known() -> dict[str, Bench]:
         "update/calls-5000": update_schedulers.on_5000,
         "update/calls-kruise": update_kruise.beside_kruise,
         "update/not-ready": update_not_ready.not_ready_rows,
+        "update/rooms": update_rooms.rooms,
         "tasks/rate": task_rate.rate,
         "tasks/memory": task_known.memory,
         "tasks/in-flight": task_known.in_flight,
