@@ -1,7 +1,7 @@
 """A job on real kubelets: playbooks/tasks_demo.yml hashes a tree on every host's disk; and a function runs in a pod.
 
-And how tries end there: by themselves, by an eviction, with their node. The hosts are those of other tests; the backend
-is a process of this machine, with the rights of its service account.
+And how tries end there: by themselves, killed, updated, preempted, evicted, with their node, or while the backend is
+dead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import math
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,66 +18,45 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_tasks.program import TaskExecutor
-from tests.daemons.scheduler.world import kubeconfig
-from tests.daemons.tasks.world import DEPLOY, FINAL, Process, until
-from tests.support.kube import client_for, install_crds
+from tests.daemons.tasks.world import FINAL, until
+from tests.integration.kubelet_tasks import (
+    FREE,
+    HOSTS,
+    IMAGE,
+    STRICT,
+    WAITS,
+    Backend,
+    Made,
+    backend_beside,
+    out_of_service,
+    ready,
+    without_a_kubelet,
+)
+from tests.support.kube import client_for
 from tests.support.playbook import Run, _read, ansible_playbook, environment
-from tests.support.tcp import free_port
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(600)]
 PLAYBOOK = Path(__file__).parents[2] / "playbooks" / "tasks_demo.yml"
-HOSTS = ("h1", "h2", "h3")
-IMAGE, TREE = "berth.local/busybox:1", "/var/lib/tasks-demo"
-#: A namespace for what is allowed, and one whose Pod Security forbids a hostPath.
-FREE, STRICT = "tasks-demo", "tasks-demo-strict"
-#: A directory of each host where what waits looks for the file with its name, and leaves one when it is done.
-SIGNS = "/var/lib/tasks-demo-signs"
-WAITS = "until [ -e /signs/$NAME ]; do sleep 0.2; done; echo done >> /signs/$NAME.done"
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+TREE = "/var/lib/tasks-demo"
 
 
 @pytest.fixture(scope="module")
-def port() -> int:
-    """Of the backend's metrics."""
-    return free_port()
+def backend(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    with backend_beside(dev_cluster, tmp_path_factory.mktemp("backend")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def cluster(dev_cluster: Any, tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Any]:
-    """With the backend, its namespaces, and a tree on each host, of which one differs."""
-    folder = tmp_path_factory.mktemp("backend")
-    install_crds(dev_cluster.kubeconfig)
-    dev_cluster.kubectl("apply", "-f", str(DEPLOY / "rbac.yaml"))
-    api = client_for(dev_cluster.kubeconfig, warn=lambda _text: None)
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "berth-task-runner"}
-    subject = {"kind": "ServiceAccount", "name": "berth-tasks", "namespace": "berth-system"}
-    for name, level in ((FREE, "privileged"), (STRICT, "baseline")):
-        labels = {"pod-security.kubernetes.io/enforce": level}
-        api.create(kinds.NAMESPACE, {"metadata": {"name": name, "labels": labels}})
-        binding = {"metadata": {"name": "tasks", "namespace": name}, "roleRef": ref, "subjects": [subject]}
-        api.create(kinds.ROLE_BINDING, binding)
+def cluster(dev_cluster: Any, backend: Backend) -> Iterator[Any]:
+    """With a tree on each host, of which one differs."""
     for host in HOSTS:
         words = (
             f"mkdir -p {TREE}/a && echo {'other' if host == 'h3' else 'same'} > '{TREE}/a/one file' && : > {TREE}/two"
         )
         dev_cluster.hosts.enter(host, "/bin/sh", "-c", words)
-    backend = Process(
-        kubeconfig(dev_cluster, api, folder / "kubeconfig", account="berth-tasks"),
-        folder / "tasks.log",
-        "--no-leader-elect",
-        "--port",
-        str(port),
-        module="berth_tasks",
-    )
-    try:
-        yield backend.works() and dev_cluster
-    finally:
-        backend.stop()
-        print(backend.text())
-        for name in (FREE, STRICT):
-            api.delete(kinds.NAMESPACE, name)
-        for host in HOSTS:
-            dev_cluster.hosts.enter(host, "/bin/rm", "-rf", TREE, SIGNS)
+    yield dev_cluster
+    for host in HOSTS:
+        dev_cluster.hosts.enter(host, "/bin/rm", "-rf", TREE)
 
 
 def play(cluster: Any, folder: Path, *arguments: str, **variables: str) -> Run:
@@ -147,96 +125,27 @@ def test_a_function_runs_in_a_pod_of_a_real_kubelet(cluster: Any) -> None:
     assert client_for(cluster.kubeconfig).list(kinds.TASK, FREE) == []
 
 
-class Made:
-    """A Task of one container that runs ``script``, which knows NAME and TRY, and sees its host's SIGNS."""
-
-    def __init__(self, cluster: Any, name: str, script: str, tolerations: tuple[dict[str, Any], ...] = (), **spec: Any):
-        self.cluster, self.name, self.api = cluster, name, client_for(cluster.kubeconfig)
-        number = {"fieldRef": {"fieldPath": "metadata.labels['berth.dev/task-try']"}}
-        container = {
-            "name": "main",
-            "image": IMAGE,
-            "command": ["sh", "-c", script],
-            "env": [{"name": "NAME", "value": name}, {"name": "TRY", "valueFrom": number}],
-            "resources": {"requests": {"cpu": "10m"}},
-            "volumeMounts": [{"name": "signs", "mountPath": "/signs"}],
-        }
-        signs = {"name": "signs", "hostPath": {"path": SIGNS, "type": "DirectoryOrCreate"}}
-        pod = {"containers": [container], "volumes": [signs], "terminationGracePeriodSeconds": 1}
-        template = {"spec": {**pod, "tolerations": list(tolerations)}}
-        kind = {"apiVersion": kinds.TASK.api_version, "kind": kinds.TASK.kind}
-        meta = {"name": name, "namespace": FREE}
-        made = self.api.create(kinds.TASK, {**kind, "metadata": meta, "spec": {"template": template, **spec}})
-        self._since = made["metadata"]["resourceVersion"]
-
-    def status(self) -> dict[str, Any]:
-        return dict(self.api.get(kinds.TASK, self.name, FREE).get("status") or {})
-
-    def pods(self) -> list[dict[str, Any]]:
-        return list(self.api.list(kinds.POD, FREE, labels=f"berth.dev/task={self.name}"))
-
-    def running(self, beside: str = "") -> tuple[str, str]:
-        """Wait until a pod runs, another one than ``beside``. Its uid and its node."""
-
-        def found() -> tuple[str, str] | None:
-            runs = [one for one in self.pods() if one["status"]["phase"] == "Running"]
-            names = [(one["metadata"]["uid"], one["spec"]["nodeName"]) for one in runs]
-            return next((one for one in names if one[0] != beside), None)
-
-        uid, node = until(found, lambda: f"{self.status()} {self.pods()}")
-        return uid, node
-
-    def go_on(self) -> None:
-        """What waits may end, on whichever host."""
-        for host in HOSTS:
-            self.cluster.hosts.enter(host, "/bin/sh", "-c", f"mkdir -p {SIGNS} && : > {SIGNS}/{self.name}")
-
-    def done(self, host: str) -> int:
-        """How many have come to their end on that host."""
-        return self.cluster.hosts.enter(host, "/bin/sh", "-c", f"cat {SIGNS}/{self.name}.done || :").count("done")
-
-    def ended(self, port: int) -> dict[str, Any]:
-        """Wait until it has, no pod is left and nothing is charged. The status."""
-        until(lambda: self.status().get("state") in FINAL, lambda: f"{self.status()} {self.pods()}")
-        until(lambda: not self.pods(), lambda: f"{self.status()} {self.pods()}")
-        until(lambda: charged(port) == 0, lambda: f"{charged(port)} tries are charged")
-        return self.status()
-
-    def told(self) -> list[dict[str, Any]]:
-        """Each status that was ever written, the first one first; without those that say that it runs."""
-        events = [one["object"] for one in self.api.watch(kinds.TASK, self._since, 1, FREE)]
-        mine = [dict(one.get("status") or {}) for one in events if one["metadata"]["name"] == self.name]
-        return [one for one in mine if one.get("state", "Running") != "Running"]
-
-
 @pytest.fixture
-def make(cluster: Any) -> Iterator[Callable[..., Made]]:
+def make(cluster: Any, backend: Backend) -> Iterator[Callable[..., Made]]:
     """Makes a Task as Made says; it goes with the test."""
     with contextlib.ExitStack() as stack:
 
         def made(*given: Any, **spec: Any) -> Made:
-            task = Made(cluster, *given, **spec)
+            task = Made(cluster, backend, *given, **spec)
             stack.callback(task.api.delete, kinds.TASK, task.name, FREE)
             return task
 
         yield made
 
 
-def charged(port: int) -> float:
-    """How many tries have resources, as the backend says."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        lines = answer.read().decode().splitlines()
-    return float(next(line for line in lines if line.startswith("berth_tasks_charged ")).split()[1])
-
-
-def test_a_failure_is_tried_again_by_its_exit_code_and_its_log_is_kept(make: Callable[..., Made], port: int) -> None:
+def test_a_failure_is_tried_again_by_its_exit_code_and_its_log_is_kept(make: Callable[..., Made]) -> None:
     """As the kubelet had it: as many lines as the backend keeps, of the try that failed.
 
     The first one writes to stdout, the second one to stderr: in which order a log has lines of both is not certain.
     """
     script = "for n in $(seq 1 30); do echo try $TRY line $n >&$TRY; done; exit $((2 + TRY))"
     task = make("fails", script, retries=5, retryExitCodes=[3])
-    status = task.ended(port)
+    status = task.ended()
 
     def of_try(number: int) -> list[str]:
         return [f"try {number} line {line}" for line in range(11, 31)]
@@ -250,7 +159,7 @@ def test_a_failure_is_tried_again_by_its_exit_code_and_its_log_is_kept(make: Cal
 
 
 def test_a_batch_gives_each_element_its_args_and_keeps_the_log_of_the_container_that_failed(
-    cluster: Any, port: int
+    cluster: Any, backend: Backend
 ) -> None:
     """There is another container in each pod, which ends well."""
     api = client_for(cluster.kubeconfig, warn=lambda _text: None)
@@ -273,7 +182,7 @@ def test_a_batch_gives_each_element_its_args_and_keeps_the_log_of_the_container_
     api.create(kinds.TASK_BATCH, body)
     try:
         until(lambda: status().get("state") in FINAL, lambda: str(status()))
-        until(lambda: charged(port) == 0, lambda: f"{charged(port)} tries are charged")
+        until(lambda: backend.charged() == 0, lambda: f"{backend.charged()} tries are charged")
         counts = status()["counts"]
         assert {key: counts[key] for key in ("succeeded", "failed", "left")} == {"succeeded": 5, "failed": 1, "left": 0}
         (shard,) = [one for one in api.list(kinds.TASK_BATCH_SHARD, FREE) if one["batch"] == "six"]
@@ -282,7 +191,7 @@ def test_a_batch_gives_each_element_its_args_and_keeps_the_log_of_the_container_
         api.delete(kinds.TASK_BATCH, "six", FREE)
 
 
-def test_an_evicted_try_does_not_count(make: Callable[..., Made], port: int) -> None:
+def test_an_evicted_try_does_not_count(make: Callable[..., Made]) -> None:
     """Its container does not end by itself: the kubelet kills it. The Task has no retries."""
     task = make("evicted", WAITS)
     first, _node = task.running()
@@ -292,74 +201,131 @@ def test_an_evicted_try_does_not_count(make: Callable[..., Made], port: int) -> 
     task.api.create(kinds.POD, eviction, subresource="eviction")
     task.running(beside=first)
     task.go_on()
-    ends_once(task, port)
+    ends_once(task)
     assert sum(task.done(host) for host in HOSTS) == 1
 
 
 def test_a_try_whose_node_is_lost_does_not_count_and_its_return_changes_nothing(
-    cluster: Any, make: Callable[..., Made], port: int
+    cluster: Any, make: Callable[..., Made], backend: Backend
 ) -> None:
     """Its container goes on without a kubelet, and even comes to its end. Nobody is to take that for the Task's."""
     lost = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "operator": "Exists"}
-    task = make("lost", WAITS, tolerations=({**lost, "tolerationSeconds": 0},))
+    task = make("lost", WAITS, {"tolerations": [{**lost, "tolerationSeconds": 0}]})
     first, node = task.running()
     with without_a_kubelet(cluster, node) as comes_back:
         until(lambda: "deletionTimestamp" in task.pods()[0]["metadata"], lambda: str(task.pods()))
         assert not ready(task.api, node)
         assert [one["metadata"]["uid"] for one in task.pods()] == [first], "it may still run: there is no second one"
-        assert charged(port) == 1
+        assert backend.charged() == 1
         with out_of_service(cluster, node):
             assert task.running(beside=first)[1] != node
             task.go_on()
             until(lambda: task.done(node), "the container on the lost node has not ended")
-            ends_once(task, port)
+            ends_once(task)
             before = task.api.get(kinds.TASK, task.name, FREE)
             folders = ("/bin/ls", "/var/lib/kubelet/pods")
             assert first in cluster.hosts.enter(node, *folders)
             comes_back()
             until(lambda: first not in cluster.hosts.enter(node, *folders), "the kubelet has not looked after its pod")
     assert task.api.get(kinds.TASK, task.name, FREE) == before
-    assert [task.pods(), charged(port)] == [[], 0]
+    assert [task.pods(), backend.charged()] == [[], 0]
 
 
-def ends_once(task: Made, port: int) -> None:
+def ends_once(task: Made) -> None:
     """As Succeeded, at the second go; the first one was disrupted, or is gone unseen, and does not count.
 
     Kubernetes marks the pod of a lost node as Failed and deletes it at once: the backend may see either.
     """
-    status = task.ended(port)
+    status = task.ended()
     assert (status["state"], status["failures"], status["exitCode"]) == ("Succeeded", 0, 0)
     told = task.told()
     assert [one["state"] for one in told if one["state"] in FINAL] == ["Succeeded"]
     assert {one["failures"] for one in told} == {0}
 
 
-def ready(api: Any, node: str) -> bool:
-    conditions = api.get(kinds.NODE, node)["status"]["conditions"]
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+def test_a_task_that_is_killed_ends_its_container(cluster: Any, make: Callable[..., Made]) -> None:
+    task = make("killed", WAITS)
+    _uid, node = task.running()
+    assert task.script_runs(node)
+    task.change(kill=True)
+    status = task.ended()
+    assert (status["state"], status["tries"]) == ("Killed", 1)
+    until(lambda: not task.script_runs(node), "its container goes on")
+    assert task.done(node) == 0
+
+
+def test_another_template_takes_over_and_the_former_container_ends(cluster: Any, make: Callable[..., Made]) -> None:
+    """The Task is Updated until the old pod has ended, and Running with the new one's resources."""
+    task = make("changed", WAITS)
+    first, _node = task.running()
+    task.change(template=task.template(f"echo new; {WAITS}", cpu="20m"))
+    task.running(beside=first)
+    until(lambda: [pod["metadata"]["uid"] for pod in task.pods()] != [first], lambda: str(task.pods()))
+    until(lambda: len(task.pods()) == 1, lambda: str(task.pods()))
+    until(lambda: task.status()["state"] == "Running", lambda: str(task.status()))
+    task.go_on()
+    status = task.ended()
+    assert (status["state"], status["failures"]) == ("Succeeded", 0)
+    assert sum(task.done(host) for host in HOSTS) == 1, "the former container has come to its end, too"
+
+
+def test_a_pod_that_somebody_deletes_is_made_anew_and_costs_no_try(make: Callable[..., Made]) -> None:
+    task = make("deleted", WAITS)
+    first, _node = task.running()
+    (pod,) = task.pods()
+    task.api.delete(kinds.POD, pod["metadata"]["name"], FREE)
+    task.running(beside=first)
+    task.go_on()
+    ends_once(task)
+    assert sum(task.done(host) for host in HOSTS) == 1
+
+
+def test_what_ends_while_the_backend_is_dead_ends_once(make: Callable[..., Made], backend: Backend) -> None:
+    """By SIGKILL. One has ended by then, one is submitted meanwhile, one goes on."""
+    ends, goes_on = make("ends", WAITS), make("goes-on", WAITS)
+    _uid, node = ends.running()
+    first, _node = goes_on.running()
+    with backend.dead():
+        ends.go_on()
+        until(lambda: ends.done(node), "its container has not ended")
+        until(lambda: ends.pods()[0]["status"]["phase"] == "Succeeded", lambda: str(ends.pods()))
+        comes = make("comes", "exit 0")
+    assert comes.ended_alone()["state"] == "Succeeded"
+    status = ends.ended_alone()
+    assert (status["state"], status["tries"], ends.done(node)) == ("Succeeded", 1, 1)
+    assert [pod["metadata"]["uid"] for pod in goes_on.pods()] == [first]
+    goes_on.go_on()
+    status = goes_on.ended()
+    assert (status["state"], status["tries"]) == ("Succeeded", 1)
+    for task in (ends, goes_on, comes):
+        assert [one["state"] for one in task.told() if one["state"] in FINAL] == ["Succeeded"]
+
+
+def test_a_try_that_kube_scheduler_preempts_does_not_count(cluster: Any, make: Callable[..., Made]) -> None:
+    """By a pod of a higher priority, on a node that has no room for both."""
+    api = client_for(cluster.kubeconfig)
+    cores = {node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) for node in api.list(kinds.NODE)}
+    room = {"requests": {"cpu": f"{1000 * cores['h1'] * 6 // 10}m"}}
+    here = {"nodeSelector": {"kubernetes.io/hostname": "h1"}}
+    task = make("preempted", WAITS, here, cpu=room["requests"]["cpu"])
+    first, _node = task.running()
+    with higher_priority(api) as name:
+        container = {"name": "main", "image": IMAGE, "command": ["sleep", "600"], "resources": room}
+        spec = {**here, "containers": [container], "priorityClassName": name, "terminationGracePeriodSeconds": 0}
+        api.create(kinds.POD, {"metadata": {"name": "urgent", "namespace": FREE}, "spec": spec})
+        until(lambda: api.get(kinds.POD, "urgent", FREE)["status"]["phase"] == "Running", "it has not got the room")
+        assert task.done("h1") == 0
+        api.delete(kinds.POD, "urgent", FREE, grace=0)
+    task.running(beside=first)
+    task.go_on()
+    ends_once(task)
 
 
 @contextlib.contextmanager
-def without_a_kubelet(cluster: Any, host: str) -> Iterator[Callable[[], None]]:
-    """It is stopped, and its containers go on. Yields what starts it again, and waits until the node is Ready."""
-    api, mark = client_for(cluster.kubeconfig), "/run/berth/stopped/kubelet"
-
-    def comes_back() -> None:
-        cluster.hosts.enter(host, "/bin/rm", "-f", mark)
-        until(lambda: ready(api, host), f"node {host} is not Ready again")
-
-    cluster.hosts.enter(host, "/bin/sh", "-c", f"mkdir -p {Path(mark).parent}; : > {mark}; kill $(pgrep -x kubelet)")
+def higher_priority(api: Any) -> Iterator[str]:
+    """The name of a PriorityClass."""
+    api.create(kinds.PRIORITY_CLASS, {"metadata": {"name": "tasks-urgent"}, "value": 1000})
     try:
-        yield comes_back
+        yield "tasks-urgent"
     finally:
-        comes_back()
-
-
-@contextlib.contextmanager
-def out_of_service(cluster: Any, node: str) -> Iterator[None]:
-    """Somebody has seen to it that nothing runs there, says the taint: Kubernetes removes the pods."""
-    cluster.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
-    try:
-        yield
-    finally:
-        cluster.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}-")
+        api.delete(kinds.PRIORITY_CLASS, "tasks-urgent")

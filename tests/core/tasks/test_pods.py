@@ -77,6 +77,42 @@ def test_a_pod_that_is_pending_says_what_it_waits_for(status: dict[str, Any], to
     assert (found.details.reason, found.details.message) == told
 
 
+ASKED = "2026-03-01T10:00:30Z"
+
+
+@pytest.mark.parametrize(
+    ("finished", "disrupted"),
+    [
+        (("2026-03-01T10:00:40Z",), True),
+        ((ASKED,), True),
+        (("2026-03-01T10:00:10Z", "2026-03-01T10:00:31.5Z"), True),  # one of them had ended before
+        (("2026-03-01T10:00:29Z",), False),  # by itself, and was deleted afterwards
+        ((), True),  # none was ever started
+        (("soon",), False),
+    ],
+)
+def test_a_pod_that_was_deleted_while_it_ran_has_not_failed(finished: tuple[str, ...], disrupted: bool) -> None:
+    """`deletionTimestamp` is when its grace is over, here of 10 s."""
+    ends = [{"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": one}} for one in finished]
+    pod = manifest(task(), 1)
+    pod["metadata"].update(
+        uid="p", resourceVersion="7", deletionTimestamp="2026-03-01T10:00:40Z", deletionGracePeriodSeconds=10
+    )
+    listed = [{"name": str(index), "state": state} for index, state in enumerate(ends)]
+    for phase in ("Failed", "Succeeded"):
+        pod["status"] = {"phase": phase, "containerStatuses": listed}
+        found = read_pod(pod)
+        assert found is not None
+        assert found.details.disrupted is (disrupted and phase == "Failed")
+        if found.details.disrupted:
+            assert found.details.reason == "Deleted"
+    del pod["metadata"]["deletionTimestamp"]
+    pod["status"]["phase"] = "Failed"
+    found = read_pod(pod)
+    assert found is not None
+    assert not found.details.disrupted
+
+
 def test_a_disruption_is_told_by_its_condition_or_by_the_pods_own_reason() -> None:
     """And not by what the container that was killed for it says."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained"}

@@ -11,10 +11,19 @@ from datetime import datetime
 
 def age(told: str, now: datetime) -> float | None:
     """Seconds since an RFC 3339 time of the API server; None where it is none."""
+    moment = _moment(told)
+    return None if moment is None else (now.replace(tzinfo=None) - moment).total_seconds()
+
+
+def between(first: str, second: str) -> float | None:
+    """Seconds from one such time to another; None where either is none."""
+    moment = _moment(second)
+    return None if moment is None else age(first, moment)
+
+
+def _moment(told: str) -> datetime | None:
     match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?Z", told)
-    if not match:
-        return None
-    return (now.replace(tzinfo=None) - datetime.fromisoformat(match[1])).total_seconds()
+    return datetime.fromisoformat(match[1]) if match else None
 
 
 def spoken(seconds: float | None) -> str:

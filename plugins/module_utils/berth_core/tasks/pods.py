@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..model.fields import Object, mapping, objects, string
 from ..model.pod import Amounts, requests_of_pod
 from ..model.pod_groups import GROUP, MINIMUM
+from ..model.times import between
 from .filler import FILLER_LABEL, killed_by_its_node, label_of, lowered, read_label
 from .gangs import group_name
 from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, SLOTS, TASK_LABEL, TRY_LABEL, UID_LABEL, Element, Task
@@ -21,6 +22,8 @@ from .task import BATCH_LABEL, CONTENT_LABEL, INDEX_LABEL, SLOTS, TASK_LABEL, TR
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 #: Reasons of a pod's end that are nobody's fault: the try does not count.
 DISRUPTIONS = frozenset({"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"})
+#: A pod that somebody deletes is made again, whether its kubelet was quick enough to tell of its end or not.
+DELETED = "Deleted"
 _MESSAGE = 512
 #: Reasons of a container that waits as every one does when its pod begins.
 _BEGINS = frozenset({"", "ContainerCreating", "PodInitializing"})
@@ -118,19 +121,22 @@ def read_pod(pod: Object) -> PodState | None:
             status,
             pending=phase == PENDING,
             disrupted=_disrupted(status) or (filler and killed_by_its_node(mapping(pod, "spec"), status)),
+            deleted=phase == FAILED and _deleted_before(meta, status),
         ),
     )
 
 
-def _details(status: Object, *, pending: bool, disrupted: bool) -> Details:
+def _details(status: Object, *, pending: bool, disrupted: bool, deleted: bool) -> Details:
     code, reason, message, left, container = _ended(status)
+    if deleted and not disrupted:
+        reason = DELETED
     if pending:
         reason, message = _not_started(status)
     return Details(
         exit_code=code,
         reason=reason,
         message=message[:_MESSAGE],
-        disrupted=disrupted,
+        disrupted=disrupted or deleted,
         termination_message=left[:MOST_TERMINATION_MESSAGE],
         container=container,
         nominated=string(status, "nominatedNodeName", "pod.status.nominatedNodeName"),
@@ -167,6 +173,21 @@ def _ended(status: Object) -> tuple[int | None, str, str, str, str]:
 
 def _disrupted(status: Object) -> bool:
     return status.get("reason") in DISRUPTIONS or bool(_disruption(status))
+
+
+def _deleted_before(meta: Object, status: Object) -> bool:
+    """Whether somebody has deleted it while its containers ran: the kubelet ended them, and says no more than how.
+
+    Times are of whole seconds. An end in the second of the deletion is taken for its consequence.
+    """
+    due = meta.get("deletionTimestamp")
+    if due is None:
+        return False
+    listed = (*objects(status, "initContainerStatuses"), *objects(status, "containerStatuses"))
+    ends = [str(mapping(mapping(one, "state"), "terminated").get("finishedAt") or "") for one in listed]
+    after = [between(str(due), end) for end in ends if end]
+    grace = meta.get("deletionGracePeriodSeconds") or 0
+    return not after or any(seconds is not None and seconds >= -float(grace) for seconds in after)
 
 
 def _disruption(status: Object) -> Object:
