@@ -275,12 +275,12 @@ matrix: venv-matrix ## work: every supported ansible-core with the Pythons of it
 
 # --- everything --------------------------------------------------------------------------------------------------------
 .PHONY: check test bench demo demo-play demo-down
-STAGES = python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) $(if $(FULL),--full)
+STAGES = python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) $(if $(FULL),--full) $(if $(WITHOUT_ROOT),--without-root)
 
 check: ## work: what to run for every change, without a cluster: style, types, layers, unit tests, generated pages
 	@$(STAGES) --set check
 
-test: ## work: all checks and tests, less what was green on the same files; FULL=1 runs that too; KEEP_GOING=1 goes on after a failure
+test: ## work: all checks and tests, less what was green on the same files; FULL=1 runs that too; KEEP_GOING=1 goes on after a failure; WITHOUT_ROOT=1 leaves out what needs root
 	@$(STAGES) --set test
 
 bench: venv venv-bench cluster ## plugin: figures beside the peer's from the same run; ONLY=name runs one
