@@ -237,20 +237,23 @@ integration: venv ## work: tests of apps and disks on real hosts (as root); thos
 # not as a file before: a loop over eight files took 10 s and takes 3 s. Tests without molecule have Ansible's default.
 MOLECULE = COLUMNS=400 ANSIBLE_PIPELINING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
 
+# What a run that was killed has left.
+NO_LEFTOVERS = if python3 tools/molecule_left.py; then $(MOLECULE) destroy; fi
+
 molecule: venv venv-lint ## work: molecule: the roles without daemons, what they refuse too, on one development cluster (as root); ONLY=report runs one scenario
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all $(patsubst %,--exclude %,kind kind_upgrade scheduler install $(MOLECULE_AGENT)))
 
 molecule-agent: venv venv-lint ## work: molecule's scenarios with the agent (as root)
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test $(patsubst %,--scenario-name %,$(MOLECULE_AGENT))
 
 molecule-scheduler: venv venv-lint ## work: molecule's scenario of the scheduler's role (as root)
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test --scenario-name scheduler
 
 molecule-install: venv venv-lint ## work: molecule's scenario of all parts in one run, from the tarball and the example inventory (as root)
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test --scenario-name install
 
 .PHONY: kind kind-clusters kind-everything kind-upgrade kind-image
