@@ -237,20 +237,23 @@ integration: venv ## work: tests of apps and disks on real hosts (as root); thos
 # not as a file before: a loop over eight files took 10 s and takes 3 s. Tests without molecule have Ansible's default.
 MOLECULE = COLUMNS=400 ANSIBLE_PIPELINING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(LINT)/molecule
 
+# What a run that was killed has left.
+NO_LEFTOVERS = if python3 tools/molecule_left.py; then $(MOLECULE) destroy; fi
+
 molecule: venv venv-lint ## work: molecule: the roles without daemons, what they refuse too, on one development cluster (as root); ONLY=report runs one scenario
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test $(if $(ONLY),--scenario-name $(ONLY),--all $(patsubst %,--exclude %,kind kind_upgrade scheduler install $(MOLECULE_AGENT)))
 
 molecule-agent: venv venv-lint ## work: molecule's scenarios with the agent (as root)
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test $(patsubst %,--scenario-name %,$(MOLECULE_AGENT))
 
 molecule-scheduler: venv venv-lint ## work: molecule's scenario of the scheduler's role (as root)
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test --scenario-name scheduler
 
 molecule-install: venv venv-lint ## work: molecule's scenario of all parts in one run, from the tarball and the example inventory (as root)
-	$(MOLECULE) destroy
+	@$(NO_LEFTOVERS)
 	$(MOLECULE) test --scenario-name install
 
 .PHONY: kind kind-clusters kind-everything kind-upgrade kind-image
@@ -275,12 +278,12 @@ matrix: venv-matrix ## work: every supported ansible-core with the Pythons of it
 
 # --- everything --------------------------------------------------------------------------------------------------------
 .PHONY: check test bench demo demo-play demo-down
-STAGES = python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) $(if $(FULL),--full)
+STAGES = python3 tools/stages.py $(if $(KEEP_GOING),--keep-going) $(if $(FULL),--full) $(if $(WITHOUT_ROOT),--without-root)
 
 check: ## work: what to run for every change, without a cluster: style, types, layers, unit tests, generated pages
 	@$(STAGES) --set check
 
-test: ## work: all checks and tests, less what was green on the same files; FULL=1 runs that too; KEEP_GOING=1 goes on after a failure
+test: ## work: all checks and tests, less what was green on the same files; FULL=1 runs that too; KEEP_GOING=1 goes on after a failure; WITHOUT_ROOT=1 leaves out what needs root
 	@$(STAGES) --set test
 
 bench: venv venv-bench cluster ## plugin: figures beside the peer's from the same run; ONLY=name runs one

@@ -1,13 +1,16 @@
 """Run make targets, time each, and end with one table: `make test`, `make check` and `make demo` use this.
 
     python3 tools/stages.py deps venv cluster demo-play          one after the other; stops at the first failure
-    python3 tools/stages.py --set test [--keep-going] [--full]   a set of tools/stages.ini, in two lanes
+    python3 tools/stages.py --set test [--keep-going] [--full] [--without-root]
+                                                                 a set of tools/stages.ini, in two lanes
     python3 tools/stages.py what-if src/berth_agent              what `make test` runs if these change, and how long
-    python3 tools/stages.py record                               keeps what each stage has cost, for what-if
+    python3 tools/stages.py record                               keeps what each stage of a whole run cost, for what-if
 
 A stage of a set that was green on exactly the same inputs is not run again, unless --full is given: the table says
 PROVED then, by which commit, with how many tests. Test results are read from the files that the targets leave in
-build/junit. The table, the slowest tests and the counts are printed, and kept in build/times.json and build/flaky.json.
+build/junit. The table, the slowest tests and the counts are printed, and kept in build/times.json and
+build/flaky.json; what the run took stands beside its target. A set of which stages did not run for want of root
+fails, unless --without-root says that this is meant.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from proving import costs, inputs, proofs, reads, report, results, runner, table, what_if
+from proving import costs, inputs, proofs, reads, report, results, runner, table, targets, what_if
 
 TABLE = pathlib.Path("tools/stages.ini")
 LOCK = pathlib.Path("build/.stages.lock")
@@ -99,15 +102,19 @@ def commit() -> str:
     return done.stdout.decode().strip() or "unknown"
 
 
-def _reason_against(paths: list[str]) -> str:
-    """Why no proof counts in this run; empty where they do."""
+def partial() -> str:
+    """Why stages prove less than they are for in this run; empty where they do not."""
     given = [name for name in PARTIAL if os.environ.get(name)]
     # `make test ARGS=-x` hands what was given to its own makes in MAKEFLAGS, behind two dashes.
     overrides = os.environ.get("MAKEFLAGS", "").partition("-- ")[2]
     given += [name for name in PARTIAL if any(word.startswith(f"{name}=") for word in overrides.split())]
-    if given:
-        return f"{given[0]} is set: every stage runs, and no proof is kept"
-    return "" if paths else "not a git checkout: every stage runs, and no proof is kept"
+    return f"{given[0]} is set" if given else ""
+
+
+def _reason_against(paths: list[str]) -> str:
+    """Why no proof counts in this run; empty where they do."""
+    reason = partial() or ("" if paths else "not a git checkout")
+    return reason and f"{reason}: every stage runs, and no proof is kept"
 
 
 @contextmanager
@@ -140,29 +147,39 @@ def run_plain(targets: list[str]) -> list[runner.Run]:
     return runs
 
 
-def run_set(chosen: table.Set, keep_going: bool, full: bool) -> int:
+def run_set(name: str, chosen: table.Set, options: argparse.Namespace) -> int:
     """A whole set. Returns the exit status."""
     start = time.monotonic()
     results.clear()
     shutil.rmtree(runner.LOGS, ignore_errors=True)
     runs = run_plain(list(chosen.first))
-    proving = Proving(full)
+    proving = Proving(options.full)
     if not any(run.result == "FAILED" for run in runs):
         for line in filter(None, (proving.trouble, proving.store.trouble)):
             print(f"proofs: {line}", flush=True)
-        runs += runner.Lanes(chosen.stages, runner.Hooks(proving.before, proving.after), keep_going).run()
+        hooks = runner.Hooks(proving.before, proving.after)
+        runs += runner.Lanes(chosen.stages, hooks, options.keep_going).run()
     else:
         runs += [runner.Run(stage.name, "NOT RUN", detail=f"{runs[-1].stage} failed") for stage in chosen.stages]
-    seconds, slowest = time.monotonic() - start, results.slowest(report.SLOWEST)
     total = results.Results()
     for stage in chosen.stages:
         total.add(results.of_stage(stage.name))
-    report.write(runs, seconds, slowest, total)
-    parts = [report.table(runs, seconds), report.slow_tests(slowest)]
-    parts += [report.closing(runs, total), report.failures(runs)]
-    print("\n" + "\n\n".join(part for part in parts if part), flush=True)
+    tell(name, runs, time.monotonic() - start, total, proving.store.unkept, options.without_root)
+    lost = report.without_root(runs) and not options.without_root
     flaky = len(total.again) > report.TOLERATED
-    return int(flaky or any(run.result == "FAILED" for run in runs))
+    return int(bool(lost) or flaky or any(run.result == "FAILED" for run in runs))
+
+
+def tell(
+    name: str, runs: list[runner.Run], seconds: float, total: results.Results, unkept: str, without_root: bool
+) -> None:
+    """The end of a run of a set: on paper, and in files."""
+    slowest = results.slowest(report.SLOWEST)
+    report.write(name, partial(), runs, seconds, slowest, total)
+    parts = [report.table(runs, seconds), report.slow_tests(slowest), report.closing(runs, total)]
+    parts += [unkept and f"proofs: {unkept}", targets.told(name, runs, seconds, partial())]
+    parts += [report.failures(runs), report.not_whole(runs, without_root)]
+    print("\n" + "\n\n".join(part for part in parts if part), flush=True)
 
 
 def run_targets(targets: list[str]) -> int:
@@ -181,7 +198,8 @@ def run_command(sets: dict[str, table.Set], command: str, given: list[str]) -> i
             changed = what_if.expanded(given, inputs.files_of_the_tree())
             print(what_if.told(what_if.answer(sets["test"], changed, known)))
         else:
-            costs.write(costs.FILE, costs.updated(known, costs.last_run(report.TIMES), table.names(sets)))
+            whole = [*sets["test"].first, *(stage.name for stage in sets["test"].stages)]
+            costs.write(costs.FILE, costs.updated(known, costs.last_run(report.TIMES), whole, table.names(sets)))
     except (costs.CostsError, ValueError) as error:
         print(f"{command}: {error}", file=sys.stderr)
         return 2
@@ -196,6 +214,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", help="make targets; or what-if and files, or record")
     parser.add_argument("--set", metavar="NAME", help=f"run a set of {TABLE}")
     parser.add_argument("--keep-going", action="store_true", help="begin further stages of a set after one has failed")
+    parser.add_argument("--without-root", action="store_true", help="what needs root is not run where there is none")
     parser.add_argument("--full", action="store_true", help="run what is proved already, too")
     options = parser.parse_args()
     if bool(options.targets) == bool(options.set):
@@ -211,7 +230,7 @@ def main() -> int:
     if options.set not in sets:
         parser.error(f"--set {options.set}: no such set; there are {', '.join(sorted(sets))}")
     with alone():
-        return run_set(sets[options.set], options.keep_going, options.full)
+        return run_set(options.set, sets[options.set], options)
 
 
 if __name__ == "__main__":

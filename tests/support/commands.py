@@ -104,7 +104,10 @@ class Reader:
         self.programs = own
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         path = os.pathsep.join((str(own), str(programs), os.environ["PATH"]))
-        self._environment = {"HOME": str(self.home), "PATH": path, "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8"}
+        # And what `make test` watches with: which files of the checkout his commands open.
+        watched = {name: value for name, value in os.environ.items() if name == "BERTH_READS"}
+        given = {"HOME": str(self.home), "PATH": path, "XDG_CACHE_HOME": cache, "LANG": "C.UTF-8"}
+        self._environment = given | watched
 
     def read(self, page: Path) -> list[str]:
         """Write the page's files and run its blocks; what each of them printed. AssertionError where one fails."""

@@ -1,13 +1,16 @@
-"""What is not run as it is written is on a page and has a reason; a scenario types its whole page."""
+"""What is not run as written is on a page and has a reason; a scenario types its whole page; a reader is watched."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from tests.support.commands import IN_ONE_RUN, INSTEAD, RUN, blocks, typed
+from tests.support.commands import IN_ONE_RUN, INSTEAD, RUN, Reader, blocks, typed
 from tests.support.pages import ROOT
 
 
@@ -27,6 +30,19 @@ def test_the_scenario_types_every_command_of_its_page() -> None:
     assert {command for commands in page.values() for command in commands} == {
         page[title][line] for title, line in uses
     }
+
+
+def test_what_a_readers_commands_open_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """His environment is his own, but for what `make test` watches with (tools/berth_reads.py)."""
+    file, record = tmp_path / "README.md", tmp_path / "build" / "reads" / "stage.txt"
+    record.parent.mkdir(parents=True)
+    file.write_text("")
+    monkeypatch.setenv("BERTH_READS", str(record))
+    monkeypatch.setenv("BERTH_OTHER", "x")
+    (tmp_path / "reader").mkdir()
+    reader = Reader(tmp_path / "reader", Path(sys.executable).parent)
+    reader.run([f"python -c 'open(\"{file}\")'", "test -z ${BERTH_OTHER-}"])
+    assert record.read_text().split() == ["README.md"]
 
 
 def _typed_by(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

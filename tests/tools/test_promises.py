@@ -1,80 +1,81 @@
 """What concerns data and exclusion is a promise: a failure of it is never tried again (docs/decisions/0020).
 
-Files and tests are named here, so that none loses the mark unnoticed. A new test of a file that is named whole has it
-by the file's own pytestmark.
+promises.txt names every file and every test that is one. A mark that is lost fails here, and so does one that is not
+listed. A new test of a file that is named whole has the mark by the file's own pytestmark.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Every test of these files.
-FILES = (
-    "tests/apiserver/app/test_stateful_app_devices.py",
-    "tests/apiserver/app/test_stateful_app_faults.py",
-    "tests/apiserver/app/test_stateful_app_handover.py",
-    "tests/daemons/agent/test_deaths.py",
-    "tests/daemons/agent/test_disks_faults.py",
-    "tests/daemons/agent/test_disks_life.py",
-    "tests/daemons/chaos/test_chaos.py",
-    "tests/daemons/controller/test_app_on_hosts.py",
-    "tests/daemons/controller/test_claim_disk_replaced.py",
-    "tests/daemons/controller/test_faults.py",
-    "tests/daemons/scheduler/test_deaths.py",
-    "tests/daemons/scheduler/test_disks.py",
-    "tests/daemons/scheduler/test_faults.py",
-    "tests/daemons/scheduler/test_pieces.py",
-    "tests/integration/test_disk_replace.py",
-    "tests/integration/test_stateful_app_hosts.py",
+LISTED = (Path(__file__).parent / "promises.txt").read_text(encoding="utf-8").splitlines()
+MARK = "mark.promise"
+
+
+def marks(node: ast.AST) -> int:
+    """How often the mark stands in a piece of code."""
+    return sum(isinstance(each, ast.Attribute) and ast.unparse(each).endswith(MARK) for each in ast.walk(node))
+
+
+def promises(path: str, module: ast.Module) -> list[str]:
+    """PATH where the file's pytestmark has the mark, PATH::TEST where a test's decorators have it."""
+    found, elsewhere = [], marks(module)
+    for node in module.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            here, name = marks(node.value), path
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            here, name = sum(map(marks, node.decorator_list)), f"{path}::{node.name}"
+        else:
+            continue
+        found += [name] if here else []
+        elsewhere -= here
+    assert elsewhere == 0, f"{path}: {MARK} is neither in pytestmark nor at a function: nothing here could hold it"
+    return found
+
+
+@functools.cache
+def in_the_tree() -> list[str]:
+    """Every promise of the tests."""
+    found: list[str] = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if f".{MARK}" in text:
+            found += promises(str(path.relative_to(ROOT)), ast.parse(text))
+    return found
+
+
+def test_each_promise_has_its_mark_and_each_mark_is_listed() -> None:
+    found = in_the_tree()
+    assert [f"{each}: no pytest.{MARK} there" for each in LISTED if each not in found] == []
+    assert [f"{each}: add it to promises.txt" for each in found if each not in LISTED] == []
+    assert sorted(set(LISTED)) == LISTED
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("pytestmark = pytest.mark.promise", ["x.py"]),
+        ("pytestmark = [pytest.mark.slow, pytest.mark.promise]", ["x.py"]),
+        ("@pytest.mark.promise\ndef test_a(): ...\ndef test_b(): ...", ["x.py::test_a"]),
+        ("pytestmark = pytest.mark.slow\ndef test_a(): ...", []),
+    ],
 )
-TESTS = (
-    "tests/daemons/controller/test_with_agent.py::test_the_broken_disk_of_a_statefulsets_claim_is_replaced_by_one_task",
-    "tests/apiserver/app/test_admission.py::test_what_the_api_server_refuses_is_told_before_anything_is_written",
-    "tests/apiserver/app/test_admission.py::test_what_a_namespace_refuses_is_told_before_anything_is_written",
-    "tests/apiserver/app/test_admission.py::test_a_quota_without_room_for_all_replicas_is_told_before_anything_is_written",
-    "tests/apiserver/app/test_admission.py::test_what_is_left_when_the_workload_is_refused_after_all",
-    "tests/daemons/agent/test_devices_hosts.py::test_two_pods_on_two_devices_and_nothing_is_left",
-    "tests/daemons/agent/test_devices_hosts.py::test_one_device_in_shares_for_two_pods",
-    "tests/daemons/kube/test_lease.py::test_a_leader_that_sleeps_writes_nothing_when_it_wakes",
-    "tests/daemons/kube/test_lease.py::test_two_that_want_it_one_that_has_it",
-    "tests/daemons/kube/test_lease.py::test_a_leader_that_is_killed",
-    "tests/daemons/kube/test_lease.py::test_a_leader_that_is_cut_off",
-    "tests/daemons/kube/test_lease.py::test_a_lease_that_somebody_takes_by_force",
-    "tests/integration/test_local_disks.py::test_nothing_is_ever_formatted_by_mistake",
-    "tests/integration/test_local_disks.py::test_held_disks_become_filesystems_that_outlive_power_cuts",
-    "tests/integration/test_local_disks.py::test_a_mkfs_that_was_killed_half_way_is_done_once_more",
+def test_where_a_mark_is_found(code: str, found: list[str]) -> None:
+    assert promises("x.py", ast.parse(code)) == found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class TestA:\n @pytest.mark.promise\n def test_a(self): ...",
+        "CASE = pytest.param(1, marks=pytest.mark.promise)",
+    ],
 )
-
-
-def _marked(nodes: list[ast.expr]) -> bool:
-    return any("mark.promise" in ast.unparse(node) for node in nodes)
-
-
-def _module(path: str) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("path", FILES)
-def test_a_file_that_is_a_promise_as_a_whole(path: str) -> None:
-    marks = [
-        node.value
-        for node in _module(path).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
-    ]
-    assert _marked(marks), f"{path}: pytestmark has no pytest.mark.promise"
-
-
-@pytest.mark.parametrize("test", TESTS)
-def test_a_test_that_is_a_promise(test: str) -> None:
-    path, name = test.split("::")
-    functions = [
-        node
-        for node in _module(path).body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
-    ]
-    assert functions, f"{test} is not there; name what took its place"
-    assert _marked(functions[0].decorator_list), f"{test} has no pytest.mark.promise"
+def test_a_mark_in_another_place(code: str) -> None:
+    with pytest.raises(AssertionError, match="neither in pytestmark nor at a function"):
+        promises("x.py", ast.parse(code))

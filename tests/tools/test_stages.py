@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.proving import inputs, report
+from tools.proving import inputs, report, runner, targets
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """
@@ -23,6 +25,8 @@ bad:
 kept:
 \t@mkdir -p build/junit && cp green.xml build/junit/kept.xml && echo ran >> kept.ran; sleep 0.1; \\
 \techo '[["tests/a.py::one", 0.5, 2.0, 0.25]]' > build/junit/kept.times.json
+second:
+\t@echo ran >> second.ran
 reads:
 \t@echo other.txt > "$$BERTH_READS"
 slow:
@@ -35,7 +39,10 @@ never:
 TABLE = """
 [sets]
 good = | good
+check = | later
 kept = | kept
+both = | kept second
+root = | kept rooted afterwards
 flaky = | flaky
 bad = | bad never
 ordered = | good later
@@ -49,6 +56,16 @@ lane = compute
 [kept]
 lane = compute
 inputs = @some !in/not
+[second]
+lane = compute
+inputs = other.txt
+[rooted]
+lane = wait
+needs = root
+[afterwards]
+lane = wait
+needs = root
+after = rooted
 [flaky]
 lane = compute
 inputs = again
@@ -174,16 +191,44 @@ def test_a_failure_of_the_ground_ends_the_run(project: Path) -> None:
     assert runs(project, "good") == 0
 
 
-def test_what_needs_root_and_has_none_is_not_run(project: Path) -> None:
-    table = project / "tools/stages.ini"
-    table.write_text(table.read_text() + "needs = root\n")
-    # The test's own user may be root: the question for it is answered as for anybody else.
-    script = (
-        "import os, sys; os.geteuid = lambda: 1000; sys.path.insert(0, sys.argv.pop(1)); import stages; stages.main()"
-    )
-    command = [sys.executable, "-c", script, str(ROOT / "tools"), "--set", "reads"]
-    answer = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
-    assert "NOT RUN reads: it needs root" in answer.stdout
+def as_somebody_else(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The test's own user may be root: the question for it is answered as for anybody else."""
+    script = "import os, sys; os.geteuid = lambda: 1000; sys.path.insert(0, sys.argv.pop(1)); import stages; "
+    command = [sys.executable, "-c", script + "sys.exit(stages.main())", str(ROOT / "tools"), *arguments]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+
+
+def test_a_run_without_root_is_no_whole_run(project: Path) -> None:
+    answer = as_somebody_else(project, "--set", "root")
+    assert answer.returncode == 1, "what did not run is not green"
+    assert runs(project, "kept") == 1
+    for name in ("rooted", "afterwards"):
+        assert f"NOT RUN {name}: it needs root\n" in answer.stdout
+    last = "NOT WHOLE: 2 of 3 stages did not run, for they need root: "
+    assert answer.stdout.splitlines()[-1] == f"{last}run it as root, or with WITHOUT_ROOT=1 if this is meant"
+    meant = as_somebody_else(project, "--without-root", "--set", "root")
+    assert meant.returncode == 0
+    assert meant.stdout.splitlines()[-1] == f"{last}as WITHOUT_ROOT=1 allows"
+
+
+def test_a_failure_stays_one_without_root(project: Path) -> None:
+    (project / "Makefile").write_text(f"{MAKEFILE}\nkept: green.xml missing.xml\n")
+    answer = as_somebody_else(project, "--without-root", "--keep-going", "--set", "root")
+    assert answer.returncode == 1
+    assert answer.stdout.splitlines()[-1].startswith("NOT WHOLE: 2 of 3 stages")
+
+
+@pytest.mark.parametrize(
+    ("given", "option"), [("FULL", "--full"), ("KEEP_GOING", "--keep-going"), ("WITHOUT_ROOT", "--without-root")]
+)
+def test_what_is_said_to_make(given: str, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAKEFLAGS", "FULL", "KEEP_GOING", "WITHOUT_ROOT"):
+        monkeypatch.delenv(name, raising=False)
+    makes = [
+        subprocess.check_output(["make", "--no-print-directory", "-n", "test", *more], cwd=ROOT, text=True).split()
+        for more in ((), (f"{given}=1",))
+    ]
+    assert [option in words for words in makes] == [False, True]
 
 
 def test_lanes_run_side_by_side(project: Path) -> None:
@@ -206,6 +251,52 @@ def test_times_are_kept_and_printed(project: Path) -> None:
     assert record["slowest"] == [{"test": "tests/a.py::one", "call": 2.0, "setup": 0.5, "teardown": 0.2}]
     assert [(stage["stage"], stage["tests"]) for stage in record["stages"]] == [("kept", 1)]
     assert record["seconds"] > 0
+
+
+def test_the_thirty_slowest_the_slowest_first(project: Path) -> None:
+    # Longest as a whole, not by one phase; where they are alike, by their names.
+    times = [[f"t{number:02}", number, 1, 0] for number in range(40)] + [["last", 0, 0, 100], ["also", 50, 25, 25]]
+    (project / "times").write_text(json.dumps(times))
+    (project / "Makefile").write_text(
+        MAKEFILE.replace("\techo '[[\"tests/a.py::one\", 0.5, 2.0, 0.25]]' >", "\tcat times >")
+    )
+    said = stages(project, "--set", "kept").stdout
+    expected = ["also", "last", *(f"t{number:02}" for number in range(39, 11, -1))]
+    table = said[said.index("slowest tests:") :].split("\n\n")[0].splitlines()[1:]
+    assert [line.split()[-1] for line in table] == expected
+    record = json.loads((project / "build" / "times.json").read_text())
+    assert [each["test"] for each in record["slowest"]] == expected
+
+
+def test_what_a_run_took_stands_beside_its_target(project: Path) -> None:
+    Path(project / "Makefile").write_text(f"{MAKEFILE}later:\n\t@true\n")
+    assert "\ntime: 0.0 min; target 3 min (make check): within it\n" in stages(project, "--set", "check").stdout
+    assert "target" not in stages(project, "--set", "kept").stdout, "a set that has none"
+    record = json.loads((project / "build" / "times.json").read_text())
+    assert (record["set"], record["partial"]) == ("kept", "")
+
+
+PROVED, SOME, NOT_RUN = (runner.Run("unit", result, 100.0) for result in ("PROVED", "ok", "NOT RUN"))
+BUILT = [runner.Run("cluster", "ok", 200.0), runner.Run("vm-image", "ok", 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "ended", "minutes", "partial", "said"),
+    [
+        ("check", [SOME], 3, "", "3.0 min; target 3 min (make check): within it"),
+        ("check", [SOME], 4.5, "", "4.5 min; target 3 min (make check): 1.5 min more"),
+        ("test", [SOME, PROVED], 24, "", "24.0 min; target 25 min (make test after a typical change): within it"),
+        ("test", [SOME], 61, "", "61.0 min; target 45 min (make test FULL=1: nothing proved before): 16.0 min more"),
+        ("test", [*BUILT, SOME], 70, "", "70.0 min; target 75 min (make test without any cache): within it"),
+        ("test", [SOME, PROVED], 5, "ARGS is set", "5.0 min, compared with no target: ARGS is set"),
+        ("test", [SOME, NOT_RUN], 5, "", "5.0 min, compared with no target: unit did not end well"),
+        ("demo", [SOME], 5, "", ""),
+    ],
+)
+def test_which_target_a_run_is_compared_with(
+    name: str, ended: list[runner.Run], minutes: float, partial: str, said: str
+) -> None:
+    assert targets.told(name, ended, minutes * 60, partial) == (f"time: {said}" if said else "")
 
 
 def test_packages_that_a_stage_of_the_run_installs_count_for_those_that_name_them(
@@ -315,6 +406,54 @@ def test_a_store_that_cannot_be_written(project: Path) -> None:
     assert answer.returncode == 0
     assert "proofs: " in answer.stdout
     assert runs(project, "kept") == 1
+
+
+#: A filesystem of its own, for this process and what it starts alone: nothing is left of it.
+UNWRITABLE = r"""
+set -eu
+folder=$1 kept=$2
+shift 2
+mount -t tmpfs -o size=8k none "$folder"
+cp "$kept" "$folder/proofs.json"
+{then}
+ended=0
+"$@" || ended=$?
+echo "files: $(ls "$folder" | tr '\n' ' ')" >&2
+exit $ended
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "reason", "left"),
+    [
+        ('mount -o remount,ro "$folder"', "Read-only file system", "proofs.json"),
+        # To the last byte, and without room for one.
+        (
+            'cat /dev/zero > "$folder/full" 2>/dev/null || true',
+            "No space left on device",
+            "full proofs.json proofs.lock",
+        ),
+    ],
+    ids=["read-only", "full"],
+)
+def test_a_store_that_can_be_read_and_not_written(project: Path, then: str, reason: str, left: str) -> None:
+    private = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    if subprocess.run([*private, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user has no mounts of his own")
+    stages(project, "--set", "kept")
+    kept = project.parent / "kept.json"
+    shutil.copy(store(project), kept)
+    given = [sys.executable, str(ROOT / "tools" / "stages.py"), "--set", "both"]
+    command = [*private, "sh", "-c", UNWRITABLE.format(then=then), "sh", str(store(project).parent), str(kept), *given]
+    for _again in range(2):
+        answer = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        assert "PROVED at " in answer.stdout
+        said = f"proofs: not kept in {store(project)}: {reason}; what was green now runs again the next time"
+        assert answer.stdout.count("proofs: ") == answer.stdout.count(said) == 1
+        assert answer.stdout.index(said) > answer.stdout.index("result\n"), "at the end, after the table"
+        assert f"files: {left} \n" in answer.stderr, "no half of a file"
+    assert (runs(project, "kept"), runs(project, "second")) == (1, 2)
 
 
 @pytest.mark.parametrize("variable", ["ARGS", "ONLY", "BERTH_KUBECONFIG"])

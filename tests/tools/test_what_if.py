@@ -6,10 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tools.proving import costs, plan, table, what_if
+from tools.proving import costs, plan, table, targets, what_if
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = table.read(ROOT / "tools" / "stages.ini")
@@ -20,8 +21,8 @@ def stage(name: str, lane: str = "wait", inputs: tuple[str, ...] = (), after: tu
     return table.Stage(name, lane, inputs, after)
 
 
-@pytest.mark.parametrize("target", what_if.TARGETS, ids=lambda target: target.what)
-def test_what_the_stages_cost_is_within_what_ci_has(target: what_if.Target) -> None:
+@pytest.mark.parametrize("target", targets.TARGETS, ids=lambda target: target.what)
+def test_what_the_stages_cost_is_within_what_ci_has(target: targets.Target) -> None:
     answer = what_if.answer(SETS[target.set], target.changed, KNOWN)
     assert answer.total <= target.most, what_if.told(answer)
 
@@ -30,7 +31,7 @@ def test_the_cost_of_every_stage_is_kept_and_no_other() -> None:
     assert sorted(KNOWN) == table.names(SETS)
 
 
-@pytest.mark.parametrize("daemon", what_if.DAEMONS)
+@pytest.mark.parametrize("daemon", targets.DAEMONS)
 def test_what_runs_a_daemon_runs_again_when_it_changes(daemon: str) -> None:
     """By what the stages are for; that each reads no more than it declares is watched while it runs."""
     whole = {"kind-everything", "kind-upgrade", "chaos", "daemons-together", "release-image", "images"}
@@ -97,22 +98,53 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "build").mkdir()
     (tmp_path / "tools/stages.ini").write_text("[sets]\ntest = venv | a b\n[a]\nlane = wait\n[b]\nlane = wait\n")
     costs.write(tmp_path / costs.FILE, {"a": costs.Cost(1, 1), "b": costs.Cost(2, 2, 2), "gone": costs.Cost(3, 3)})
-    run = {"stage": "a", "seconds": 7.4, "cpu_seconds": 3.6, "tests": 5, "result": "ok"}
-    runs = [run, {**run, "stage": "b", "result": "PROVED"}, {**run, "stage": "venv", "result": "FAILED"}]
-    (tmp_path / "build/times.json").write_text(json.dumps({"stages": runs}))
+    (tmp_path / "build/times.json").write_text(json.dumps(record()))
     return tmp_path
+
+
+def record(name: str = "test", partial: str = "", **results: str) -> dict[str, Any]:
+    """What a run of the project leaves: how each of its stages ended, or "" for one that the record does not have."""
+    run = {"seconds": 7.4, "cpu_seconds": 3.6, "tests": 5}
+    ends = {"venv": "ok", "a": "ok", "b": "FAILED", **results}
+    stages = [{"stage": each, "result": result, **run} for each, result in ends.items() if result]
+    return {"set": name, "partial": partial, "stages": stages}
 
 
 def test_what_ran_well_is_recorded(project: Path) -> None:
     assert stages_of(project, "record").returncode == 0
-    assert costs.read(project / costs.FILE) == {"a": costs.Cost(7, 4, 5), "b": costs.Cost(2, 2, 2)}
+    ran = costs.Cost(7, 4, 5)
+    assert costs.read(project / costs.FILE) == {"a": ran, "b": costs.Cost(2, 2, 2), "venv": ran}
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (record("check"), "it was `make check`"),
+        (record(partial="ARGS is set"), "ARGS is set"),
+        (record(b="PROVED"), "1 of its stages did not run, b among them"),
+        (record(a="NOT RUN", b="NOT RUN"), "2 of its stages did not run, a among them"),
+        (record(b=""), "1 of its stages did not run, b among them"),
+    ],
+)
+def test_what_was_not_a_whole_run_is_not_recorded(project: Path, left: dict[str, Any], said: str) -> None:
+    before = (project / costs.FILE).read_text()
+    (project / "build/times.json").write_text(json.dumps(left))
+    answer = stages_of(project, "record")
+    assert answer.returncode == 2
+    assert f"the last run was not the whole of `make test FULL=1`: {said}; nothing is recorded" in answer.stderr
+    assert (project / costs.FILE).read_text() == before
 
 
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
         ("build/times.json", "{", "expected the record of a run"),
-        ("build/times.json", '{"stages": [{"stage": "a", "result": "ok"}]}', "lacks 'seconds'"),
+        ("build/times.json", '{"stages": [{"stage": "a", "result": "ok"}]}', "lacks 'set'"),
+        (
+            "build/times.json",
+            json.dumps({**record(), "stages": [{"stage": each, "result": "ok"} for each in ("venv", "a", "b")]}),
+            "lacks 'seconds'",
+        ),
         ("tools/stage-costs.json", "[]", "expected seconds, cpu and tests by stage"),
         ("tools/stage-costs.json", '{"a": {"seconds": 1}}', "expected seconds, cpu and tests by stage"),
     ],

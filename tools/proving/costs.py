@@ -50,9 +50,29 @@ def last_run(path: pathlib.Path) -> dict[str, Any]:
     return record
 
 
-def updated(costs: Mapping[str, Cost], record: Mapping[str, Any], stages: Iterable[str]) -> dict[str, Cost]:
-    """With what ran well in a run's record, without what is no stage any more. Raises CostsError."""
+def reason_against(record: Mapping[str, Any], whole: Iterable[str]) -> str:
+    """Why a run's figures are not those of `make test FULL=1`; empty where they are. ``whole``: that one's stages.
+
+    Alone, or beside fewer stages, one takes less time. A stage that failed has run beside the others all the same.
+    """
+    if record["set"] != "test":
+        return f"it was `make {record['set']}`"
+    if record["partial"]:
+        return str(record["partial"])
+    ran = {run["stage"] for run in record["stages"] if run["result"] in ("ok", "FAILED")}
+    missing = [name for name in whole if name not in ran]
+    return f"{len(missing)} of its stages did not run, {missing[0]} among them" if missing else ""
+
+
+def updated(
+    costs: Mapping[str, Cost], record: Mapping[str, Any], whole: Iterable[str], stages: Iterable[str]
+) -> dict[str, Cost]:
+    """With what ran well in a run's record, without what is no stage any more. Raises CostsError.
+
+    ``whole``: the stages of `make test`; ``stages``: those that have a cost.
+    """
     try:
+        reason = reason_against(record, whole)
         ran = {
             run["stage"]: Cost(round(run["seconds"]), round(run["cpu_seconds"]), run["tests"])
             for run in record["stages"]
@@ -60,6 +80,8 @@ def updated(costs: Mapping[str, Cost], record: Mapping[str, Any], stages: Iterab
         }
     except (KeyError, TypeError) as error:
         raise CostsError(f"the run's record lacks {error}: it is of another version; `make test FULL=1` anew") from None
+    if reason:
+        raise CostsError(f"the last run was not the whole of `make test FULL=1`: {reason}; nothing is recorded")
     both = {**costs, **ran}
     return {name: both[name] for name in stages if name in both}
 

@@ -39,11 +39,11 @@ def default_path() -> pathlib.Path:
 
 
 class Store:
-    """Proofs by stage and digest. ``trouble`` says in one line why there are none, or why none can be kept."""
+    """Proofs by stage and digest. ``trouble`` says in one line why there are none, ``unkept`` why one was not kept."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
-        self.trouble = ""
+        self.trouble = self.unkept = ""
         self._proofs = self._read()
 
     def find(self, stage: str, digest: str) -> Proof | None:
@@ -62,7 +62,7 @@ class Store:
                     del of_stage[oldest]
                 self._write()
         except OSError as error:
-            self.trouble = f"proofs cannot be kept: {self.path}: {error.strerror}; check the folder's owner and mode"
+            self.unkept = f"not kept in {self.path}: {error.strerror}; what was green now runs again the next time"
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -95,9 +95,14 @@ class Store:
             for stage, kept in self._proofs.items()
         }
         handle, name = tempfile.mkstemp(dir=self.path.parent)
-        with open(handle, "w", encoding="utf-8") as stream:
-            json.dump({"version": VERSION, "proofs": proofs}, stream, indent=1)
-        os.replace(name, self.path)
+        try:
+            with open(handle, "w", encoding="utf-8") as stream:
+                json.dump({"version": VERSION, "proofs": proofs}, stream, indent=1)
+            os.replace(name, self.path)
+        except OSError:
+            # A full disk must not become fuller with each stage.
+            os.unlink(name)
+            raise
 
 
 def _proof(fields: dict[str, object]) -> Proof:

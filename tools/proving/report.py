@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from .results import Results, Times
-from .runner import LOGS, Run
+from .runner import LOGS, NEEDS_ROOT, Run
 
 TIMES = pathlib.Path("build/times.json")
 FLAKY = pathlib.Path("build/flaky.json")
@@ -70,15 +70,33 @@ def failures(runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
+def without_root(runs: Sequence[Run]) -> list[str]:
+    """The stages that did not run because this process is not root."""
+    return [run.stage for run in runs if run.detail == NEEDS_ROOT]
+
+
+def not_whole(runs: Sequence[Run], meant: bool) -> str:
+    """The very last line where there was no root: nobody takes it for a whole run. ``meant``: it was allowed."""
+    lost = without_root(runs)
+    if not lost:
+        return ""
+    rest = "as WITHOUT_ROOT=1 allows" if meant else "run it as root, or with WITHOUT_ROOT=1 if this is meant"
+    return f"NOT WHOLE: {len(lost)} of {len(runs)} stages did not run, for they need root: {rest}"
+
+
 def telling(said: Sequence[str]) -> list[str]:
     """Of a log's lines, in their order: the last ones that name a failure, and the last ones of all."""
     end = max(len(said) - LAST_LINES, 0)
     return [line for line in said[:end] if TELLING.match(line)][-TELLING_LINES:] + list(said[end:])
 
 
-def write(runs: Sequence[Run], seconds: float, times: Sequence[Times], results: Results) -> None:
-    """Keep the record of this run in files, for people and for other programs."""
+def write(
+    name: str, partial: str, runs: Sequence[Run], seconds: float, times: Sequence[Times], results: Results
+) -> None:
+    """Keep the record of a run of the set in files, for people and other programs. ``partial``: why it is a part."""
     record = {
+        "set": name,
+        "partial": partial,
         "seconds": round(seconds, 1),
         "stages": [
             {

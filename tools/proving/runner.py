@@ -21,6 +21,8 @@ from .table import LANES, Stage
 LOGS = pathlib.Path("build/logs")
 #: While nothing ends, a line that says what runs is printed this often (seconds).
 SIGN_OF_LIFE = 60.0
+#: Why a stage did not run whose table asks for root.
+NEEDS_ROOT = "it needs root"
 
 
 @dataclasses.dataclass
@@ -125,11 +127,11 @@ class Lanes:
         return not self._keep_going and any(run.result == "FAILED" for run in self.runs)
 
     def _one(self, stage: Stage) -> Run:
+        if stage.root and os.geteuid() != 0:
+            return Run(stage.name, "NOT RUN", detail=NEEDS_ROOT)
         lost = [run.stage for run in self.runs if run.stage in stage.after and run.result in ("FAILED", "NOT RUN")]
         if lost:
             return Run(stage.name, "NOT RUN", detail=f"{lost[0]} did not end well")
-        if stage.root and os.geteuid() != 0:
-            return Run(stage.name, "NOT RUN", detail="it needs root")
         known = self._hooks.before(stage)
         if known is not None:
             return known

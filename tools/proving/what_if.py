@@ -10,29 +10,6 @@ from .table import Set, Stage
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
-    """How long a run of a set is to take, in seconds, when these files have changed; ``most``: what a test holds."""
-
-    what: str
-    set: str
-    changed: tuple[str, ...]
-    seconds: int
-    most: int
-
-
-DAEMONS = ("agent", "controller", "scheduler")
-TARGETS = (
-    Target("`make check`", "check", ("Makefile",), 180, 270),
-    *(
-        Target(f"`make test`, `src/berth_{name}` changed", "test", (f"src/berth_{name}/x.py",), 1500, 3300)
-        for name in DAEMONS
-    ),
-    # CI has 90 minutes, on a machine that may be a little slower and has to install packages first.
-    Target("`make test FULL=1`", "test", ("Makefile",), 2700, 4950),
-)
-
-
-@dataclasses.dataclass(frozen=True)
 class Answer:
     """``why``: the stages that run, in their order, each with the first file that asks for it (empty: it always runs).
 

@@ -15,6 +15,7 @@ from tests.apiserver.app.test_update import images, options, with_template
 from tests.apiserver.app.world import local_disk
 from tests.dev.hosts_help import eventually
 
+pytestmark = pytest.mark.promise
 FIRST, SECOND, THIRD = (f"berth.local/busybox:{number}" for number in (1, 2, 3))
 #: Seconds for which a slow run waits after each replica: time enough to stop its process in the middle.
 REST = 4

@@ -213,6 +213,7 @@ def test_a_configuration_is_reloaded_and_a_bad_one_is_refused(agent_on: Callable
     assert list(agent.disks()) == [serial]
 
 
+@pytest.mark.promise
 def test_of_two_agents_one_stands_back_and_takes_over(agent_on: Callable[..., AgentOnHost]) -> None:
     agent = agent_on(HOST, disk_selectors=ALL, intervals=EACH_SECOND)
     one = agent.start("one")

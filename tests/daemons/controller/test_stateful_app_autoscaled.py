@@ -22,8 +22,8 @@ from tests.support.metrics_api import definition
 pytestmark = pytest.mark.promise
 #: What a pod asks for, of which the autoscaler wants 70 %; thousandths of a cpu.
 ASKED, BUSY, IDLE = 100, 200, 5
-#: The autoscaler looks every 15 seconds, and reads anew twice a minute which kinds there are.
-SCALED = 150.0
+#: The autoscaler looks every two seconds here, and reads anew twice a minute which kinds there are.
+SCALED = 90.0
 
 
 @pytest.fixture
@@ -56,6 +56,11 @@ class Load:
 
     def __init__(self, apps: AppWorld) -> None:
         self.apps, self.millis, self._again = apps, BUSY, 0.0
+
+    def becomes(self, millis: int) -> None:
+        """From now on, and for who looks at once."""
+        self.millis, self._again = millis, 0.0
+        self.told()
 
     def told(self) -> None:
         """Once a second, as a metrics-server would if it were quick."""
@@ -100,7 +105,7 @@ def test_an_autoscaler_scales_it_up_and_down_and_never_below_its_least(apps: App
     disks = {name: one["spec"]["disks"][0]["name"] for name, one in apps.world.berths().items()}
     kept_pods = {name: uid for name, uid in apps.uids().items() if name in ("db-0", "db-1")}
 
-    load.millis = IDLE
+    load.becomes(IDLE)
     load.until_ready(2)
     assert apps.live()["spec"]["replicas"] == 2, "minReplicas, although next to nothing is used"
     assert apps.uids() == kept_pods
@@ -112,7 +117,7 @@ def test_an_autoscaler_scales_it_up_and_down_and_never_below_its_least(apps: App
     apps.apply(replicas=None, template=template)
     assert apps.live()["spec"]["replicas"] == 2, "who applies it anew without a number does not scale it"
 
-    load.millis = BUSY
+    load.becomes(BUSY)
     apps.kubectl("scale", "sapp", "db", "--replicas=4")  # what the autoscaler would ask for at its next look
     load.until_ready(4)
     assert {name: one["spec"]["disks"][0]["name"] for name, one in apps.world.berths().items()} == disks

@@ -12,6 +12,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from tests.daemons.controller.app_world import AppWorld, app_world
 from tests.daemons.controller.world import until
 
+pytestmark = pytest.mark.promise
 TAINT = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 
 

@@ -19,7 +19,7 @@ from tests.support.agent import install_rights
 from tests.support.hosts import run_plays
 from tests.support.kube import client_for
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise]
 HOST = "h2"
 
 
@@ -133,7 +133,6 @@ def wait_told(world: World, name: str, words: str) -> None:
     until(lambda: any(words in note for _reason, note in world.events(name)), lambda: str(world.events(name)))
 
 
-@pytest.mark.promise
 def test_the_broken_disk_of_a_statefulsets_claim_is_replaced_by_one_task(stage, dev_cluster, tmp_path):
     ground, world, _run = stage
     mine = ground.plug()

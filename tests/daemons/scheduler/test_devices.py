@@ -110,6 +110,7 @@ def devices(world):
         made.clear()
 
 
+@pytest.mark.promise
 def test_one_device_for_two_pods(world, start, devices):
     """One is bound; the other waits with kube-scheduler's words, and comes when the first has gone."""
     world.node("without")
@@ -149,6 +150,7 @@ def test_a_claim_that_two_pods_share_one_that_is_not_understood_and_one_that_com
     assert devices.given() == {(node, "small"): 1, (node, "large"): 1}
 
 
+@pytest.mark.promise
 def test_beside_kube_scheduler_no_device_is_given_twice(world, start, devices):
     """Pods of both schedulers, one after the other in pairs, until all devices are given; then both say no."""
     names = [f"g{number}" for number in range(4)]
@@ -168,6 +170,7 @@ def test_beside_kube_scheduler_no_device_is_given_twice(world, start, devices):
         world.refused(name, " 1 cannot allocate all claims")
 
 
+@pytest.mark.promise
 def test_two_of_ours_at_once_give_no_device_twice(world, start, devices, tmp_path):
     """Schedulers that do not know of each other and one burst: who sees a device twice gives it back."""
     names = [f"g{number}" for number in range(8)]
@@ -208,6 +211,7 @@ def test_a_choice_that_was_written_and_not_carried_out_does_not_hold_its_pod(wor
     assert devices.given() == {(free, "g0"): 1}
 
 
+@pytest.mark.promise
 def test_a_device_that_another_claim_has_as_well_is_given_back(world, plane, devices):
     """What the other one wrote came too late for the choice, and in time for the look before the bind."""
     node = world.node()

@@ -6,11 +6,13 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.tasks.world import DEPLOY, World
 
+pytestmark = pytest.mark.promise
 Start = Callable[..., Any]
 
 
