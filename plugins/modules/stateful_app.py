@@ -61,8 +61,8 @@ options:
       - A Pod stands for the template that it has. So does a StatefulSet, and what else it says is taken or refused by
         name. C(minReadySeconds), C(revisionHistoryLimit), C(serviceName), labels and annotations are taken,
         C(replicas) and C(podManagementPolicy) as the options of those names, C(updateStrategy) as O(update_strategy)
-        says, C(volumeClaimTemplates) as O(disks). C(selector) must select the pods of the template, C(ordinals) must start at 0, and
-        C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
+        says, C(volumeClaimTemplates) as O(disks). C(selector) must select the pods of the template, C(ordinals) must
+        start at 0, and C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
       - A List may hold one StatefulSet together with Services and ConfigMaps. These are applied too, and carry the
         application's labels. The Service that C(serviceName) names takes the place of O(service). One that leaves
         the List stays until O(state=absent). A ConfigMap that changed makes no pod anew without O(update_on). An

@@ -303,7 +303,9 @@ def test_what_is_in_the_way_is_told_and_nothing_is_written(world):
     client.patch(kinds.LOCAL_DISK, "fake-0-d0", None, {"spec": {"unschedulable": True}})
     made = client.create(kinds.CONFIG_MAP, {"metadata": {"name": "operator", "namespace": "default"}})
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "operator", "uid": made["metadata"]["uid"]}
-    refused = run(world.into, OPERATION)
+    waits = copy.deepcopy(world.into)  # which is for stateful_app to judge, not here
+    waits["template"]["items"][0]["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    refused = run(waits, OPERATION)
     assert "LocalDisk fake-0-d0 is cordoned" in refused["msg"]
     other = run({**world.into, "name": "nobody", "template": None}, OPERATION)
     assert "there is no StatefulSet default/nobody" in other["msg"]

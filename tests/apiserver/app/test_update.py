@@ -208,8 +208,10 @@ def test_a_manifest_that_rolls_is_rolled_by_the_module(world, kubeconfig):
         return {**base, "template": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec}}
 
     calm(run(rolling(0)))
-    elder = {"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}}}
-    world.client.patch(kind, "db", "default", elder)
+    made = world.client.get(kind, "db", "default")
+    spec = {**made["spec"], "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}}
+    meta = {key: made["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
+    world.client.apply(kind, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec})
     before, second = uids(world), with_template(first)
     assert not calm(run(rolling(0)))["changed"], "the upgrade alone changes nothing"
     two = run({**rolling(2, second), "partition": 1})
