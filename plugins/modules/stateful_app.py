@@ -59,10 +59,10 @@ options:
     description:
       - The pod template, a mapping with C(metadata) (labels and annotations are used) and C(spec).
       - A Pod stands for the template that it has. So does a StatefulSet, and what else it says is taken or refused by
-        name. C(updateStrategy), C(minReadySeconds), C(revisionHistoryLimit), C(serviceName), labels and annotations
-        are taken, C(replicas) and C(podManagementPolicy) as the options of those names, C(volumeClaimTemplates) as
-        O(disks). C(selector) must select the pods of the template, C(ordinals) must start at 0, and
-        C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
+        name. C(minReadySeconds), C(revisionHistoryLimit), C(serviceName), labels and annotations are taken,
+        C(replicas) and C(podManagementPolicy) as the options of those names, C(updateStrategy) as O(update_strategy)
+        says, C(volumeClaimTemplates) as O(disks). C(selector) must select the pods of the template, C(ordinals) must
+        start at 0, and C(persistentVolumeClaimRetentionPolicy) must be V(Retain).
       - A List may hold one StatefulSet together with Services and ConfigMaps. These are applied too, and carry the
         application's labels. The Service that C(serviceName) names takes the place of O(service). One that leaves
         the List stays until O(state=absent). A ConfigMap that changed makes no pod anew without O(update_on). An
@@ -195,8 +195,9 @@ options:
         each replica, O(wait_timeout) seconds for each step, and fails where one does not become Ready, so that the
         others keep what they have. One that was cut off is continued by the next, and the former template given again
         takes everything back.
-      - Where the StatefulSet in O(template) or O(src) has a C(updateStrategy), its controller brings the template to
-        the pods, as that says. Together with one of the options for updates, RollingUpdate is refused.
+      - Where the StatefulSet in O(template) or O(src) has C(updateStrategy) V(RollingUpdate), its C(partition) is
+        O(partition), and its C(maxUnavailable) is O(max_unavailable); an option that says another value is refused.
+        V(OnDelete) is refused, unless this option says how the pods are updated, or O(paused=true) that none is.
     type: str
     choices: [in_place_if_possible, in_place_only, same_node, reschedule]
     version_added: 0.2.0

@@ -180,7 +180,8 @@ def test_an_app(module: Module, cluster: str, namespace: str) -> None:
     options = {"name": "db", "namespace": namespace, "disks": [disk], "template": {"spec": {"containers": [container]}}}
     one = module(**options)
     assert (one["fits"], one["placements"][0]["disks"]) == (True, {"data": cluster})
-    two = module(**options, replicas=2)
+    spec = {"replicas": 2, "template": options["template"], "updateStrategy": {"type": "OnDelete"}}
+    two = module(**{**options, "template": {"kind": "StatefulSet", "spec": spec}})  # stateful_app wants to know more
     assert (two["fits"], two["fitting"]) == (False, 1)
     assert two["placements"][1]["hints"]
     assert "does not exist" in module(**{**options, "disks": [{**disk, "storage_class": "nowhere-at-all"}]})["msg"]

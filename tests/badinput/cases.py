@@ -23,6 +23,12 @@ def spec(*words: str, **changes: Any) -> Case:
     return app("template", *words, template={"spec": {"containers": [CONTAINER], **changes}})
 
 
+def rolling(*words: str, beside: dict[str, Any] | None = None, **strategy: Any) -> Case:
+    """A StatefulSet with an updateStrategy of its own; the app has one replica."""
+    template = {"kind": "StatefulSet", "spec": {"template": TEMPLATE, "updateStrategy": strategy}}
+    return app("spec.updateStrategy", "of the StatefulSet", *words, template=template, **(beside or {}))
+
+
 def disk(*words: str, **changes: Any) -> Case:
     return app("disks[0]", "(data)", *words, disks=[{**ONE, **changes}])
 
@@ -128,6 +134,15 @@ CASES: tuple[Case, ...] = (
     app("explain", "driver: controller", driver="controller", explain=True),
     app("rollback_to", "'last'", "the number of a revision", "previous", driver="controller", rollback_to="last"),
     app("disks is empty", driver="controller", disks=[]),
+    rolling("OnDelete", "Leave updateStrategy out", "update_strategy", "paused: true", type="OnDelete"),
+    rolling("'Recreate'", "RollingUpdate", type="Recreate"),
+    rolling("'maxSurge'", "leave it out", rollingUpdate={"maxSurge": 1}),
+    rolling("rollingUpdate.partition", "2", "0 to 1", rollingUpdate={"partition": 2}),
+    rolling("rollingUpdate.partition", "-1", "0 to 1", rollingUpdate={"partition": -1}),
+    rolling("rollingUpdate.partition", "'50%'", "a whole number", rollingUpdate={"partition": "50%"}),
+    rolling("rollingUpdate.maxUnavailable", "'0'", "25%", rollingUpdate={"maxUnavailable": 0}),
+    rolling("rollingUpdate.maxUnavailable", "(5000 characters)", rollingUpdate={"maxUnavailable": "9" * 5000}),
+    rolling("partition is 1", "is 0", "keep one", beside={"partition": 1}, rollingUpdate={"partition": 0}),
     disk("storage_class", "'Fast Disks'", "DNS-1123", storage_class="Fast Disks"),
     disk("size", "'1e400'", size="1e400"),
     disk("size", "more than 0", size="0"),

@@ -98,7 +98,8 @@ def _app(params: Mapping[str, Any], manifest: Any) -> AppWanted:
     """What stateful_app makes of the manifest. Raises InputError for what it would refuse, too."""
     none = dict.fromkeys(("replicas", "disks", "devices", "service", "pod_management_policy"))
     names = {key: params[key] for key in ("name", "namespace", "mount_root")}
-    return parse_app({**none, **names, "workload": STATEFUL_SET_WORKLOAD, "template": manifest})
+    # Nobody is updated here: what a manifest that is OnDelete waits for is stateful_app's to be told.
+    return parse_app({**none, **names, "workload": STATEFUL_SET_WORKLOAD, "template": manifest, "paused": True})
 
 
 def _named(given: Sequence[Mapping[str, Any]], app: AppWanted) -> dict[tuple[int, str], str]:
@@ -241,8 +242,6 @@ class _Work:
             pod = self._client.find(kinds.POD, app.berth_name(replica.ordinal), app.namespace)
             if pod is not None:
                 self._patch(kinds.POD, pod, lambda one: adopting_writes.pod_patch(now, one, live))
-        live = self._client.get(kinds.STATEFUL_SET, app.name, app.namespace)
-        self._patch(kinds.STATEFUL_SET, live, lambda one: adopting_writes.strategy_after(seen, one), generation=True)
 
     def _patch(self, resource: Resource, live: Object, patch: Patch, generation: bool = False) -> None:
         """Over what was read, or what is there now where its status alone has changed since. ``generation``: what is

@@ -120,7 +120,8 @@ def _of_app(context: Context, profile: Profile, template: Any) -> list[dict[str,
         raise InputError("name is missing: an app needs its name, as its replicas' data and spreading go by it")
     if params["claims"]:
         raise InputError("claims: only for a pod; an app asks for disks")
-    app = parse_app({**params, "template": template, "workload": None})
+    # Nobody is updated here: what a manifest that is OnDelete waits for is stateful_app's to be told.
+    app = parse_app({**params, "template": template, "workload": None, "paused": True})
     _check_count(app.replicas)
     world = load_world(context.client, app)
     unknown = choose.unknown_storage_classes(app, world)

@@ -73,6 +73,26 @@ def volume(ordinal, hostname):
     }
 
 
+def discovered(node, path):
+    """As sig-storage-local-static-provisioner makes one of a mount that it has found (discovery.go, CreateLocalPVSpec).
+
+    The class of these tests is as its documentation has one: no provisioner, WaitForFirstConsumer, Delete.
+    """
+    name, uid = node["metadata"]["name"], node["metadata"]["uid"]
+    hashed = fnv1a(f"{path.rpartition('/')[2]}{name}berth-test")
+    made = volume(0, node["metadata"]["labels"]["kubernetes.io/hostname"])
+    notes = {"pv.kubernetes.io/provisioned-by": f"local-volume-provisioner-{name}-{uid}"}
+    spec = {**made["spec"], "local": {"path": path}, "volumeMode": "Filesystem", "capacity": {"storage": "240Mi"}}
+    return {**made, "metadata": {"name": f"local-pv-{hashed:x}", "annotations": notes}, "spec": spec}
+
+
+def fnv1a(text):
+    found = 0x811C9DC5
+    for byte in text.encode():
+        found = (found ^ byte) * 0x01000193 % 2**32
+    return found
+
+
 def found(world, node, path, uuid):
     """A LocalDisk as its agent shows it: declared as reserved, for its host mounts it."""
     disk = local_disk(node, 0)
@@ -85,7 +105,7 @@ def found(world, node, path, uuid):
 
 @pytest.fixture
 def world(app_world, kubeconfig):
-    """Two replicas, Ready, over a local volume each; berth has no part in them."""
+    """Two replicas, Ready, over a local volume each, one made by hand; berth has no part in them."""
     kinds, client = app_world.kinds, app_world.client
     app_world.into = {"name": "own", "state": "adopted", "kubeconfig": str(kubeconfig), "template": manifest()}
     same = {"name": "own", "kubeconfig": str(kubeconfig), "template": manifest(), "wait": True, "wait_timeout": 60}
@@ -93,9 +113,10 @@ def world(app_world, kubeconfig):
 
     def lay_out():
         forget(app_world)
+        by_hand, other = (client.get(kinds.NODE, node) for node in NODES)
+        client.create(kinds.PV, volume(0, by_hand["metadata"]["labels"]["kubernetes.io/hostname"]))
+        client.create(kinds.PV, discovered(other, "/mnt/disks/1"))
         for ordinal, node in enumerate(NODES):
-            labels = client.get(kinds.NODE, node)["metadata"]["labels"]
-            client.create(kinds.PV, volume(ordinal, labels["kubernetes.io/hostname"]))
             found(app_world, node, f"/mnt/disks/{ordinal}", f"uuid-{ordinal}")
         client.create(kinds.SERVICE, copy.deepcopy(SERVICE))
         client.create(kinds.STATEFUL_SET, copy.deepcopy(SET))
@@ -127,10 +148,16 @@ def forget(world):
     for ordinal in range(3):
         client.delete(kinds.PVC, f"data-own-{ordinal}", "default")
     eventually(lambda: not pods(world), 60, "the pods to go")
-    for ordinal in range(3):
-        client.delete(kinds.PV, f"hand-{ordinal}")
+    for name in volumes(world):
+        client.delete(kinds.PV, name)
     world.clear()
-    eventually(lambda: not any(client.find(kinds.PV, f"hand-{each}") for each in range(3)), 30, "the volumes to go")
+    eventually(lambda: not volumes(world), 30, "the volumes to go")
+
+
+def volumes(world):
+    """By name, those that were there before berth, with their paths."""
+    every = {one["metadata"]["name"]: one["spec"].get("local") or {} for one in world.client.list(world.kinds.PV)}
+    return {name: local["path"] for name, local in every.items() if local.get("path", "").startswith("/mnt/disks/")}
 
 
 def running(world):
@@ -158,7 +185,7 @@ def check_adopted(world, before):
         ref = disk["spec"]["claimRef"]
         assert not disk["spec"].get("reserved")
         assert ref["volume"] == names[ref["name"]]
-        number = ref["volume"].removeprefix("hand-")
+        number = volumes(world)[ref["volume"]].removeprefix("/mnt/disks/")
         assert (ref["filesystemUUID"], ref["mountPoint"]) == (f"uuid-{number}", f"/mnt/disks/{number}"), name
         assert ref["dataUID"] == client.get(kinds.PV, ref["volume"])["metadata"]["uid"]
         assert client.get(kinds.PV, ref["volume"])["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
@@ -175,6 +202,9 @@ def test_no_pod_is_restarted_and_stateful_app_goes_on(world):
     heads = {entry["after_header"] for entry in seen["diff"]}
     assert heads >= {"StatefulSet default/own", "Service default/own", "Berth default/own-0", "LocalDisk fake-0-d0"}
     assert heads >= {"PersistentVolume hand-0", "PersistentVolumeClaim default/data-own-1", "Pod default/own-1"}
+    (static,) = set(volumes(world)) - {"hand-0"}
+    (told,) = seen["warnings"]
+    assert f"PersistentVolume {static} (/mnt/disks/1) was made by local-volume-provisioner" in told
 
     done = calm(run(world.into, OPERATION))
     assert (done["diff"], done["replicas"]) == (seen["diff"], seen["replicas"])
@@ -207,7 +237,7 @@ def test_no_pod_is_restarted_and_stateful_app_goes_on(world):
     assert {disk["fstab"] for one in gone["replicas"] for disk in one["disks"]} == {None}, "its hosts mount them"
     assert (running(world), world.berths(), world.holders()) == (before, {}, {})
     kept = {disk["spec"]["retainedFor"].get("volume") for disk in world.disks().values()} - {None}
-    assert kept == {"hand-0", "hand-1"}
+    assert kept == set(volumes(world))
     calm(run(world.into, OPERATION))
     assert running(world) == before
 
@@ -273,7 +303,9 @@ def test_what_is_in_the_way_is_told_and_nothing_is_written(world):
     client.patch(kinds.LOCAL_DISK, "fake-0-d0", None, {"spec": {"unschedulable": True}})
     made = client.create(kinds.CONFIG_MAP, {"metadata": {"name": "operator", "namespace": "default"}})
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "operator", "uid": made["metadata"]["uid"]}
-    refused = run(world.into, OPERATION)
+    waits = copy.deepcopy(world.into)  # which is for stateful_app to judge, not here
+    waits["template"]["items"][0]["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    refused = run(waits, OPERATION)
     assert "LocalDisk fake-0-d0 is cordoned" in refused["msg"]
     other = run({**world.into, "name": "nobody", "template": None}, OPERATION)
     assert "there is no StatefulSet default/nobody" in other["msg"]
@@ -285,6 +317,38 @@ def test_what_is_in_the_way_is_told_and_nothing_is_written(world):
     assert [one["writes"] for one in (refused, other, named, owned)] == [0, 0, 0, 0]
     assert (world.berths(), world.holders()) == ({}, {})
     client.delete(kinds.CONFIG_MAP, "operator", "default")
+
+
+def test_a_volume_of_topolvm_is_refused_with_its_driver(app_world, kubeconfig):
+    """Bound beforehand, as no driver runs here."""
+    kinds, client = app_world.kinds, app_world.client
+    own, claim = copy.deepcopy(SET), {"name": "data-own-0", "namespace": "default"}
+    own["spec"]["replicas"] = 1
+    (data,) = own["spec"]["volumeClaimTemplates"]
+    data["spec"]["storageClassName"] = "topolvm-provisioner"
+    where = {"key": "topology.topolvm.io/node", "operator": "In", "values": ["fake-3"]}
+    client.patch(kinds.NODE, "fake-3", None, {"metadata": {"labels": {where["key"]: "fake-3"}}})
+    lvm = volume(0, "")
+    lvm["metadata"] = {"name": "pvc-lvm", "annotations": {"pv.kubernetes.io/provisioned-by": "topolvm.io"}}
+    del lvm["spec"]["local"]
+    lvm["spec"] |= {
+        "storageClassName": "topolvm-provisioner",
+        "claimRef": claim,
+        "csi": {"driver": "topolvm.io", "fsType": "xfs", "volumeHandle": "a0c4bd17-33ee-4d6c-8b5b-5f7ff0dd8bf6"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
+    }
+    client.create(kinds.PV, lvm)
+    client.create(kinds.PVC, {"metadata": claim, "spec": {**data["spec"], "volumeName": "pvc-lvm"}})
+    client.create(kinds.STATEFUL_SET, own)
+    eventually(lambda: ready(app_world) == 1, 60, "the pod to be Ready")
+    before = pods(app_world)["own-0"]["metadata"]["uid"]
+    refused = run({"name": "own", "state": "adopted", "kubeconfig": str(kubeconfig)}, OPERATION)
+    assert "own-0: PersistentVolume pvc-lvm has no spec.local (csi, driver topolvm.io)" in refused["msg"]
+    assert "make a new application with stateful_app and bring the data there" in refused["msg"]
+    assert (refused["writes"], pods(app_world)["own-0"]["metadata"]["uid"]) == (0, before)
+    client.delete(kinds.PV, "pvc-lvm")
+    forget(app_world)
+    client.patch(kinds.NODE, "fake-3", None, {"metadata": {"labels": {where["key"]: None}}})
 
 
 def test_a_team_is_refused_before_the_first_write(app_world, kubeconfig):

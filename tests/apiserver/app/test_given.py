@@ -37,7 +37,7 @@ SET = {
         "podManagementPolicy": "Parallel",
         "minReadySeconds": 1,
         "revisionHistoryLimit": 3,
-        "updateStrategy": {"type": "OnDelete"},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
         "selector": {"matchLabels": LABELS},
         "template": {
             "metadata": {"labels": LABELS},
@@ -107,7 +107,7 @@ def test_a_whole_manifest_is_applied_changed_and_removed(world, asked, ours):
     there = world.client.get(world.kinds.STATEFUL_SET, "pg", ours)
     for field in ("serviceName", "replicas", "podManagementPolicy", "minReadySeconds", "revisionHistoryLimit"):
         assert there["spec"][field] == SET["spec"][field]
-    assert there["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert there["spec"]["updateStrategy"] == {"type": "OnDelete"}, "the module brings templates to the pods"
     assert there["metadata"]["labels"]["team"] == "a"
     assert world.client.get(world.kinds.SERVICE, "pg", ours)["spec"]["ports"][0]["name"] == "sql"
     again = run(asked)

@@ -198,20 +198,57 @@ def test_bare_pods_tell_their_revisions(world, kubeconfig):
     assert [row[:3] for row in revisions(kubeconfig)] == [("1", False, ["db-0"]), ("2", True, ["db-1"])]
 
 
-def test_what_the_statefulsets_controller_had_in_hand_becomes_ours_and_its_again(world, kubeconfig):
-    first, own = options(kubeconfig, replicas=2), {"updateStrategy": {"type": "RollingUpdate"}}
-    rolling = {**first, "template": {"kind": "StatefulSet", "spec": {"template": first["template"], **own}}}
-    calm(run(rolling))
-    before = uids(world)
-    for wanted, strategy in ((first, "OnDelete"), (rolling, "RollingUpdate"), (first, "OnDelete")):
-        calm(run(wanted))
-        live = world.client.get(world.kinds.STATEFUL_SET, "db", "default")["spec"]["updateStrategy"]
-        assert live["type"] == strategy
-        assert not calm(run(wanted))["changed"]
-    assert uids(world) == before
-    calm(run(with_template(first)))
-    assert uids(world) == before
-    assert images(world) == ["berth.local/busybox:2"] * 2
+def test_a_manifest_that_rolls_is_rolled_by_the_module(world, kubeconfig):
+    """As kubectl get has it. An earlier release left such a StatefulSet to its controller."""
+    first, kind = options(kubeconfig), world.kinds.STATEFUL_SET
+
+    def rolling(partition, base=first):
+        own = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition, "maxUnavailable": 1}}
+        spec = {"minReadySeconds": 1, "template": base["template"], "updateStrategy": own}
+        return {**base, "template": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec}}
+
+    calm(run(rolling(0)))
+    made = world.client.get(kind, "db", "default")
+    spec = {**made["spec"], "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}}
+    meta = {key: made["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
+    world.client.apply(kind, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec})
+    before, second = uids(world), with_template(first)
+    assert not calm(run(rolling(0)))["changed"], "the upgrade alone changes nothing"
+    two = run({**rolling(2, second), "partition": 1})
+    assert "partition is 1, and spec.updateStrategy.rollingUpdate.partition of the StatefulSet" in two["msg"]
+    seen = calm(run(rolling(2, second), check=True))
+    assert (writes(two), writes(seen)) == ({}, {})
+    assert [(row["pod"], row["in_place"]) for row in seen["updated"]] == [("db-2", True)]
+    shown = [seen["diff"][when]["objects"]["StatefulSet default/db"]["spec"] for when in ("before", "after")]
+    assert [one["updateStrategy"]["type"] for one in shown] == ["RollingUpdate", "OnDelete"]
+    done = calm(run(rolling(2, second)))
+    assert [row["pod"] for row in done["updated"]] == ["db-2"]
+    assert [row["pod"] for row in done["outdated"]] == ["db-1", "db-0"]
+    assert world.client.get(kind, "db", "default")["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    done = calm(run(rolling(0, second)))
+    assert [row["pod"] for row in done["updated"]] == ["db-1", "db-0"]
+    assert (uids(world), images(world)) == (before, ["berth.local/busybox:2"] * 3)
+    assert not calm(run(rolling(0, second)))["changed"]
+
+
+def test_a_named_replica_takes_another_way_and_images_of_init_containers_change_in_the_running_pods(world, kubeconfig):
+    first = options(kubeconfig)
+    init = {"name": "first", "image": "berth.local/busybox:1"}
+    first["template"]["spec"]["initContainers"] = [init]
+    calm(run(first))
+    before, second = uids(world), copy.deepcopy(first)
+    second["template"]["spec"]["initContainers"] = [{**init, "image": "berth.local/busybox:2"}]
+    overrides = [{"ordinal": 2, "strategy": "same_node"}, {"ordinal": 0, "hold": True}]
+    done = calm(run({**second, "update_overrides": overrides}))
+    field = "spec.initContainers[first].image"
+    assert [(row["pod"], row["in_place"], row["fields"]) for row in done["updated"]] == [
+        ("db-2", False, [field, "update_strategy: same_node"]),
+        ("db-1", True, [field]),
+    ]
+    assert [row["pod"] for row in done["outdated"]] == ["db-0"]
+    now, found = uids(world), {name: pod["spec"]["initContainers"][0]["image"] for name, pod in pods(world).items()}
+    assert [now[name] == before[name] for name in sorted(now)] == [True, True, False]
+    assert found == {f"db-{ordinal}": f"berth.local/busybox:{1 if ordinal == 0 else 2}" for ordinal in range(3)}
 
 
 def test_what_the_api_server_filled_in_for_an_earlier_release_is_no_obstacle(world, kubeconfig):

@@ -15,7 +15,6 @@ from berth_core.app.adopting_writes import (
     recorded_disk,
     rows,
     set_patch,
-    strategy_after,
     warnings,
 )
 from berth_core.app.wanted import parse_app
@@ -334,10 +333,6 @@ def test_the_set_gets_its_labels_in_one_write_with_on_delete():
     done["metadata"].update(labels=OURS, annotations=patch["metadata"]["annotations"])
     done["spec"]["template"]["metadata"]["labels"].update(OURS)
     assert set_patch(world, done) is None
-    assert strategy_after(world, done) is None, "stateful_app brings templates to the pods"
-    own = seen(given=given(updateStrategy={"type": "RollingUpdate"}))
-    done["spec"]["updateStrategy"] = {"type": "OnDelete"}
-    assert strategy_after(own, done)["spec"] == {"updateStrategy": {"type": "RollingUpdate"}}
 
 
 def test_a_pod_gets_the_labels_and_the_sets_revision_where_it_differs_by_these_alone():

@@ -53,7 +53,6 @@ def made(app):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}),
         ("minReadySeconds", 7),
         ("revisionHistoryLimit", 3),
         ("replicas", 2),

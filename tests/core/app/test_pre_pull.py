@@ -17,7 +17,7 @@ from berth_core.app.update import roll
 from berth_core.app.update_rules import update_rules
 from berth_core.app.update_step import BEGIN, DELETE, DROP, MARK, PATCH, PULL, RESIZE
 from berth_core.app.wanted import parse_app
-from berth_core.errors import AdmissionError, ConflictError, InputError, StateError, UnavailableError
+from berth_core.errors import AdmissionError, ConflictError, StateError, UnavailableError
 from berth_core.model.labels import LabelSelector
 from tests.core.app.samples import changed
 from tests.core.app.test_update import ROLE, rules, template
@@ -431,10 +431,6 @@ def test_which_refusals_the_update_goes_on_with(refused, goes_on):
 def test_it_is_the_default_and_can_be_turned_off():
     assert update_rules({}, 3, {}).pre_pull
     assert not update_rules({"pre_pull": False}, 3, {}).pre_pull
-    rolling = {"updateStrategy": {"type": "RollingUpdate"}}
-    assert update_rules({"pre_pull": False}, 3, rolling) is None
-    with pytest.raises(InputError, match="pre_pull is given"):
-        update_rules({"pre_pull": True}, 3, rolling)
 
 
 def test_pull_pods_of_an_update_that_nobody_wants_any_more_go_with_the_next_look():

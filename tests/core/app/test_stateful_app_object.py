@@ -35,12 +35,18 @@ SET = {
     "metadata": {"name": "db", "labels": {"team": "a"}},
     "spec": {"replicas": 7, "minReadySeconds": 3, "template": {"metadata": {"labels": {"a": "b"}}, **TEMPLATE}},
 }
-ROLLING = {**SET, "spec": {**SET["spec"], "updateStrategy": {"type": "RollingUpdate"}}}
+ROLLING = {
+    **SET,
+    "spec": {**SET["spec"], "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}},
+}
+DELETED = {**SET, "spec": {**SET["spec"], "updateStrategy": {"type": "OnDelete"}}}
 ASKED = [
     {},
     {"replicas": 0, "pod_management_policy": "Parallel", "mount_root": "/srv/disks"},
     {"partition": 1, "max_unavailable": "2"},
     {"template": ROLLING},
+    {"template": ROLLING, "partition": 1, "max_unavailable": "2"},
+    {"template": DELETED, "paused": True},
     {"update_strategy": "same_node", "partition": 1, "max_unavailable": "25%"},
     {"update_strategy": "in_place_only", "update_order": "primary_last", "update_primary_label": "role=primary"},
     {"update_strategy": "in_place_only", "min_ready_seconds": 5, "paused": True, "suspended": True},
@@ -146,7 +152,12 @@ def test_a_mount_root_that_nobody_has_chosen_is_the_controllers() -> None:
         ({"service": {"clusterIP": "nowhere"}}, "service.clusterIP is 'nowhere'"),
         ({"updateStrategy": {"type": "SameNode", "partition": 9}}, "updateStrategy.partition is 9"),
         ({"updateStrategy": {"type": "SameNode", "maxUnavailable": 0}}, "updateStrategy.maxUnavailable is '0'"),
-        ({"template": ROLLING, "updateStrategy": {"partition": 1}}, "updateStrategy.partition is given, and spec."),
+        (
+            {"template": ROLLING, "updateStrategy": {"partition": 2}},
+            "updateStrategy.partition is 2, and spec.updateStrategy.rollingUpdate.partition of the StatefulSet in",
+        ),
+        ({"template": DELETED}, "spec.updateStrategy.type of the StatefulSet in template or src is OnDelete, "),
+        ({"template": DELETED}, "(updateStrategy.type), or that none is for now (updateStrategy.paused: true)"),
         ({"template": {"spec": {"containers": []}}}, "template.spec has no containers"),
         ({"devices": [{"name": "g", "deviceClass": "A B"}]}, "devices[0].deviceClass"),
         ({"mountRoot": "here"}, "mount root 'here'"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from berth_core.app import manifests
 from berth_core.app.hook_rules import HookState
 from berth_core.app.observed import Observed
-from berth_core.app.plan import make_plan, stateful_set_change
+from berth_core.app.plan import hand_made, make_plan, stateful_set_change
 from berth_core.app.pod_revision import HASH, UPDATING, Mark, Target, ends_for
 from berth_core.app.update import begins, roll
 from berth_core.app.update_rules import UpdateRules, update_rules
@@ -559,31 +559,38 @@ def test_the_default_waits_for_a_change_of_the_statefulset_where_a_word_of_it_do
     assert more["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
-@pytest.mark.parametrize("own", [{"type": "OnDelete"}, {"type": "RollingUpdate"}])
-def test_the_manifests_own_strategy_is_the_controllers(own):
-    assert update_rules({"paused": False}, 3, {"updateStrategy": own}) is None
+def test_a_manifest_that_rolls_is_rolled_by_us_and_by_no_controller_beside():
+    """Its pods are to be brought to the template, and an earlier release has left that to their controller."""
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    app = parse_app(changed(replicas=3, template=stateful_set(updateStrategy=rolling)))
+    body = manifests.stateful_set(app)
+    assert body["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    live = {
+        **body,
+        "metadata": {**body["metadata"], "generation": 1},
+        "spec": {**body["spec"], "updateStrategy": rolling},
+        "status": {"observedGeneration": 1, "updateRevision": "two"},
+    }
+    pods = {f"db-{ordinal}": pod_of(ordinal, "two") for ordinal in range(3)}
+    seen = Observed("db", "default", pods=pods, stateful_set=live)
+    assert make_plan(app, seen).stateful_set is None, "the upgrade alone changes nothing"
+    pods["db-0"] = pod_of(0, "one")
+    plan = make_plan(app, seen)
+    assert (plan.stateful_set, plan.update, plan.outdated) == (None, (), (0,)), "nor does what is left as it is"
+    pods["db-1"] = pod_of(1, "one")
+    plan = make_plan(app, seen)
+    assert plan.stateful_set["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert (plan.update, plan.outdated) == ((1,), (0,))
+    assert hand_made(app, seen, plan) == [], "nobody has changed it by hand"
+
+
+def pod_of(ordinal, revision):
+    meta = {"name": f"db-{ordinal}", "labels": {HASH.key: revision, "berth.dev/ordinal": str(ordinal)}}
+    return {"metadata": meta, "spec": {}, "status": {}}
 
 
 def stateful_set(**spec):
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"template": GOOD["template"], **spec}}
-
-
-@pytest.mark.parametrize("option", [{"update_strategy": "same_node"}, {"partition": 1}, {"paused": True}])
-def test_two_ways_of_updating_are_refused(option):
-    wanted = changed(template=stateful_set(updateStrategy={"type": "RollingUpdate"}), **option)
-    with pytest.raises(InputError, match=rf"{next(iter(option))} .*spec\.updateStrategy of the .* keep one of them"):
-        parse_app(wanted)
-    own = parse_app(changed(template=stateful_set(updateStrategy={"type": "OnDelete"}), update_strategy="same_node"))
-    assert manifests.stateful_set(own)["spec"]["updateStrategy"] == {"type": "OnDelete"}
-
-
-def test_the_controller_rolls_again_where_the_manifest_says_so():
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-    ours, theirs = parse_app(changed()), parse_app(changed(template=stateful_set(updateStrategy=rolling)))
-    live = {**manifests.stateful_set(ours), "status": {}}
-    change = stateful_set_change(theirs, Observed("db", "default", stateful_set=live))
-    assert change["spec"]["updateStrategy"] == rolling
-    assert stateful_set_change(ours, Observed("db", "default", stateful_set=live)) is None
 
 
 @pytest.mark.parametrize(
@@ -598,8 +605,6 @@ def test_the_controller_rolls_again_where_the_manifest_says_so():
 def test_a_quorum_that_could_not_hold_is_refused(options, replicas, told):
     with pytest.raises(InputError, match=told):
         update_rules(options, replicas, {})
-    with pytest.raises(InputError, match=r"quorum is given, and spec\.updateStrategy"):
-        update_rules({"quorum": 2}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
 
 
 def test_who_is_no_part_of_an_update_counts_for_no_quorum():
@@ -668,9 +673,6 @@ def test_who_is_left_as_it_is_is_outdated_in_the_plan():
 def test_overrides_that_mean_nothing_are_refused(overrides, told):
     with pytest.raises(InputError, match=told):
         update_rules({"update_overrides": overrides}, 3, {})
-    with pytest.raises(InputError, match=r"update_overrides is given, and spec\.updateStrategy"):
-        update_rules({"update_overrides": overrides}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
-    assert update_rules({"update_overrides": []}, 3, {"updateStrategy": {"type": "RollingUpdate"}}) is None
 
 
 def test_a_pod_that_says_it_is_the_primary_is_last():

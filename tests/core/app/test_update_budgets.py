@@ -12,7 +12,7 @@ from berth_core.app.update import roll
 from berth_core.app.update_budgets import LATER, SOON, Restrictions
 from berth_core.app.update_rules import update_rules
 from berth_core.app.update_step import BEGIN, DELETE, MARK, PATCH, RESIZE, under_way
-from berth_core.errors import InputError, StateError, UnavailableError
+from berth_core.errors import StateError, UnavailableError
 from tests.core.app.test_update import Cluster, merge, rules, template
 
 EVERY = rules("same_node", unavailable=5)
@@ -245,8 +245,6 @@ def test_the_option():
     assert update_rules({"disruption_budgets": "respect"}, 3, {}).budgets
     found = update_rules({"disruption_budgets": "ignore"}, 3, {})
     assert (found.budgets, found.asked) == (False, True)
-    with pytest.raises(InputError, match=r"disruption_budgets is given, and spec\.updateStrategy"):
-        update_rules({"disruption_budgets": "ignore"}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
 
 
 def test_what_an_eviction_was_answered():

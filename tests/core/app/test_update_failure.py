@@ -269,6 +269,4 @@ def test_what_does_not_go_together_is_refused():
         update_rules({"pause_on_failure": True, "progress_deadline_seconds": 0}, 3, {})
     with pytest.raises(InputError, match="pause_on_failure is given with update_strategy reschedule"):
         update_rules({"pause_on_failure": True, "update_strategy": "reschedule"}, 3, {})
-    with pytest.raises(InputError, match=r"pause_on_failure is given, and spec\.updateStrategy"):
-        update_rules({"pause_on_failure": True}, 3, {"updateStrategy": {"type": "RollingUpdate"}})
     assert update_rules({"pause_on_failure": True}, 3, {}).deadline == 600

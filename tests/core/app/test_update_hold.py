@@ -22,7 +22,7 @@ from berth_core.app.update_hold import CLASS, SEEN, Holds, hold_pod, verdict
 from berth_core.app.update_rules import update_rules
 from berth_core.app.update_step import CREATE, DELETE, DROP, HOLD, MARK, NOMINATE, PATCH
 from berth_core.app.wanted import parse_app
-from berth_core.errors import InputError, StateError
+from berth_core.errors import StateError
 from berth_core.model.labels import LabelSelector
 from tests.core.app.samples import changed
 from tests.core.app.test_update import merge, rules, template
@@ -480,10 +480,6 @@ def test_where_the_classes_may_not_be_read_nothing_is_held():
 def test_it_is_not_the_default():
     assert not update_rules({}, 3, {}).hold
     assert update_rules({"update_hold": True}, 3, {}).hold
-    rolling = {"updateStrategy": {"type": "RollingUpdate"}}
-    assert update_rules({"update_hold": False}, 3, rolling) is None
-    with pytest.raises(InputError, match="update_hold is given"):
-        update_rules({"update_hold": True}, 3, rolling)
 
 
 def test_a_hold_of_a_run_that_died_is_work_for_the_next_look():

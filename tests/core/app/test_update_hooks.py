@@ -10,7 +10,6 @@ from berth_core.app.hook_rules import AFTER, BEFORE, OWED, Hooks, HookState, hoo
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan
 from berth_core.app.update import roll
-from berth_core.app.update_rules import update_rules
 from berth_core.app.update_step import BEGIN, DELETE, MARK, PATCH, RESIZE, first_touch
 from berth_core.app.wanted import parse_app
 from berth_core.errors import InputError
@@ -229,8 +228,3 @@ def test_what_is_asked_for():
     assert hook_rules(None, template()) is None
     found = hook_rules({"before": ["a", "b"], "container": "old", "timeout": None}, template())
     assert found == Hooks(("a", "b"), (), "old", 60), "the hook before runs with the old template"
-
-
-def test_beside_a_strategy_of_the_manifest_they_are_refused():
-    with pytest.raises(InputError, match=r"update_hooks is given, and spec\.updateStrategy"):
-        update_rules({"update_hooks": {"before": ["a"]}}, 3, {"updateStrategy": {"type": "RollingUpdate"}})

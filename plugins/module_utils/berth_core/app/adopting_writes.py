@@ -21,9 +21,8 @@ from . import manifests
 from .adoptable import Part
 from .adopting import Replica, Seen, runs
 from .adoption import Change
-from .compare import differences
+from .given_strategy import ON_DELETE
 from .pod_revision import HASH
-from .update_rules import ON_DELETE
 from .wanted import APP_LABEL, MANAGED_LABEL, REVISION_ANNOTATION, AppWanted
 
 Object = Mapping[str, Any]
@@ -53,17 +52,6 @@ def set_patch(seen: Seen, live: Object) -> dict[str, Any] | None:
             "updateStrategy": {"type": ON_DELETE, "rollingUpdate": None},
         }
     return patch if metadata or labels else None
-
-
-def strategy_after(seen: Seen, live: Object) -> dict[str, Any] | None:
-    """Once all pods bear the StatefulSet's revision: the updateStrategy of the manifest that is given."""
-    if not seen.given or seen.app.update is not None:
-        return None
-    wanted = manifests.stateful_set(seen.app)["spec"].get("updateStrategy")
-    there = live["spec"].get("updateStrategy") or {}
-    if wanted is None or not differences(wanted, there):
-        return None
-    return {"metadata": _version(live), "spec": {"updateStrategy": wanted}}
 
 
 def label_patch(wanted: Object, live: Object, app: AppWanted) -> dict[str, Any] | None:
@@ -139,7 +127,7 @@ def changes(seen: Seen, replicas: Sequence[Replica]) -> Iterable[Change]:
         patch = label_patch(wanted, live, seen.app)
         if patch is not None:
             yield _patched(resource, live, patch)
-    patch = set_patch(seen, seen.live) or strategy_after(seen, seen.live)
+    patch = set_patch(seen, seen.live)
     if patch is not None:
         yield _patched(STATEFUL_SET, seen.live, patch)
     for replica in replicas:

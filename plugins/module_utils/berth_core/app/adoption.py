@@ -22,9 +22,9 @@ from .disk_plan import DEFAULT_FS_TYPE
 from .fs_plan import FilesystemPlan, fstab_line
 from .fsid import filesystem_of, mount_point
 from .given_beside import BESIDE
+from .given_strategy import ON_DELETE
 from .manifests import volume_of
 from .observed import Object, Observed, bound
-from .update_rules import ON_DELETE
 
 
 @dataclass(frozen=True)

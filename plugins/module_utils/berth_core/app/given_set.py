@@ -18,7 +18,8 @@ from ..model.names import shown
 from .given_disks import disks_of
 from .template_shape import mapping
 
-#: Fields of the spec that go into the app's StatefulSet as they are.
+#: Fields of the spec that count as its own: they go into the app's StatefulSet as they are, but for the strategy, which
+#: is read as the options for updates are (given_strategy.py).
 TAKEN = ("updateStrategy", "minReadySeconds", "revisionHistoryLimit")
 #: Fields of the spec that are read, each by its own rule.
 _READ = (

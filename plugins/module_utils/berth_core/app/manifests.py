@@ -20,7 +20,7 @@ from ..model.pod import PodInfo
 from ..model.quantity import exact_bytes
 from .device_claim import resource_claim
 from .fsid import volume_path
-from .update_rules import ON_DELETE
+from .given_strategy import ON_DELETE
 from .wanted import (
     APP_LABEL,
     MANAGED_LABEL,
@@ -256,9 +256,9 @@ def stateful_set(app: AppWanted) -> dict[str, Any]:
         "template": copy.deepcopy(dict(app.template)),
         "volumeClaimTemplates": templates,
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        # berth brings the template to the pods, and the StatefulSet's controller does not
+        "updateStrategy": {"type": ON_DELETE},
     }
-    if app.update is not None:  # the module brings the template to the pods, and the StatefulSet's controller does not
-        spec["updateStrategy"] = {"type": ON_DELETE}
     own = app.given.metadata
     annotations = {**own.annotations, REVISION_ANNOTATION: app.set_revision}
     labels = {**own.labels, **app_labels(app)}

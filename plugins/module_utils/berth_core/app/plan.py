@@ -17,6 +17,7 @@ from ..lifecycle import states
 from ..lifecycle.view import recorded
 from . import manifests
 from .compare import differences
+from .given_strategy import ON_DELETE
 from .held_claims import check_held
 from .helper_pods import HOLD, left_over, of_app, ordinal_of
 from .hook_rules import owes
@@ -24,7 +25,6 @@ from .observed import Object, Observed, device_claim_stands, ended, phase
 from .pod_revision import HASH, Mark, outdated, updating
 from .restart_backoff import Backoff
 from .update_failure import settled
-from .update_rules import ON_DELETE
 from .wanted import POD, REVISION_ANNOTATION, STATEFUL_SET, AppWanted
 
 #: Where bare pods bear their revision.
@@ -297,7 +297,9 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     # Nor does this, of one that was there before berth.
     desired["spec"]["selector"] = live["spec"].get("selector") or desired["spec"]["selector"]
     same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
-    return None if same_revision and not differences(_compared(app, desired), live) else desired
+    rolls = bool(_to_update(app, observed, ())[0])  # of two who bring a template to the pods, one is stopped first
+    compared = desired if rolls else _compared(app, desired)
+    return None if same_revision and not differences(compared, live) else desired
 
 
 def strategy_patch(desired: Object, live: Object | None) -> Mapping[str, Any] | None:

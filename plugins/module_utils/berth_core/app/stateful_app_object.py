@@ -248,7 +248,10 @@ def _names() -> dict[str, str]:
 
 
 _NAMES = _names()
-_OPTION = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in sorted(_NAMES, reverse=True)))
+#: But not where it is a field of the manifest's own updateStrategy.
+_OPTION = re.compile(
+    rf"(?<![\w-])(?<!rollingUpdate\.)(?:{'|'.join(map(re.escape, sorted(_NAMES, reverse=True)))})(?![\w-])"
+)
 
 
 def in_fields(message: str) -> str:

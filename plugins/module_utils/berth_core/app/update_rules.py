@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,14 +15,13 @@ from ..errors import InputError
 from ..model.labels import LabelSelector, check_labels
 from ..model.names import shown
 from .given import agreed
+from .given_strategy import rolling_of
 from .hook_rules import Hooks, command_of, hook_rules
 
 IN_PLACE_IF_POSSIBLE = "in_place_if_possible"
 IN_PLACE_ONLY = "in_place_only"
 SAME_NODE = "same_node"
 RESCHEDULE = "reschedule"
-#: The updateStrategy of a StatefulSet whose pods are brought to a new template by somebody else than its controller.
-ON_DELETE = "OnDelete"
 STRATEGIES = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE, RESCHEDULE)
 #: Those that a single replica may have in the place of its app's.
 OF_ONE = (IN_PLACE_IF_POSSIBLE, IN_PLACE_ONLY, SAME_NODE)
@@ -35,9 +35,10 @@ CONFIG_MAPS, SECRETS = "config_maps", "secrets"
 COUNTED = (CONFIG_MAPS, SECRETS)
 #: A run waits for it: more than a day is a mistake.
 _MOST_READY = 86_400
+_NUMBER_OR_SHARE = re.compile("([0-9]{1,9})(%?)")
 #: Seconds for which a replica may be not Ready before its update has failed, as a Deployment has it.
 _DEADLINE = 600
-#: Options that have no meaning where the StatefulSet's controller brings the template to the pods.
+#: The options that say anything of an update.
 _OURS = (
     "update_strategy",
     *("partition", "max_unavailable", "min_ready_seconds", "update_order", "update_primary_label", "paused"),
@@ -105,31 +106,24 @@ class UpdateRules:
 
 def update_rules(
     options: Mapping[str, Any], replicas: int, told: Mapping[str, Any], template: Mapping[str, Any] | None = None
-) -> UpdateRules | None:
-    """The rules that are asked for; None: the StatefulSet's controller has its own, by its manifest.
+) -> UpdateRules:
+    """The rules that are asked for, by options and by the StatefulSet's manifest. Raises InputError.
 
-    ``told``: fields of that manifest; ``template``: of the pods. Raises InputError.
+    ``told``: fields of that manifest; ``template``: of the pods.
     """
-    own = told.get("updateStrategy")
     given = [name for name in _OURS if options.get(name) not in (None, False, [])]
-    if own is not None and (not given or own != {"type": ON_DELETE}):
-        if given:
-            raise InputError(
-                f"{given[0]} is given, and spec.updateStrategy of the StatefulSet in template or src is {shown(own)}: "
-                "keep one of them (partition and max_unavailable are options, too)"
-            )
-        return None
     strategy = options.get("update_strategy") or IN_PLACE_IF_POSSIBLE
-    partition, unavailable = options.get("partition"), options.get("max_unavailable")
+    rolling = rolling_of(told.get("updateStrategy"), options)
+    partition = rolling.partition
     if partition is not None and not 0 <= partition <= replicas:
-        raise InputError(f"partition is {partition}: expected 0 to {replicas} (replicas)")
+        raise InputError(f"{rolling.partition_name} is {partition}: expected 0 to {replicas} (replicas)")
     if strategy == RESCHEDULE and options.get("update_hooks"):
         raise InputError(
             f"update_hooks is given with update_strategy {RESCHEDULE}: a hook runs in a replica that keeps its berth, "
             "and here its pod goes for good. Leave update_hooks out, and let tasks run between the replicas by "
             f"partition (docs/guides/updating.md); or keep the berths with {IN_PLACE_IF_POSSIBLE} or {SAME_NODE}"
         )
-    unavailable = _unavailable(unavailable, replicas)
+    unavailable = _unavailable(rolling.unavailable_name, rolling.unavailable, replicas)
     return UpdateRules(
         strategy,
         partition or 0,
@@ -254,10 +248,10 @@ def _primary_command(given: Any, strategy: str) -> tuple[str, ...]:
     return command_of("update_primary_command", given)
 
 
-def _unavailable(given: Any, replicas: int) -> int:
+def _unavailable(name: str, given: str | None, replicas: int) -> int:
     """A number, or a share of the replicas, rounded down and at least 1, as a StatefulSet's maxUnavailable."""
-    text = "1" if given is None else str(given).strip()
-    digits, percent = text.rstrip("%"), text.endswith("%")
-    if not digits.isdigit() or int(digits) < 1 or (percent and (int(digits) > 100 or text.count("%") > 1)):
-        raise InputError(f"max_unavailable is {given!r}: expected a number from 1, or a percentage such as 25%")
-    return max(1, math.floor(replicas * int(digits) / 100)) if percent else int(digits)
+    found = _NUMBER_OR_SHARE.fullmatch("1" if given is None else given)
+    number, percent = (int(found[1]), found[2]) if found else (0, "")
+    if number < 1 or (percent and number > 100):
+        raise InputError(f"{name} is {shown(given)}: expected a number from 1, or a percentage such as 25%")
+    return max(1, math.floor(replicas * number / 100)) if percent else number

@@ -75,8 +75,8 @@ class AppWanted:
 
     ``admitted``: a pod of it as the namespace's admission returned it; None where none was asked for. What is made is
     made from the template, and so is the revision: only what counts against a node is taken from this.
-    ``update``: how a changed template reaches the pods; None: as its StatefulSet's manifest says. ``suspended``: its
-    replicas keep all that they have, and no pod runs.
+    ``update``: how a changed template reaches the pods; None: none is to. ``suspended``: its replicas keep all that
+    they have, and no pod runs.
     """
 
     name: str
@@ -211,7 +211,7 @@ def parse_app(options: Mapping[str, Any]) -> AppWanted:
         *("spec.podManagementPolicy", told.pod_management_policy, "OrderedReady"),
     )
     update = update_rules(options, replicas, told.fields, template)
-    if update is not None and update.min_ready and workload == STATEFUL_SET:  # its status counts by the same rule
+    if update.min_ready and workload == STATEFUL_SET:  # its status counts by the same rule
         told = replace(told, fields={**told.fields, "minReadySeconds": update.min_ready})
     app = AppWanted(
         name,
