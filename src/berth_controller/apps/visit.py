@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from berth_core.app import ended_pods, scale_down
+from berth_core.app import by_hand, ended_pods, scale_down
 from berth_core.app.choose import Choice
 from berth_core.app.in_service import GATE
 from berth_core.app.not_ours import refuse_foreign
@@ -280,11 +280,11 @@ class Visits:
 
     def _tell_what_is_undone(self, run: Run, body: Obj) -> None:
         """Nobody's change of the StatefulSet is taken back in silence."""
-        fields = hand_made(run.app, run.seen, run.plan)
-        if fields and run.seen.stateful_set is not None:
+        undone = hand_made(run.app, run.seen, run.plan)
+        if undone and run.seen.stateful_set is not None:
             text = (
-                f"StatefulSet {run.app.name} was changed ({', '.join(fields)}) by somebody else, and is made what the "
-                "StatefulApp says again: change the StatefulApp"
+                f"StatefulSet {run.app.name} was changed by others, and is made what the StatefulApp says; change the "
+                f"StatefulApp instead: {by_hand.told_back(undone, when=False)}"
             )
             for about in (dict(run.seen.stateful_set), body):
                 self._warn(about, text, "Undone")

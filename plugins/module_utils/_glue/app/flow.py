@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ...berth_core.app import ended_pods, report, scale_down
+from ...berth_core.app import by_hand, ended_pods, report, scale_down
 from ...berth_core.app.choose import Choice
 from ...berth_core.app.choose import explain as explain_outcome
 from ...berth_core.app.not_ours import refuse_foreign
@@ -93,11 +93,11 @@ def _warn_of_others(context: Context, app: AppWanted, observed: Observed, plan: 
     """What others do, or have done since the last run: that is left alone, this goes, and not in silence."""
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
-    fields = hand_made(app, observed, plan)
-    if fields:
+    undone = hand_made(app, observed, plan)
+    if undone:
         context.warn(
-            f"StatefulSet {app.namespace}/{app.name} was changed by others since the last run, and is written as this "
-            f"task has it: {', '.join(fields)}"
+            f"StatefulSet {app.namespace}/{app.name} was changed by others, and is written as this task has it; put "
+            f"into the task what is to stay: {by_hand.told_back(undone)}"
         )
 
 

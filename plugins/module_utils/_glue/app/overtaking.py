@@ -17,7 +17,7 @@ from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
 from ...berth_core.lifecycle.history import noted
 from ...berth_core.lifecycle.step import REPLACE, Write
-from ...berth_core.model.resources import BERTH, STATEFUL_SET
+from ...berth_core.model.resources import BERTH, POD, STATEFUL_SET
 from ..acting import now
 from .by_controller import found
 from .hand import Hand
@@ -27,35 +27,46 @@ Object = dict[str, Any]
 _TRIES = 8
 
 
-def check(hand: Hand, template: Mapping[str, Any]) -> None:
-    """Raises StateError where the app is to become something else by now, or somebody else's to carry out.
-
-    ``template``: which this run brings to the pods.
-    """
+def check(hand: Hand) -> None:
+    """Raises StateError where the app is to become something else by now, or somebody else's to carry out."""
     app, client = hand.app, hand.client
+    live = None
     if app.workload == POD_WORKLOAD:
         berths = client.list(BERTH, app.namespace, labels=f"{APP_LABEL}={app.name}")
         why = overtaken.berths_taken(app, berths, hand.plan.replacing)
     else:
-        why = overtaken.set_taken(app, template, client.find(STATEFUL_SET, app.name, app.namespace))
+        live = client.find(STATEFUL_SET, app.name, app.namespace)
+        why = overtaken.set_taken(app, live)
     why = why or overtaken.handed_over(app, found(hand.context))
     if why:
         raise overtaken.error(app, why)
+    ours = hand.written or hand.seen.stateful_set
+    if ours is not None and live is not None:
+        _refuse_hands(hand, overtaken.set_changed(app, ours, live))
+
+
+def _refuse_hands(hand: Hand, why: str) -> None:
+    """Raise StateError where there is a ``why``."""
+    if why:
+        pods = hand.client.list(POD, hand.app.namespace, labels=f"{APP_LABEL}={hand.app.name}")
+        raise overtaken.changed_by_hand(hand.app, why, pods)
 
 
 def apply_set(hand: Hand, desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> None:
     """Apply the StatefulSet that was planned for ``live``, by compare-and-swap. Raises StateError, ConflictError."""
-    app = hand.app
+    app, planned = hand.app, live
     for left in reversed(range(_TRIES)):
         version = {"resourceVersion": live["metadata"]["resourceVersion"]} if live is not None else {}
         try:
-            hand.client.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
+            hand.written = hand.client.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
             return
         except ConflictError as exc:
             there = hand.client.find(STATEFUL_SET, app.name, app.namespace)
-            why = overtaken.set_moved(app, live, there) if live is not None and there is not None else ""
-            if why:
-                raise overtaken.error(app, why) from exc
+            if planned is not None and there is not None:
+                why = overtaken.set_moved(app, planned, there)
+                if why:
+                    raise overtaken.error(app, why) from exc
+                _refuse_hands(hand, overtaken.set_changed_meanwhile(app, planned, there))
             if not left:
                 raise
             live = there
