@@ -99,6 +99,7 @@ def test_a_hand_at_the_statefulset_in_the_middle_is_named_and_the_next_run_takes
 def test_what_a_hand_has_changed_since_the_last_run_does_not_go_in_silence(world, kubeconfig, control_plane):
     """Whether the task asks for what it did, or for something else; only what the hand has set itself stays unsaid."""
     asked = options(kubeconfig, replicas=1)
+    asked["template"]["spec"]["containers"][0]["env"] = [{"name": "OWN", "value": "1"}]
     calm(run(asked))
     for task in (asked, with_template(asked, image=THIRD)):
         set_image(control_plane, SECOND)
@@ -117,6 +118,9 @@ def test_what_a_hand_has_changed_since_the_last_run_does_not_go_in_silence(world
     done = calm(run(with_template(asked, image=SECOND)))
     assert (by_hand(done), images(world)) == ([], [SECOND])
     assert not by_hand(calm(run(with_template(asked, image=FIRST)))), "it is the task's by now"
+    control_plane.kubectl("set", "env", "statefulset/db", "OWN-")
+    (line,) = by_hand(calm(run(with_template(asked, image=SECOND), check=True)))
+    assert line.endswith(": spec.template.spec.containers[main].env[OWN] was taken out"), line
 
 
 def test_what_a_hand_adds_is_a_revision_as_any_other(world, kubeconfig, control_plane):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from berth_core.app import by_hand, manifests
 from berth_core.app.by_hand import KEYS, aligned, changed, differing, told, told_back
 from berth_core.app.observed import Observed
-from berth_core.app.plan import Plan, hand_made, make_plan, stateful_set_change
+from berth_core.app.plan import Plan, hand_made, make_plan, needs_former, stateful_set_change
 from berth_core.app.report import diff
+from berth_core.app.revisions import applied_last
 from berth_core.app.wanted import parse_app
 from tests.core.app.samples import changed as options
 
@@ -276,6 +277,67 @@ def test_in_a_map_that_was_empty_a_field_is_whose_entry_names_it():
     live = set_by(applied(with_user()), (*CONTAINER, "securityContext", "runAsUser"), 9)
     assert rows(with_user(), live) == []
     assert "securityContext.runAsUser was set to 9 by kubectl-set" in told(rows(with_user(5), live))
+
+
+# -- taken out, and something else is asked for: the revisions that the StatefulSet's controller has kept tell
+
+
+def kept(live, number, template):
+    meta = {
+        "name": f"db-{number}",
+        "annotations": {"berth.dev/revision": live["metadata"]["annotations"]["berth.dev/revision"]},
+        "ownerReferences": [{"uid": "u"}],
+    }
+    return {"metadata": meta, "revision": number, "data": {"spec": {"template": template}}}
+
+
+def test_what_was_taken_out_is_told_from_what_is_new():
+    live = applied(with_env(SECRET))
+    live["metadata"]["uid"] = "u"
+    given = copy.deepcopy(live["spec"]["template"])
+    set_by(live, (*CONTAINER, "env", 0), None)
+    of_hand = kept(live, 4, copy.deepcopy(live["spec"]["template"]))
+    before = applied_last([of_hand, kept(live, 3, given)], live)
+    assert before["spec"] == given["spec"]
+    more = [*SECRET, {"name": "NEW", "value": "x"}]
+    for env, words in (
+        (SECRET, ["spec.template.spec.containers[db].env[PASSWORD] was taken out"]),
+        (more, ["spec.template.spec.containers[db].env[PASSWORD] was taken out"]),
+        (more[1:], []),
+        (SECRET[1:], []),
+    ):
+        wanted = with_env(env, "db:2")
+        seen = Observed("db", "default", stateful_set=live)
+        plan = make_plan(wanted, seen)
+        assert needs_former(wanted, seen, plan) == (env != SECRET[1:])
+        assert [one.told() for one in hand_made(wanted, seen, plan, before)] == words
+        assert hand_made(wanted, seen, plan) == [], "of a template that is not known nothing is said"
+
+
+def test_the_former_template_is_asked_for_only_where_it_could_tell_something():
+    for wanted, live in (
+        (app("db:2"), applied(app())),
+        (app(), set_by(applied(app()), IMAGE, "db:9")),
+        (with_env(SECRET), set_by(applied(with_env(SECRET)), (*CONTAINER, "env", 0), None)),
+        (app(replicas=5), applied(app())),
+        (app(), None),
+    ):
+        seen = Observed("db", "default", stateful_set=live)
+        assert not needs_former(wanted, seen, make_plan(wanted, seen))
+
+
+def test_a_template_that_was_given_otherwise_is_not_known():
+    live = applied(app())
+    live["metadata"]["uid"] = "u"
+    other = kept(live, 1, live["spec"]["template"])
+    other["metadata"]["annotations"] = {"berth.dev/revision": "another"}
+    anothers = kept(live, 1, live["spec"]["template"]) | {"revision": 1}
+    anothers["metadata"]["ownerReferences"] = [{"uid": "other"}]
+    assert applied_last([other, anothers], live) is None
+    assert applied_last([], None) is None
+    del live["metadata"]["annotations"]
+    other["metadata"]["annotations"] = None
+    assert applied_last([other], live) is None
 
 
 # -- what others have added

@@ -90,23 +90,32 @@ def differing(desired: Any, live: Any) -> list[Path]:
     return paths(desired, aligned(live, desired))
 
 
-def taken_back(desired: Object, live: Object, asked_before: bool) -> list[Change]:
+def taken_back(desired: Object, live: Object, asked_before: bool, before: Object | None = None) -> list[Change]:
     """What others have changed and an apply of ``desired`` takes back; its size is nobody's, that follows the app's.
 
     ``asked_before``: just this was asked for when berth applied it last. Then what is missing was taken out; else it
-    may be new. Before berth has applied a template, nothing of it is taken back.
+    may be new, and ``before``, the template of then where it is known, tells. Before berth has applied a template,
+    nothing of it is taken back.
     """
     entries = _entries(live)
     if not asked_before and not any(_is_ours(one) and _holds_template(one) for one in entries):
         return []
     there, found = aligned(live, desired), []
+    then = desired if asked_before else aligned({"spec": {"template": before or {}}}, desired)
     for path in paths(desired, there):
         have = _at(there, path)
         owners = _owners(entries, path, desired) if have is not None else []
         others = owners and OURS not in [one.manager for one in owners]
-        if path != ("spec", "replicas") and (others or (asked_before and (have is None or not entries))):
+        taken_out = have is None and _at(then, path) is not None
+        if path != ("spec", "replicas") and (others or taken_out or (asked_before and not entries)):
             found.append(_change(path, desired, have, _at(desired, path), owners))
     return found
+
+
+def names_more(desired: Object, live: Object) -> bool:
+    """Whether ``desired`` has a field that is not there: a new one, or one that somebody has taken out."""
+    there = aligned(live, desired)
+    return any(_at(there, path) is None for path in paths(desired, there))
 
 
 def changed(ours: Object, there: Object, live: Object) -> list[Change]:

@@ -335,9 +335,20 @@ def lags(app: AppWanted, observed: Observed) -> bool:
     return app.update is not None and told and not _revision_there(app, observed)
 
 
-def hand_made(app: AppWanted, observed: Observed, plan: Plan) -> list[by_hand.Change]:
-    """What others have changed in the StatefulSet and the plan takes back, whatever is asked for beside it."""
+def hand_made(app: AppWanted, observed: Observed, plan: Plan, before: Object | None = None) -> list[by_hand.Change]:
+    """What others have changed in the StatefulSet and the plan takes back, whatever is asked for beside it.
+
+    ``before``: the template that it was given last, where that is known; see needs_former.
+    """
     live, desired = observed.stateful_set, plan.stateful_set
     if live is None or desired is None:
         return []
-    return by_hand.taken_back(desired, live, _asked_before(app, live))
+    return by_hand.taken_back(desired, live, _asked_before(app, live), before)
+
+
+def needs_former(app: AppWanted, observed: Observed, plan: Plan) -> bool:
+    """Whether hand_made does not know, without the template of before, what is new and what somebody has taken out."""
+    live, desired = observed.stateful_set, plan.stateful_set
+    if live is None or desired is None or _asked_before(app, live):
+        return False
+    return by_hand.names_more({"spec": {"template": desired["spec"]["template"]}}, live)
