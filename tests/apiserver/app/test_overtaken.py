@@ -97,7 +97,7 @@ def test_a_hand_at_the_statefulset_in_the_middle_is_named_and_the_next_run_takes
 
 
 def test_what_a_hand_has_changed_since_the_last_run_does_not_go_in_silence(world, kubeconfig, control_plane):
-    """Whether the task asks for what it did, or for something else; only what the hand has set itself stays unsaid."""
+    """Whether the task asks for what it did, or for something else; of what it asks for now there is nothing to say."""
     asked = options(kubeconfig, replicas=1)
     asked["template"]["spec"]["containers"][0]["env"] = [{"name": "OWN", "value": "1"}]
     calm(run(asked))
