@@ -94,6 +94,8 @@ class Builder:
         if patch:
             live = await api.patch(STATEFUL_SET, app.name, app.namespace, patch)
         for _number in range(_TRIES):
+            if planned is not None and (live is None or live["spec"]["template"] != planned["spec"]["template"]):
+                break
             version = {"resourceVersion": live["metadata"]["resourceVersion"]} if live is not None else {}
             try:
                 written = await api.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
@@ -101,8 +103,6 @@ class Builder:
                 return
             except ConflictError:
                 live = await api.find(STATEFUL_SET, app.name, app.namespace)
-            if live is None or planned is None or live["spec"]["template"] != planned["spec"]["template"]:
-                break
         raise Later("Working", f"StatefulSet {app.name} has changed while it was looked at", SOON / 4)
 
     async def _stop(self) -> None:

@@ -53,23 +53,30 @@ def _refuse_hands(hand: Hand, why: str) -> None:
 
 
 def apply_set(hand: Hand, desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> None:
-    """Apply the StatefulSet that was planned for ``live``, by compare-and-swap. Raises StateError, ConflictError."""
-    app, planned = hand.app, live
+    """Apply the StatefulSet by compare-and-swap; ``live``: as it was read last. Raises StateError where it is not what
+    the run was planned for any more, ConflictError."""
+    app = hand.app
     for left in reversed(range(_TRIES)):
+        _refuse_what_was_not_seen(hand, live)
         version = {"resourceVersion": live["metadata"]["resourceVersion"]} if live is not None else {}
         try:
             hand.written = hand.client.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
             return
-        except ConflictError as exc:
-            there = hand.client.find(STATEFUL_SET, app.name, app.namespace)
-            if planned is not None and there is not None:
-                why = overtaken.set_moved(app, planned, there)
-                if why:
-                    raise overtaken.error(app, why) from exc
-                _refuse_hands(hand, overtaken.set_changed_meanwhile(app, planned, there))
+        except ConflictError:
             if not left:
                 raise
-            live = there
+            live = hand.client.find(STATEFUL_SET, app.name, app.namespace)
+
+
+def _refuse_what_was_not_seen(hand: Hand, live: Mapping[str, Any] | None) -> None:
+    """Before this run writes its own."""
+    planned = hand.seen.stateful_set
+    if planned is None or live is None or live is planned:
+        return
+    why = overtaken.set_moved(hand.app, planned, live)
+    if why:
+        raise overtaken.error(hand.app, why)
+    _refuse_hands(hand, overtaken.set_changed_meanwhile(hand.app, planned, live))
 
 
 def refresh(hand: Hand, ordinal: int) -> None:
