@@ -31,6 +31,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "initContainers": ("name",),
     "ports": ("containerPort", "protocol"),
     "resourceClaims": ("name",),
+    "schedulingGates": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
     "volumeDevices": ("devicePath",),
     "volumeMounts": ("mountPath",),
