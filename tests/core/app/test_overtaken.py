@@ -106,8 +106,8 @@ def test_a_hand_ends_a_run_with_what_is_mixed_and_the_ways_on():
     for words in (
         f"x was set by kubectl-set, while this run was bringing revision {app('db:2').revision} to the pods: it is",
         "nothing was taken back, and nobody goes on by himself. The pods as they are: db-0, db-1: db:1 (revision db-1)",
-        "; db-2: db:2 (revision db-2). Run this task again, which takes the change back",
-        "to keep the change, put it into the task first",
+        "; db-2: db:2 (revision db-2). Run this task again, which takes back what was done to the",
+        "finishes its update; to keep that, put it into the task first",
     ):
         assert words in failure.message
     assert failure.details["changed"]
