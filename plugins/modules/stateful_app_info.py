@@ -185,7 +185,8 @@ revisions:
       in_place: true
 stateful_app:
   description: The driver and the status of the StatefulApp of that name (counts, revisions, conditions); null where
-    there is none.
+    there is none. Where C(observedGeneration) is not its C(generation), the status is of a spec before. Without a
+    controller that could carry it out a warning says so.
   returned: success
   type: dict
 update_paused:

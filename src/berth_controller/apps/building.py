@@ -5,6 +5,7 @@ Every object is created once and found again by whoever comes next; what is ther
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +28,9 @@ from berth_kube.clocks import stamp, utc_now
 
 from .requests import ACTOR
 from .run import SOON, Later, Run
+
+#: How often the StatefulSet is written that somebody writes without changing what matters here, such as its status.
+_TRIES = 8
 
 
 class Builder:
@@ -74,10 +78,7 @@ class Builder:
             step = Write(REPLACE, BERTH, manifests.refreshed(self._run.app, ordinal, record), manifests.REFRESHED)
             await self._run.replace_berth(ordinal, noted(step, record, ACTOR, stamp(utc_now())).body)
         if plan.stateful_set:
-            patch = strategy_patch(plan.stateful_set, self._run.seen.stateful_set)
-            if patch:
-                await api.patch(STATEFUL_SET, self._run.app.name, self._run.app.namespace, patch)
-            await api.apply(STATEFUL_SET, plan.stateful_set)
+            await self._apply_stateful_set(plan.stateful_set)
         if self._run.app.suspended:
             await self._stop()
             return
@@ -85,6 +86,24 @@ class Builder:
             await self._create_pods()
         for ordinal in (*(plan.advance or {}), *plan.select):
             await self._drive(ordinal, self._run.views[ordinal], told=True)
+
+    async def _apply_stateful_set(self, desired: Mapping[str, Any]) -> None:
+        """By compare-and-swap: what somebody has changed in it since it was seen is not taken back unseen."""
+        api, app, live = self._run.api, self._run.app, self._run.seen.stateful_set
+        planned, patch = live, strategy_patch(desired, live)
+        if patch:
+            live = await api.patch(STATEFUL_SET, app.name, app.namespace, patch)
+        for _number in range(_TRIES):
+            if planned is not None and (live is None or live["spec"]["template"] != planned["spec"]["template"]):
+                break
+            version = {"resourceVersion": live["metadata"]["resourceVersion"]} if live is not None else {}
+            try:
+                written = await api.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
+                self._run.seen = replace(self._run.seen, stateful_set=written)
+                return
+            except ConflictError:
+                live = await api.find(STATEFUL_SET, app.name, app.namespace)
+        raise Later("Working", f"StatefulSet {app.name} has changed while it was looked at", SOON / 4)
 
     async def _stop(self) -> None:
         """The pods of a suspended app go, and their berths keep everything."""

@@ -56,13 +56,15 @@ def rolled_back(app: AppWanted, asked: str | None, seen: Observed, kept: Sequenc
 
 
 async def read_target(api: Requests, app: AppWanted, seen: Observed) -> Target | None:
-    """As what is written has it. None: the StatefulSet's controller has not seen its template yet."""
+    """As what is written has it. None: the StatefulSet's controller has not seen its template yet, or somebody has
+    changed it since: the next look takes that back, and no pod gets it."""
     if app.workload == POD_WORKLOAD:
         return Target(app.revision, app.template, _bare_templates(app, seen), OWN, comes_back=False)
     live = await api.get(STATEFUL_SET, app.name, app.namespace)
     status: Mapping[str, Any] = live.get("status") or {}
     current = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
-    if not current or not status.get("updateRevision"):
+    moved = seen.stateful_set is not None and live["spec"]["template"] != seen.stateful_set["spec"]["template"]
+    if not current or not status.get("updateRevision") or moved:
         return None
     return Target(str(status["updateRevision"]), live["spec"]["template"], await _revisions(api, app))
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from berth_core.app import ended_pods, scale_down
+from berth_core.app import by_hand, ended_pods, scale_down
 from berth_core.app.choose import Choice
 from berth_core.app.in_service import GATE
 from berth_core.app.not_ours import refuse_foreign
 from berth_core.app.not_ready import why_not_ready
 from berth_core.app.observed import Observed, ready
 from berth_core.app.observing import Question
-from berth_core.app.plan import Plan, hand_made, make_plan, removal_plan
+from berth_core.app.plan import Plan, hand_made, make_plan, needs_former, removal_plan
 from berth_core.app.restarts import restarted
+from berth_core.app.revisions import applied_last
 from berth_core.app.stateful_app_object import CONTROLLER, FINALIZER, options_of, wanted_of
 from berth_core.app.stateful_app_status import (
     BLOCKED,
@@ -70,7 +71,7 @@ from .reserving import Reservation, discard, select, waiting
 from .rolling import Roller, delete_helper_pods, priorities
 from .run import LATER, SOON, Later, Run
 from .serving import open_gates
-from .target import rolled_back
+from .target import kept_revisions, rolled_back
 from .trying import Trial
 
 _log = logging.getLogger(__name__)
@@ -263,7 +264,7 @@ class Visits:
             await Reservation(run).reserve(choices)
         builder = Builder(run)
         if not run.plan.empty:
-            self._tell_what_is_undone(run, body)
+            await self._tell_what_is_undone(run, body)
             await builder.prebind()
             await builder.create()
             if run.app.update is not None and (run.plan.update or run.plan.held):
@@ -278,13 +279,17 @@ class Visits:
         if told:
             self._reports.event(body, "Normal", "Updated", told, "CarryOut")
 
-    def _tell_what_is_undone(self, run: Run, body: Obj) -> None:
+    async def _tell_what_is_undone(self, run: Run, body: Obj) -> None:
         """Nobody's change of the StatefulSet is taken back in silence."""
-        fields = hand_made(run.app, run.seen, run.plan)
-        if fields and run.seen.stateful_set is not None:
+        former = None
+        if needs_former(run.app, run.seen, run.plan):
+            kept = await kept_revisions(run.api, run.app, run.seen, needed=False)
+            former = applied_last(kept or (), run.seen.stateful_set)
+        undone = hand_made(run.app, run.seen, run.plan, former)
+        if undone and run.seen.stateful_set is not None:
             text = (
-                f"StatefulSet {run.app.name} was changed ({', '.join(fields)}) by somebody else, and is made what the "
-                "StatefulApp says again: change the StatefulApp"
+                f"StatefulSet {run.app.name} was changed by others, and is made what the StatefulApp says; change the "
+                f"StatefulApp instead: {by_hand.told_back(undone, when=False)}"
             )
             for about in (dict(run.seen.stateful_set), body):
                 self._warn(about, text, "Undone")

@@ -11,7 +11,7 @@ import yaml
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.base import Context, execute
 from ansible_collections.berth.stateful.plugins.module_utils._glue.host_maintenance import OPERATION as MAINTENANCE
-from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION
+from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO, OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.controller.world import ACCOUNT, NAMESPACE, World, until
 
@@ -78,6 +78,13 @@ class AppWorld:
         warnings: list[str] = []
         result = execute(OPERATION, Context(params, check, warnings.append, environ={}))
         return {**result, "warnings": warnings}
+
+    def info(self) -> dict[str, Any]:
+        """stateful_app_info, in this process."""
+        defaults = {name: spec.get("default") for name, spec in INFO.argument_spec().items()}
+        asked = {"kubeconfig": str(self.plane.kubeconfig), "name": "db", "namespace": self.name}
+        warnings: list[str] = []
+        return {**execute(INFO, Context({**defaults, **asked}, False, warnings.append)), "warnings": warnings}
 
     def of_maintenance(self, node: str, *rules: dict[str, Any], state: str = "begun") -> dict[str, Any]:
         """Options of host_maintenance."""

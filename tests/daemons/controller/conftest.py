@@ -19,6 +19,7 @@ FIRST = (
     "test_stateful_app_autoscaled.py",
     "test_faults.py",
     "test_stateful_app_life.py",
+    "test_stateful_app_hands.py",
     "test_wake_ups.py",
     "test_claims.py",
     "test_stateful_app_leaving.py",

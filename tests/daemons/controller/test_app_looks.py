@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from berth_controller.apps import losing
+from berth_controller.apps.building import Builder
 from berth_controller.apps.downtimes import Downtimes
 from berth_controller.apps.kept import Kept
 from berth_controller.apps.losing import Losing
+from berth_controller.apps.run import Later
 from berth_controller.apps.visit import AppKey
 from berth_controller.apps.watch import DEBOUNCE, Apps
 from berth_controller.caches import Caches, slim_app_pod, slim_node
 from berth_controller.reports import Metrics, Reports
+from berth_core.app import manifests
 from berth_core.app.controller_settings import Settings
 from berth_core.app.maintenance_mark import ANNOTATION
 from berth_core.app.observed import Observed
 from berth_core.app.revisions import status_rows
 from berth_core.app.wanted import parse_app
-from berth_core.errors import ForbiddenError
+from berth_core.errors import ConflictError, ForbiddenError
 from berth_kube.client import KubeClient
 from berth_kube.config import Config
 from berth_kube.credentials import Static
@@ -32,7 +37,7 @@ from berth_kube.exchange import Endpoint
 from berth_kube.metrics import Metrics as RequestMetrics
 from berth_kube.store import key_of
 from tests.core.app.claim_world import disk
-from tests.core.app.samples import changed
+from tests.core.app.samples import changed, copied
 
 APP = parse_app(changed())
 RESYNC = 300.0
@@ -285,3 +290,51 @@ def test_who_waits_for_a_lost_node_is_told_by_what_the_watch_keeps_of_nodes() ->
     assert (held.waits, held.away) == ((), [f"pod db-0 waits for its node (maintenance of Node n1 since {SINCE})"])
     strange = waits_for(silent_node("n1", **{ANNOTATION: "{}"}))
     assert len(strange.waits) == 1, "a mark that cannot be read is none"
+
+
+class Refusing:
+    """Refuses to apply any StatefulSet but of the version that is there; what is there is what somebody else wrote."""
+
+    def __init__(self, there: dict[str, Any] | None) -> None:
+        self.there, self.applied = there, 0
+
+    async def apply(self, _resource: Any, body: dict[str, Any]) -> dict[str, Any]:
+        meta = (self.there or {"metadata": {"resourceVersion": None}})["metadata"]
+        if body["metadata"].get("resourceVersion") != meta["resourceVersion"]:
+            raise ConflictError("somebody was faster", 409, "Conflict")
+        self.applied += 1
+        return {**body, "spec": {**body["spec"], "template": {"as": "answered"}}}
+
+    async def find(self, *_what: Any) -> dict[str, Any] | None:
+        return self.there
+
+
+def stored(version: str, image: str) -> dict[str, Any]:
+    body = copied(manifests.stateful_set(APP))
+    body["metadata"]["resourceVersion"] = version
+    body["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return body
+
+
+@pytest.mark.parametrize(
+    ("there", "written"),
+    [
+        (stored("1", "db:1"), True),
+        (stored("2", "db:1"), True),
+        (stored("2", "db:9"), False),
+        (None, False),
+    ],
+    ids=["as it was seen", "another status", "another template", "gone"],
+)
+def test_a_set_that_somebody_has_changed_since_it_was_seen_is_looked_at_again(there: Any, written: bool) -> None:
+    """Or a change would go untold."""
+    api: Any = Refusing(there)
+    run: Any = SimpleNamespace(api=api, app=APP, seen=replace(seen(), stateful_set=stored("1", "db:1")))
+    work = Builder(run)._apply_stateful_set(manifests.stateful_set(APP))
+    if not written:
+        with pytest.raises(Later, match="StatefulSet db has changed"):
+            asyncio.run(work)
+    else:
+        asyncio.run(work)
+        assert run.seen.stateful_set["spec"]["template"] == {"as": "answered"}, "what the pods are brought to"
+    assert api.applied == written

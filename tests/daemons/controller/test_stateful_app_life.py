@@ -376,3 +376,6 @@ def test_the_module_says_that_no_controller_is_there(apps: AppWorld) -> None:
     assert result["failed"]
     assert "not looked at by berth-controller yet" in result["msg"], result
     assert "no controller carries this StatefulApp out" in result["msg"], result
+    told = apps.info()
+    assert "no controller carries this StatefulApp out" in str(told["warnings"]), told
+    assert (told["stateful_app"]["generation"], told["stateful_app"].get("observedGeneration")) == (1, None)

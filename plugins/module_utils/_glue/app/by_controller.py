@@ -37,9 +37,14 @@ def found(context: Context) -> Object | None:
         return None
 
 
+def is_its(live: Mapping[str, Any] | None) -> bool:
+    """Whether the controller carries the application out."""
+    return live is not None and live["spec"].get("driver") == CONTROLLER
+
+
 def refuse(live: Mapping[str, Any] | None) -> None:
     """Raise StateError where the controller carries the application out."""
-    if live is None or live["spec"].get("driver") != CONTROLLER:
+    if live is None or not is_its(live):
         return
     name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
     raise StateError(
@@ -117,10 +122,12 @@ def forget(context: Context, live: Object, result: dict[str, Any]) -> dict[str, 
 
 
 def brief(live: Mapping[str, Any]) -> dict[str, Any]:
-    """What a person wants to know of it."""
+    """What a person wants to know of it. Where ``observedGeneration`` is not ``generation``, the rest is of a spec
+    before."""
     status = live.get("status") or {}
-    counts = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision")
+    counts = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision", "observedGeneration")
     told = {key: status[key] for key in counts if key in status}
+    told["generation"] = live["metadata"].get("generation")
     return {"driver": live["spec"].get("driver"), "conditions": status.get("conditions") or [], **told}
 
 

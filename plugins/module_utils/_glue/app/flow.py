@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ...berth_core.app import ended_pods, report, scale_down
+from ...berth_core.app import by_hand, ended_pods, report, scale_down
 from ...berth_core.app.choose import Choice
 from ...berth_core.app.choose import explain as explain_outcome
 from ...berth_core.app.not_ours import refuse_foreign
 from ...berth_core.app.observed import Observed, phase
-from ...berth_core.app.plan import Plan, goal, hand_made, make_plan
+from ...berth_core.app.plan import Plan, goal, hand_made, make_plan, needs_former
 from ...berth_core.app.pod_change import PodChange
 from ...berth_core.app.restarts import restarted
 from ...berth_core.app.update_failure import paused_by_failure
@@ -93,11 +93,12 @@ def _warn_of_others(context: Context, app: AppWanted, observed: Observed, plan: 
     """What others do, or have done since the last run: that is left alone, this goes, and not in silence."""
     for ordinal in plan.replacing:
         context.warn(_replacing(app, observed.berths[ordinal]))
-    fields = hand_made(app, observed, plan)
-    if fields:
+    former = revisions.applied_last(context, observed) if needs_former(app, observed, plan) else None
+    undone = hand_made(app, observed, plan, former)
+    if undone:
         context.warn(
-            f"StatefulSet {app.namespace}/{app.name} was changed by others since the last run, and is written as this "
-            f"task has it: {', '.join(fields)}"
+            f"StatefulSet {app.namespace}/{app.name} was changed by others, and is written as this task has it; put "
+            f"into the task what is to stay: {by_hand.told_back(undone)}"
         )
 
 

@@ -46,7 +46,7 @@ class Rules(NamedTuple):
 class Hand:
     """``views``: ordinal -> what there is of its berth, as last read or written. ``losses``: of nodes, by ordinal; what
     ``loss_rules`` and ``leave_rules`` say of data that is found on lost or left nodes later is added. ``behind``: the
-    disks with it."""
+    disks with it. ``written``: the StatefulSet as the API server has answered it, once this run has applied it."""
 
     context: Context
     app: AppWanted
@@ -58,6 +58,7 @@ class Hand:
     behind: dict[int, list[Mapping[str, Any]]] = field(default_factory=dict)
     loss_rules: LossRules = field(default_factory=LossRules)
     leave_rules: LeaveRules = field(default_factory=LeaveRules)
+    written: Object | None = None
 
     @classmethod
     def of(

@@ -25,6 +25,8 @@ def info(context: Context) -> dict[str, Any]:
     rules = LossRules(inventory=inventory_of(params))
     observed = observe(context.client, params["name"], params["namespace"], STATEFUL_SET, params["name"])
     kept = by_controller.found(context)
+    if by_controller.is_its(kept):
+        by_controller.warn_without_controller(context)
     workload = STATEFUL_SET if observed.stateful_set else POD
     stale = [disk["metadata"]["name"] for disk in observed.stale_disks()]
     ready = sum(phase(ordinal, observed, workload) == states.RUNNING for ordinal in observed.berths)

@@ -17,7 +17,7 @@ from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.errors import ConflictError
 from ...berth_core.lifecycle.history import noted
 from ...berth_core.lifecycle.step import REPLACE, Write
-from ...berth_core.model.resources import BERTH, STATEFUL_SET
+from ...berth_core.model.resources import BERTH, POD, STATEFUL_SET
 from ..acting import now
 from .by_controller import found
 from .hand import Hand
@@ -27,38 +27,56 @@ Object = dict[str, Any]
 _TRIES = 8
 
 
-def check(hand: Hand, template: Mapping[str, Any]) -> None:
-    """Raises StateError where the app is to become something else by now, or somebody else's to carry out.
-
-    ``template``: which this run brings to the pods.
-    """
+def check(hand: Hand) -> None:
+    """Raises StateError where the app is to become something else by now, or somebody else's to carry out."""
     app, client = hand.app, hand.client
+    live = None
     if app.workload == POD_WORKLOAD:
         berths = client.list(BERTH, app.namespace, labels=f"{APP_LABEL}={app.name}")
         why = overtaken.berths_taken(app, berths, hand.plan.replacing)
     else:
-        why = overtaken.set_taken(app, template, client.find(STATEFUL_SET, app.name, app.namespace))
+        live = client.find(STATEFUL_SET, app.name, app.namespace)
+        why = overtaken.set_taken(app, live)
     why = why or overtaken.handed_over(app, found(hand.context))
     if why:
         raise overtaken.error(app, why)
+    ours = hand.written or hand.seen.stateful_set
+    if ours is not None and live is not None:
+        _refuse_hands(hand, overtaken.set_changed(app, ours, live))
+
+
+def _refuse_hands(hand: Hand, why: str) -> None:
+    """Raise StateError where there is a ``why``."""
+    if why:
+        pods = hand.client.list(POD, hand.app.namespace, labels=f"{APP_LABEL}={hand.app.name}")
+        raise overtaken.changed_by_hand(hand.app, why, pods)
 
 
 def apply_set(hand: Hand, desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> None:
-    """Apply the StatefulSet that was planned for ``live``, by compare-and-swap. Raises StateError, ConflictError."""
+    """Apply the StatefulSet by compare-and-swap; ``live``: as it was read last. Raises StateError where it is not what
+    the run was planned for any more, ConflictError."""
     app = hand.app
     for left in reversed(range(_TRIES)):
+        _refuse_what_was_not_seen(hand, live)
         version = {"resourceVersion": live["metadata"]["resourceVersion"]} if live is not None else {}
         try:
-            hand.client.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
+            hand.written = hand.client.apply(STATEFUL_SET, {**desired, "metadata": {**desired["metadata"], **version}})
             return
-        except ConflictError as exc:
-            there = hand.client.find(STATEFUL_SET, app.name, app.namespace)
-            why = overtaken.set_moved(app, live, there) if live is not None and there is not None else ""
-            if why:
-                raise overtaken.error(app, why) from exc
+        except ConflictError:
             if not left:
                 raise
-            live = there
+            live = hand.client.find(STATEFUL_SET, app.name, app.namespace)
+
+
+def _refuse_what_was_not_seen(hand: Hand, live: Mapping[str, Any] | None) -> None:
+    """Before this run writes its own."""
+    planned = hand.seen.stateful_set
+    if planned is None or live is None or live is planned:
+        return
+    why = overtaken.set_moved(hand.app, planned, live)
+    if why:
+        raise overtaken.error(hand.app, why)
+    _refuse_hands(hand, overtaken.set_changed_meanwhile(hand.app, planned, live))
 
 
 def refresh(hand: Hand, ordinal: int) -> None:

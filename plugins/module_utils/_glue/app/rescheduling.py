@@ -32,7 +32,7 @@ def look(
         return None
     live = observed.stateful_set
     if turn not in (None, NOBODY) and live is not None:
-        why = overtaken.set_taken(app, live["spec"]["template"], live)
+        why = overtaken.set_taken(app, live)
         if why:
             raise overtaken.error(app, why)
     if not plan.update:

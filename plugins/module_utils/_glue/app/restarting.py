@@ -29,7 +29,7 @@ def begin(hand: Hand, ordinal: int) -> bool:
     if waiting is not None:
         hand.context.progress(told(hand.app, {ordinal: waiting})[0])
         time.sleep(waiting.seconds)
-        overtaking.check(hand, hand.app.template)
+        overtaking.check(hand)
         live = hand.client.find(POD, pod["metadata"]["name"], hand.app.namespace)
         if live is not None and live["metadata"]["uid"] != pod["metadata"]["uid"]:
             return False

@@ -55,6 +55,15 @@ def rows(context: Context, observed: Observed) -> list[dict[str, Any]]:
     return revisions.set_rows(revisions.of_set(kept, observed.stateful_set), observed, now)
 
 
+def applied_last(context: Context, observed: Observed) -> dict[str, Any] | None:
+    """The template that the StatefulSet was given last; None: it is not known, or may not be read."""
+    try:
+        kept = listed(context.client, observed.name, observed.namespace)
+    except ForbiddenError:
+        return None
+    return revisions.applied_last(kept, observed.stateful_set)
+
+
 def rolled_back(context: Context, app: AppWanted, observed: Observed) -> AppWanted:
     """The app with the template that ``rollback_to`` asks for, where it does."""
     asked = context.params["rollback_to"]

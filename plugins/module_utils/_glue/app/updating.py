@@ -120,11 +120,11 @@ class Updater:
         """
         self._target.written()
         target = self._target.get()
-        overtaking.check(self._hand, target.template)
+        overtaking.check(self._hand)
         self._helper.begin()
         while True:
             pods = self._next_due(target)
-            overtaking.check(self._hand, target.template)
+            overtaking.check(self._hand)
             rolled = self._roll(pods, target)
             if self._primaries is not None and update.begins(rolled.acts, pods, self._hand.app.name, target):
                 rolled = self._roll(pods, target) if self._primaries.ask(pods) else rolled
@@ -167,7 +167,7 @@ class Updater:
                 lambda: self._again,
             )
         except (StateError, TimeoutExpired) as exc:
-            overtaking.check(self._hand, target.template)
+            overtaking.check(self._hand)
             failed = self._failed(target) if isinstance(exc, TimeoutExpired) else None
             if failed is not None:
                 raise pausing.pause(self._hand, *failed, exc.details.get("missing")) from exc

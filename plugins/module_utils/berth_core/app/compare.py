@@ -20,11 +20,13 @@ Held together: ``differences(desired, live) == []`` exactly when ``prune(live, d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Union
 
 from ..errors import QuantityError
 from ..model.quantity import parse_quantity
 
+#: From the outside to a field: keys, and indices of lists.
+Path = tuple[Union[str, int], ...]
 #: Below these keys a text may be a quantity: resources.requests.cpu, capacity.storage, emptyDir.sizeLimit ...
 QUANTITY_KEYS = frozenset({"resources", "capacity", "storage", "requests", "limits", "overhead", "sizeLimit"})
 #: Below these keys everything is the user's own text, whatever it is called.
@@ -55,7 +57,12 @@ def differences(desired: Any, live: Any) -> list[str]:
 
     Both are JSON values as the API has them. The order is that of ``desired``.
     """
-    return list(_differences(desired, live, "", None))
+    return [told(path) for path in paths(desired, live)]
+
+
+def paths(desired: Any, live: Any) -> list[Path]:
+    """The same paths, in steps."""
+    return list(_differences(desired, live, (), None))
 
 
 def prune(live: Any, desired: Any) -> Any:
@@ -66,7 +73,7 @@ def prune(live: Any, desired: Any) -> Any:
     return _prune(live, desired, None)
 
 
-def _differences(desired: Any, live: Any, path: str, amounts: bool | None) -> Iterator[str]:
+def _differences(desired: Any, live: Any, path: Path, amounts: bool | None) -> Iterator[Path]:
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
         for name, value in desired.items():
             yield from _difference_at(str(name), value, live, path, amounts)
@@ -75,14 +82,13 @@ def _differences(desired: Any, live: Any, path: str, amounts: bool | None) -> It
             yield path
             return
         for index, (want, have) in enumerate(zip(desired, live)):
-            yield from _differences(want, have, f"{path}[{index}]", amounts)
+            yield from _differences(want, have, (*path, index), amounts)
     elif not _same(desired, live, amounts):
         yield path
 
 
-def _difference_at(name: str, value: Any, live: Mapping[str, Any], path: str, amounts: bool | None) -> Iterator[str]:
-    where = _join(path, name)
-    have = live.get(name)
+def _difference_at(name: str, value: Any, live: Mapping[str, Any], path: Path, amounts: bool | None) -> Iterator[Path]:
+    where, have = (*path, name), live.get(name)
     if have is None:
         if not means_absent(name, value):
             yield where
@@ -143,7 +149,14 @@ def _same(desired: Any, live: Any, amounts: bool | None) -> bool:
         return False
 
 
-def _join(path: str, name: str) -> str:
-    if any(sign in name for sign in "./[]'\""):
-        return f"{path}[{name!r}]"
-    return f"{path}.{name}" if path else name
+def told(path: Path) -> str:
+    """The path as people read it."""
+    found = ""
+    for step in path:
+        if isinstance(step, int):
+            found += f"[{step}]"
+        elif any(sign in step for sign in "./[]'\""):
+            found += f"[{step!r}]"
+        else:
+            found += f".{step}" if found else step
+    return found

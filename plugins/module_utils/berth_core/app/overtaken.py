@@ -13,40 +13,47 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import StateError
-from .compare import differences
+from . import by_hand
+from .pod_revision import HASH
+from .revisions import images
 from .stateful_app_object import CONTROLLER
 from .wanted import REVISION_ANNOTATION, AppWanted
 
 Object = Mapping[str, Any]
 
 
-def set_taken(app: AppWanted, template: Object, live: Object | None) -> str:
-    """Who has written another template into the StatefulSet, and which; empty where it has the app's.
-
-    ``template``: as the API server had it when this run had written its own. ``live``: as it is now.
-    """
+def set_taken(app: AppWanted, live: Object | None) -> str:
+    """Who has given the StatefulSet another revision, and which; empty where it has the app's."""
     if live is None:
         return f"StatefulSet {app.namespace}/{app.name} was deleted"
-    ours, there = ({"spec": {"template": one}} for one in (template, live["spec"]["template"]))
-    fields = differences(ours, there) or differences(there, ours)
     revision = _revision(live)
     if revision != app.set_revision:
         return f"StatefulSet {app.namespace}/{app.name} was given revision {revision or '(none)'} by {writer(live)}"
-    if fields:
-        changed = ", ".join(fields)
-        return f"StatefulSet {app.namespace}/{app.name} was changed ({changed}) by {writer(live, 'f:template')}"
     return ""
 
 
+def set_changed(app: AppWanted, ours: Object, live: Object) -> str:
+    """Who has written another template into the StatefulSet, by the fields; empty where nobody has.
+
+    ``ours``: the StatefulSet as the API server had it when this run had written its own. ``live``: as it is now.
+    """
+    before, now = ({"spec": {"template": one["spec"]["template"]}} for one in (ours, live))
+    changes = [] if before == now else by_hand.changed(before, now, live)
+    return f"StatefulSet {app.namespace}/{app.name} was changed: {by_hand.told(changes)}" if changes else ""
+
+
 def set_moved(app: AppWanted, seen: Object, live: Object) -> str:
-    """Likewise before this run writes its own: whether the StatefulSet is another than the one it was planned for."""
-    before, now = ((_revision(one), one["spec"]["template"]) for one in (seen, live))
-    if before == now or _revision(live) == app.set_revision:
-        return ""  # nobody did, or another run with the same template
-    return (
-        f"StatefulSet {app.namespace}/{app.name} was given revision {_revision(live) or '(none)'} by "
-        f"{writer(live, 'f:template')}"
-    )
+    """Likewise before this run writes its own: whether the StatefulSet has another revision than it was planned for."""
+    if _revision(live) in (_revision(seen), app.set_revision):
+        return ""  # nobody has given it one, or another run with the same template
+    by = writer(live, "f:template")
+    return f"StatefulSet {app.namespace}/{app.name} was given revision {_revision(live) or '(none)'} by {by}"
+
+
+def set_changed_meanwhile(app: AppWanted, seen: Object, live: Object) -> str:
+    """Before this run writes its own: whether a hand has changed the template that it was planned for."""
+    as_asked = not by_hand.differing({"template": app.template}, {"template": live["spec"]["template"]})
+    return "" if as_asked else set_changed(app, seen, live)
 
 
 def berths_taken(app: AppWanted, berths: Iterable[Object], replacing: Sequence[int] = ()) -> str:
@@ -81,6 +88,22 @@ def error(app: AppWanted, why: str, changed: bool = True) -> StateError:
     )
 
 
+def changed_by_hand(app: AppWanted, why: str, pods: Iterable[Object]) -> StateError:
+    """For a run that a hand at the StatefulSet has overtaken: unlike another run, a hand brings nothing to the pods."""
+    revisions: dict[str, list[str]] = {}
+    for pod in sorted(pods, key=lambda one: str(one["metadata"]["name"])):
+        bears = f"{', '.join(images(pod).values())} (revision {HASH.of(pod) or 'none'})"
+        revisions.setdefault(bears, []).append(str(pod["metadata"]["name"]))
+    mixed = "; ".join(f"{', '.join(names)}: {bears}" for bears, names in revisions.items()) or "there are none"
+    return StateError(
+        f"{why}, while this run was bringing revision {app.revision} to the pods: it is overtaken and has ended, "
+        f"nothing was taken back, and nobody goes on by himself. The pods as they are: {mixed}. Run this task again, "
+        "which takes back what was done to the fields that it names, and finishes its update; to keep that, put it into "
+        "the task first",
+        changed=True,
+    )
+
+
 def writer(live: Object, part: str = "") -> str:
     """The field manager that wrote last, and when; of those that have ``part`` in their fields, where any has."""
     entries = [one for one in live["metadata"].get("managedFields") or () if not one.get("subresource")]
@@ -88,7 +111,7 @@ def writer(live: Object, part: str = "") -> str:
     if not entries:
         return "somebody"
     last = max(entries, key=lambda one: str(one.get("time") or ""))
-    own = " (another run of stateful_app, or berth-controller)" if last.get("manager") == "berth" else ""
+    own = " (another run of stateful_app, or berth-controller)" if last.get("manager") == by_hand.OURS else ""
     return f"{last.get('manager')}{own} at {last.get('time')}"
 
 

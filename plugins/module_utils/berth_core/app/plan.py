@@ -15,7 +15,8 @@ from typing import Any
 
 from ..lifecycle import states
 from ..lifecycle.view import recorded
-from . import manifests
+from . import by_hand, manifests
+from .by_hand import differing
 from .compare import differences
 from .given_strategy import ON_DELETE
 from .held_claims import check_held
@@ -241,7 +242,7 @@ def _revision_there(app: AppWanted, observed: Observed) -> str:
     """The mark of pods that are made from this template; empty where the StatefulSet's controller does not say yet."""
     live = observed.stateful_set or {"metadata": {}}
     status, meta = live.get("status") or {}, live["metadata"]
-    told = (meta.get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
+    told = _asked_before(app, live)
     seen = int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 1)
     return str(status.get("updateRevision") or "") if told and seen else ""
 
@@ -296,10 +297,14 @@ def stateful_set_change(app: AppWanted, observed: Observed) -> Mapping[str, Any]
     )  # never changes: they only name the claims
     # Nor does this, of one that was there before berth.
     desired["spec"]["selector"] = live["spec"].get("selector") or desired["spec"]["selector"]
-    same_revision = (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
     rolls = bool(_to_update(app, observed, ())[0])  # of two who bring a template to the pods, one is stopped first
     compared = desired if rolls else _compared(app, desired)
-    return None if same_revision and not differences(compared, live) else desired
+    return None if _asked_before(app, live) and not differing(compared, live) else desired
+
+
+def _asked_before(app: AppWanted, live: Object) -> bool:
+    """Whether the StatefulSet was last given just this."""
+    return bool((live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision)
 
 
 def strategy_patch(desired: Object, live: Object | None) -> Mapping[str, Any] | None:
@@ -328,15 +333,24 @@ def _compared(app: AppWanted, desired: Mapping[str, Any]) -> Mapping[str, Any]:
 def lags(app: AppWanted, observed: Observed) -> bool:
     """Whether the StatefulSet's controller is still to say which revision the template is that it has been given."""
     live = observed.stateful_set
-    told = live is not None and (live["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == app.set_revision
+    told = live is not None and _asked_before(app, live)
     return app.update is not None and told and not _revision_there(app, observed)
 
 
-def hand_made(app: AppWanted, observed: Observed, plan: Plan) -> list[str]:
-    """The fields of the StatefulSet that are going to be written although nothing else is asked for than before: what
-    somebody else has changed. Not its size: that follows the app's."""
+def hand_made(app: AppWanted, observed: Observed, plan: Plan, before: Object | None = None) -> list[by_hand.Change]:
+    """What others have changed in the StatefulSet and the plan takes back, whatever is asked for beside it.
+
+    ``before``: the template that it was given last, where that is known; see needs_former.
+    """
     live, desired = observed.stateful_set, plan.stateful_set
-    told = ((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION)
-    if live is None or desired is None or told != app.set_revision:
+    if live is None or desired is None:
         return []
-    return [field for field in differences(_compared(app, desired), live) if field != "spec.replicas"]
+    return by_hand.taken_back(desired, live, _asked_before(app, live), before)
+
+
+def needs_former(app: AppWanted, observed: Observed, plan: Plan) -> bool:
+    """Whether hand_made does not know, without the template of before, what is new and what somebody has taken out."""
+    live, desired = observed.stateful_set, plan.stateful_set
+    if live is None or desired is None or _asked_before(app, live):
+        return False
+    return by_hand.names_more({"spec": {"template": desired["spec"]["template"]}}, live)

@@ -15,6 +15,7 @@ from typing import Any
 from ..lifecycle import states
 from ..lifecycle.locks import unlock_disk
 from ..lifecycle.view import recorded
+from .by_hand import aligned
 from .choose import Choice
 from .compare import prune
 from .manifests import quorum_of
@@ -182,7 +183,7 @@ def _object_changes(
         if desired is not None:
             key = _key(desired)
             if live is not None:
-                before[key] = prune(live, desired)
+                before[key] = _without_gaps(prune(aligned(live, desired), desired))
             after[key] = desired
     for ordinal in plan.release:
         before.update(_released(app.namespace, observed, ordinal))
@@ -196,6 +197,13 @@ def _object_changes(
     if app.workload == POD and states.reached(goal, states.CREATED):
         _pod_changes(app, observed, plan, before, after)
     return before, after
+
+
+def _without_gaps(value: Any) -> Any:
+    """Without what stands for an element that is not there."""
+    if isinstance(value, Mapping):
+        return {key: _without_gaps(one) for key, one in value.items()}
+    return [_without_gaps(one) for one in value if one is not None] if isinstance(value, list) else value
 
 
 def _unbound(observed: Observed, plan: Plan) -> dict[int, dict[str, str]]:

@@ -23,7 +23,7 @@ from .plan import OWN
 from .pod_change import CONTENTS, Template, pod_change, without_annotation
 from .pod_revision import HASH, updating
 from .restarts import without_restart
-from .wanted import POD, AppWanted, digest
+from .wanted import POD, REVISION_ANNOTATION, AppWanted, digest
 
 PREVIOUS = "previous"
 #: On the StatefulSet: what was asked for, the ControllerRevision that this meant, and a hash of its template. Numbers
@@ -51,6 +51,19 @@ def of_set(kept: Iterable[Object], live: Object | None) -> list[Object]:
         if uid in {owner.get("uid") for owner in one["metadata"].get("ownerReferences") or ()} - {None}
     ]
     return sorted(own, key=lambda one: int(one["revision"]))
+
+
+def applied_last(kept: Iterable[Object], live: Object | None) -> dict[str, Any] | None:
+    """The template that berth gave the StatefulSet last, whatever others have made of it since; None: it is not known.
+
+    A ControllerRevision gets the annotations that the StatefulSet has when it is made: those of a hand's templates have
+    the same ``berth.dev/revision`` as the one that berth had applied, which is the oldest.
+    """
+    given = ((live or {"metadata": {}})["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION)
+    for one in of_set(kept, live):
+        if given and (one["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION) == given:
+            return template_of(one)
+    return None
 
 
 def set_rows(kept: Sequence[Object], observed: Observed, now: datetime) -> list[dict[str, Any]]:
