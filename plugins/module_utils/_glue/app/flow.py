@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Callable
 
 from ...berth_core.app import ended_pods, report, scale_down
 from ...berth_core.app.choose import Choice
@@ -39,10 +39,21 @@ from .trying import Trial
 from .updating import Updater
 
 
-def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None = None) -> dict[str, Any]:
+def _nothing(_hand: Hand) -> None:
+    pass
+
+
+def present(
+    context: Context,
+    asked: AppWanted,
+    rules: Rules,
+    turn: int | None = None,
+    begin: Callable[[Hand], None] = _nothing,
+) -> dict[str, Any]:
     """Bring the application to what is asked for.
 
     ``turn``: the replica that leaves its node in this run of several; None: all that do, one after the other.
+    ``begin``: called when nothing has refused it, before the first write; in check mode, too.
     """
     until, explain = context.params["until"], context.params["explain"]
     app, observed = _looked(context, asked)
@@ -65,11 +76,11 @@ def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None =
     changes = updater.changes() if updater is not None else {}
     diff = report.diff(app, observed, plan, choices, goal(app, until), changes)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
-    result.update(moves.told(choices, diff, app))
-    result.update(_told_of_ended(context, app, observed, plan))
+    result.update({**moves.told(choices, diff, app), **_told_of_ended(context, app, observed, plan)})
     result.update({**_told_of_update(app, updater, changes), **pausing.told(hand)})
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
+    begin(hand)
     if context.check_mode:
         result["berths"] = _foreseen(app, observed, plan, choices)
         for line in leaving.Turn(context, app, observed).hindrances(moves.now):
