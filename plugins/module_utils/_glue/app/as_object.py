@@ -106,6 +106,8 @@ class _Written:
 
     def failed(self, exc: BerthError) -> None:
         """The status of a run that had begun; one that was refused before has not touched the application."""
+        if self._changed and not self._context.check_mode:
+            exc.details["changed"] = True  # whatever else it has left as it was
         if self._hand is not None:
             self._tell(playbook_object.failed(exc))
 
