@@ -80,7 +80,7 @@ def present(
     result.update({**_told_of_update(app, updater, changes), **pausing.told(hand)})
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
-    begin(hand)
+    _begin(hand, begin)
     if context.check_mode:
         result["berths"] = _foreseen(app, observed, plan, choices)
         for line in leaving.Turn(context, app, observed).hindrances(moves.now):
@@ -98,6 +98,12 @@ def present(
         if "hooks" in result and updater is not None and updater.hooks is not None:
             result["hooks"] = updater.hooks.rows
     return pausing.ended(hand, result, turn)
+
+
+def _begin(hand: Hand, begin: Callable[[Hand], None]) -> None:
+    if not (hand.context.check_mode or hand.plan.empty):
+        handing.check(hand)
+    begin(hand)
 
 
 def _warn_of_others(context: Context, app: AppWanted, observed: Observed, plan: Plan) -> None:
@@ -196,7 +202,6 @@ def _carry_out(
     """
     until, plan = hand.context.params["until"], hand.plan
     if not plan.empty:
-        handing.check(hand)
         release = Release(hand.context, hand.seen, hand.app.workload, hand.timeout)
         release.clear_stale()
         helping.delete(hand.client, plan.helpers)
