@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...berth_core.app import overtaken, playbook_object
 from ...berth_core.app.observed import Observed
@@ -22,14 +22,7 @@ from ...berth_core.app.revisions import of_set
 from ...berth_core.app.stateful_app_status import Outcome, status_of, unchanged
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.app.wanted import AppWanted
-from ...berth_core.errors import (
-    BerthError,
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-    UnavailableError,
-)
+from ...berth_core.errors import ApiError, BerthError, ConflictError, ForbiddenError, NotFoundError, UnavailableError
 from ...berth_core.model.api_errors import not_served
 from ...berth_core.model.resources import POD, STATEFUL_APP, STATEFUL_SET
 from ..base import Context
@@ -45,11 +38,11 @@ _TRIES = 8
 _SECONDS = 5.0
 
 
-class Found:
-    """The StatefulApp of a run's application; ``why``: why it cannot be told of, in place of it."""
+class Found(NamedTuple):
+    """The StatefulApp of a run's application; ``why``: in its place, why it cannot be looked at."""
 
-    def __init__(self, live: Object | None, why: str = "") -> None:
-        self.live, self.why = live, why
+    live: Object | None
+    why: str = ""
 
 
 def look(context: Context) -> Found:
@@ -116,7 +109,9 @@ class _Written:
     def _write(self) -> None:
         try:
             made = self._applied()
-        except (NotFoundError, ForbiddenError, InvalidError) as exc:
+        except (ConflictError, UnavailableError):
+            raise
+        except ApiError as exc:  # no right, or the schema or somebody's webhook refuses it
             self._live = None
             self._leave(exc.message)
             return
@@ -217,27 +212,26 @@ class _Written:
 
     def _seen(self, hand: Hand) -> Observed:
         """The pods and their revision as they are at the end: read anew where the run has asked for anything since."""
-        if self._requests() == self._asked:
-            return hand.seen
         app = hand.app
+        if self._requests() == self._asked:
+            return replace(hand.seen, stateful_set=_telling(hand.seen.stateful_set))
         live = self._stateful_set(app)
         labels = Question(app.name, app.namespace, app.workload, None).pod_labels
         pods = own_pods(self._client.list(POD, app.namespace, labels=labels), app.name)
         return replace(hand.seen, stateful_set=live, pods={pod["metadata"]["name"]: pod for pod in pods})
 
     def _stateful_set(self, app: AppWanted) -> Object | None:
-        """Without a status where its controller has not seen its template yet: what it tells is of the one before."""
+        """As it is by now. A run that has waited for its pods waits for their revision to be named, too."""
         if app.workload == POD_WORKLOAD:
             return None
         latest: dict[str, Object | None] = {}
 
         def seen() -> bool | None:
             live = latest["live"] = self._client.find(STATEFUL_SET, app.name, app.namespace)
-            return True if live is None or _current(live) else None
+            return True if live is None or revisions.is_seen(live) else None
 
-        known = poll(seen, _SECONDS if self._context.params["wait"] else 0)
-        live = latest["live"]
-        return live if known or live is None else {**live, "status": {}}
+        poll(seen, _SECONDS if self._context.params["wait"] else 0)
+        return _telling(latest["live"])
 
     def _kept(self, seen: Observed) -> list[Object] | None:
         """The ControllerRevisions, where the status does not tell of the newest yet; None: it tells of them, or they
@@ -257,7 +251,8 @@ class _Written:
         return sum(self._client.requests.values())
 
 
-def _current(live: Mapping[str, Any]) -> bool:
-    status = live.get("status") or {}
-    seen = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
-    return seen and bool(status.get("updateRevision"))
+def _telling(live: Mapping[str, Any] | None) -> Object | None:
+    """Without a status where its controller has not seen its template yet: what it tells is of the one before."""
+    if live is None:
+        return None
+    return dict(live) if revisions.is_seen(live) else {**live, "status": {}}
