@@ -8,7 +8,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.stateful_app_status import condition, row_of
-from tests.apiserver.app.runner import calm, run, start
+from tests.apiserver.app.runner import SPEC, STATUS, calm, run, start
 from tests.apiserver.app.test_stateful_app import NODES, writes
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -16,7 +16,6 @@ from tests.support.kube import install_crds
 from tests.support.team import binding
 from tests.support.team import options as of_team
 
-SPEC, STATUS = "apply StatefulApp", "apply StatefulApp status"
 #: What of a run's options is no part of what is asked for, and is never written.
 TASK_ONLY = {"wait": True, "wait_timeout": 60, "inventory_nodes": ["fake-0", "fake-1", "fake-2"], "confirm_fenced": []}
 

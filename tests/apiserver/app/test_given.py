@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import SPEC, STATUS, run
 from tests.apiserver.app.world import local_disk, params
 from tests.support.team import options, team
 
@@ -119,7 +119,7 @@ def test_a_whole_manifest_is_applied_changed_and_removed(world, asked, ours):
     key = f"ConfigMap {ours}/pg"
     assert list(seen["diff"]["after"]["objects"]) == [key, f"StatefulApp {ours}/pg"]
     changed = run(asked)
-    assert changed["trace"] == ["apply StatefulApp", "apply ConfigMap", "apply StatefulApp status"], changed
+    assert changed["trace"] == [SPEC, "apply ConfigMap", STATUS], changed
     assert world.client.get(world.kinds.CONFIG_MAP, "pg", ours)["data"] == {"a": "1"}
 
     del asked["src"]

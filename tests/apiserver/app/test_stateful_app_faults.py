@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from berth_core.lifecycle import states
-from tests.apiserver.app.runner import calm, deaths, run, start
+from tests.apiserver.app.runner import SPEC, STATUS, calm, deaths, run, start
 from tests.apiserver.app.world import MI, local_disk, params
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise]
@@ -34,7 +34,7 @@ ON_THE_WIRE = {
     ("delete", "ResourceClaim"): set(),
 }
 #: Around them: the app as a StatefulApp, first and last.
-TOLD, FORGOTTEN = {"apply StatefulApp", "apply StatefulApp status"}, {"delete StatefulApp"}
+TOLD, FORGOTTEN = {SPEC, STATUS}, {"delete StatefulApp"}
 
 
 def written(steps):

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import INFO
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.in_service import GATE
-from tests.apiserver.app.runner import calm, deaths, run
+from tests.apiserver.app.runner import SPEC, STATUS, calm, deaths, run
 from tests.apiserver.app.test_stateful_app import NODES, writes
 from tests.apiserver.app.world import local_disk, params
 from tests.dev.hosts_help import eventually
@@ -244,7 +244,7 @@ def test_a_restart_makes_each_pod_anew_once(world, kubeconfig, workload):
     assert {name: pod["spec"]["nodeName"] for name, pod in pods(world).items()} == nodes
     told = calm(run(restart))
     assert (told["changed"], writes(told)) == (False, {}), "the same text"
-    assert calm(run(first))["trace"] == ["apply StatefulApp", "apply StatefulApp status"], "no text, and it says none"
+    assert calm(run(first))["trace"] == [SPEC, STATUS], "no text, and it says none"
     assert uids(world) == now
 
 
