@@ -150,9 +150,20 @@ def test_what_a_run_did_not_finish_is_told(world, kubeconfig):
     row = row_of(live(world))
     assert (row["state"], row["stalled"]) == ("RunFailed", True)
     assert row["message"].startswith("the last run of stateful_app failed: "), row
-    reserved = calm(run(params("web", kubeconfig, replicas=1, until="Reserved")))
-    assert reserved["changed"]
-    assert condition(live(world, "web"), "Ready")["reason"] == "Reserved"
+
+
+def test_a_run_that_is_to_stop_half_way_leaves_the_status_to_the_next(world, kubeconfig):
+    """As the first of the role's two runs does."""
+    asked = params("db", kubeconfig)
+    half = calm(run({**asked, "until": "Bound"}))
+    assert (half["trace"][0], STATUS in half["trace"]) == (SPEC, False)
+    assert condition(live(world), "Ready")["reason"] == "WaitsForDriver"
+    calm(run({**asked, "wait": True}))
+    told = live(world)["status"]
+    assert condition(live(world), "Ready")["reason"] == "Running"
+    for again in ({"until": "Bound"}, {"wait": True, "leave_nodes": [], "leave_data": [], "replace": []}):
+        assert calm(run({**asked, **again}))["trace"] == []
+    assert live(world)["status"] == told
 
 
 def test_what_it_cannot_hold_stays_out(world, kubeconfig):

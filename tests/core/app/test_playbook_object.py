@@ -29,7 +29,6 @@ from berth_core.errors import StateError, TimeoutExpired
 from tests.core.app.samples import changed
 from tests.core.app.test_stateful_app_object import ASKED, SET
 
-CREATED: dict[str, Any] = {"until": "Created", "rollback_to": None}
 APP = parse_app(changed())
 
 
@@ -157,21 +156,19 @@ def seen(*pods: dict[str, Any]) -> Observed:
 
 def test_the_status_speaks_of_the_end_of_the_last_run() -> None:
     whole = seen(*(pod(ordinal) for ordinal in range(APP.replicas)))
-    done = outcome_of(APP, whole, Plan(), CREATED)
+    done = outcome_of(APP, whole, Plan(), None)
     assert (done.done, done.reason) == (True, "Running")
     assert done.message == "when stateful_app ran last, every replica was there, as asked for, and Ready"
-    back = outcome_of(APP, whole, Plan(), {**CREATED, "rollback_to": "3"})
+    back = outcome_of(APP, whole, Plan(), "3")
     assert "rollbackTo 3" in back.message
-    lacking = outcome_of(APP, seen(*whole.pods.values(), pod(1, ready=False)), Plan(), CREATED)
+    lacking = outcome_of(APP, seen(*whole.pods.values(), pod(1, ready=False)), Plan(), None)
     assert (lacking.done, lacking.stalled, lacking.reason) == (False, False, "WaitsForPods")
     assert lacking.message.startswith("when stateful_app ran last: pod db-1 ")
-    assert outcome_of(APP, seen(), Plan(update=(0,)), CREATED).reason == "Updating"
-    exchanged = outcome_of(APP, whole, Plan(replacing=(0,)), CREATED)
+    assert outcome_of(APP, seen(), Plan(update=(0,)), None).reason == "Updating"
+    exchanged = outcome_of(APP, whole, Plan(replacing=(0,)), None)
     assert "a disk of db-0 is being exchanged" in exchanged.message
-    half = outcome_of(APP, seen(), Plan(), {**CREATED, "until": "Bound"})
-    assert (half.done, half.reason) == (False, "Bound")
     still = parse_app(changed(suspended=True))
-    rests = outcome_of(still, seen(), Plan(), CREATED)
+    rests = outcome_of(still, seen(), Plan(), None)
     assert (rests.done, rests.reason) == (True, "Suspended")
 
 
@@ -179,7 +176,7 @@ def test_what_no_waiting_mends_is_stalled_and_so_is_a_run_that_failed() -> None:
     broken = pod(0, ready=False)
     waiting = {"reason": "InvalidImageName", "message": "no"}
     broken["status"]["containerStatuses"] = [{"name": "db", "state": {"waiting": waiting}}]
-    told = outcome_of(APP, seen(broken), Plan(), CREATED)
+    told = outcome_of(APP, seen(broken), Plan(), None)
     assert (told.stalled, told.reason, "InvalidImageName" in told.message) == (True, "Blocked", True)
     late = failed(TimeoutExpired("waited 5 s"))
     assert (late.stalled, late.reason) == (True, RUN_FAILED)

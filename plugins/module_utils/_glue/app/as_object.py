@@ -23,6 +23,7 @@ from ...berth_core.app.stateful_app_status import Outcome, status_of, unchanged
 from ...berth_core.app.wanted import POD as POD_WORKLOAD
 from ...berth_core.app.wanted import AppWanted
 from ...berth_core.errors import ApiError, BerthError, ConflictError, ForbiddenError, NotFoundError, UnavailableError
+from ...berth_core.lifecycle import states
 from ...berth_core.model.api_errors import not_served
 from ...berth_core.model.resources import POD, STATEFUL_APP, STATEFUL_SET
 from ..base import Context
@@ -171,9 +172,10 @@ class _Written:
     # -- the status
 
     def _tell(self, failure: Outcome | None) -> None:
-        """Never fails a run that has done its work."""
+        """Never fails a run that has done its work. One that was to stop half-way leaves the status to the next."""
         hand = self._hand
-        if hand is None or self._live is None or self._context.check_mode:
+        unasked = self._context.check_mode or self._context.params["until"] != states.CREATED
+        if hand is None or self._live is None or unasked:
             return
         try:
             self._told(hand, failure)
@@ -188,7 +190,7 @@ class _Written:
         live = self._live
         seen = self._seen(hand)
         kept = self._kept(seen)
-        outcome = failure or playbook_object.outcome_of(hand.app, seen, hand.plan, self._context.params)
+        outcome = failure or playbook_object.outcome_of(hand.app, seen, hand.plan, self._context.params["rollback_to"])
         for left in reversed(range(_TRIES)):
             if live is None or overtaken.handed_over(hand.app, live):
                 return

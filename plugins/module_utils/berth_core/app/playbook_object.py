@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import BerthError, InputError, StateError
-from ..lifecycle import states
 from . import ended_pods
 from .compare import differences
 from .in_service import gated
@@ -93,12 +92,8 @@ def gate_was_opened(live: Object | None) -> bool:
 # -- the status
 
 
-def outcome_of(app: AppWanted, seen: Observed, plan: Plan, params: Object) -> Outcome:
+def outcome_of(app: AppWanted, seen: Observed, plan: Plan, rollback_to: str | None) -> Outcome:
     """How the app was at the end of a run that has not failed."""
-    if params["until"] != states.CREATED:
-        return Outcome(
-            str(params["until"]), f"the last run of stateful_app ended at until: {params['until']}, as asked"
-        )
     try:
         waits = _waits(app, seen, plan)
     except StateError as exc:
@@ -110,7 +105,7 @@ def outcome_of(app: AppWanted, seen: Observed, plan: Plan, params: Object) -> Ou
     if app.suspended:
         told = f"{_AT_THE_END}, no pod ran, as asked for; the replicas keep all that they have"
         done = replace(done, reason="Suspended", message=told)
-    return with_rollback(done, params["rollback_to"])
+    return with_rollback(done, rollback_to)
 
 
 def _waits(app: AppWanted, seen: Observed, plan: Plan) -> list[str]:
