@@ -1005,6 +1005,8 @@ stateful_app:
   type: dict
   sample:
     driver: controller
+    generation: 1
+    observedGeneration: 1
     replicas: 3
     readyReplicas: 3
     updatedReplicas: 3

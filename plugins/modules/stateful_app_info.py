@@ -185,7 +185,8 @@ revisions:
       in_place: true
 stateful_app:
   description: The driver and the status of the StatefulApp of that name (counts, revisions, conditions); null where
-    there is none.
+    there is none. Where C(observedGeneration) is less than C(generation), the status is of an earlier spec; with the
+    driver C(playbook) a run of M(berth.stateful.stateful_app) is due then.
   returned: success
   type: dict
 update_paused:

@@ -106,6 +106,8 @@ def test_who_scales_or_edits_it_sees_that_a_run_is_due_and_the_tasks_options_win
     world.client.patch(world.kinds.STATEFUL_APP, "db", "default", patch)
     row = row_of(live(world))
     assert (row["state"], "a run of it is due" in row["message"]) == ("Outdated", True)
+    about = run({"name": "db", "kubeconfig": str(kubeconfig)}, INFO)["stateful_app"]
+    assert about["observedGeneration"] < about["generation"]
     foreseen = calm(run(asked, check=True))
     title = "StatefulApp default/db"
     assert foreseen["diff"]["before"]["objects"][title] == {"leave_nodes": ["fake-3"], "quorum": 1, "replicas": 3}

@@ -119,9 +119,10 @@ def forget(context: Context, live: Object, result: dict[str, Any]) -> dict[str, 
 def brief(live: Mapping[str, Any]) -> dict[str, Any]:
     """What a person wants to know of it."""
     status = live.get("status") or {}
-    counts = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision")
+    counts = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision", "observedGeneration")
     told = {key: status[key] for key in counts if key in status}
-    return {"driver": live["spec"].get("driver"), "conditions": status.get("conditions") or [], **told}
+    generation = {"generation": live["metadata"].get("generation")}
+    return {"driver": live["spec"].get("driver"), **generation, "conditions": status.get("conditions") or [], **told}
 
 
 # -- waiting
