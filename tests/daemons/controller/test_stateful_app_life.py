@@ -258,7 +258,7 @@ def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: A
         assert not refused["changed"]
     apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"driver": "playbook"}}')
     until(lambda: apps.condition("Ready").get("reason") == "DrivenByPlaybook", lambda: str(apps.live()))
-    assert not apps.live()["metadata"].get("finalizers")
+    until(lambda: not apps.live()["metadata"].get("finalizers"), lambda: str(apps.live()))
     assert not apps.module(replicas=2, wait=True)["changed"]
     assert apps.uids() == before
     told = apps.status()
