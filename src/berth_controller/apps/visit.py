@@ -345,8 +345,8 @@ class Visits:
     async def _let_go(self, body: Obj) -> float | None:
         """A playbook carries it out: what is there stays as it is, and of what becomes of it the playbook tells.
 
-        That it is not the controller's any more is told once: before the finalizer goes, by which a look knows that, and
-        unless a run was faster and has told of it already.
+        That it is not the controller's any more is told once: before the finalizer goes, by which a look knows that,
+        and unless a run was faster and has told of it already.
         """
         self._forget(_key_of(body))
         finalizers = body["metadata"].get("finalizers") or []
