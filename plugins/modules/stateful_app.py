@@ -415,7 +415,10 @@ options:
     version_added: 0.2.0
   driver:
     description:
-      - Who carries the application out. With V(playbook) this task does, as it runs.
+      - Who carries the application out. With V(playbook) this task does, as it runs. It writes a StatefulApp with
+        C(spec.driver) C(playbook) that says what the options say, before its first change, and its status when it
+        ends. The task is C(changed) where it makes the StatefulApp, or changes its spec. What others have written into
+        the spec is replaced. Where the kind is not installed, or the account may not write it, a warning says so.
       - With V(controller) the task applies a StatefulApp, and berth-controller carries it out, also when no playbook
         runs. With O(wait) the task waits until the StatefulApp is C(Ready), and fails with the message of its
         condition. With O(state=absent) it deletes the StatefulApp, and waits until its berths are given up.
@@ -998,11 +1001,13 @@ hooks:
     - {pod: db-2, ordinal: 2, hook: before, skipped: null, seconds: 1.3}
     - {pod: db-2, ordinal: 2, hook: after, skipped: null, seconds: 0.4}
 stateful_app:
-  description: With O(driver=controller), what the StatefulApp's status says (counts, revisions, conditions).
-  returned: when the driver is controller
+  description: The driver of the StatefulApp, and what its status says (counts, revisions, conditions).
+  returned: when there is a StatefulApp
   type: dict
   sample:
     driver: controller
+    generation: 1
+    observedGeneration: 1
     replicas: 3
     readyReplicas: 3
     updatedReplicas: 3

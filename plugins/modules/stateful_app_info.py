@@ -185,8 +185,9 @@ revisions:
       in_place: true
 stateful_app:
   description: The driver and the status of the StatefulApp of that name (counts, revisions, conditions); null where
-    there is none. Where C(observedGeneration) is not its C(generation), the status is of a spec before. Without a
-    controller that could carry it out a warning says so.
+    there is none. Where C(observedGeneration) is less than C(generation), the status is of an earlier spec; with the
+    driver C(playbook) a run of M(berth.stateful.stateful_app) is due then. Where berth-controller is to carry it out
+    and is not there, a warning says so.
   returned: success
   type: dict
 update_paused:

@@ -61,8 +61,16 @@ def teams(control_plane: Any) -> Iterator[ApiClient]:
 def test_the_controller_makes_pods_for_those_who_may_make_them(teams: ApiClient, api: ApiClient) -> None:
     mine = "team-sapp"
     made = teams.create(kinds.STATEFUL_APP, app(mine, driver="controller"))
-    with pytest.raises(ForbiddenError):
-        teams.patch(kinds.STATEFUL_APP, "db", mine, {"status": {"replicas": 9}}, "status")
+
+    def told(name: str, client: ApiClient) -> Any:
+        return client.patch(kinds.STATEFUL_APP, name, mine, {"status": {"replicas": 9}}, "status")["status"]["replicas"]
+
+    with pytest.raises(ForbiddenError, match="only berth-controller writes its status"):
+        told("db", teams)
+    played = app(mine)
+    played["metadata"]["name"] = "played"
+    teams.create(kinds.STATEFUL_APP, played)
+    assert (told("played", teams), told("db", api)) == (9, 9), "a playbook's, and whoever may in the whole cluster"
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "berth-app-operator"}
     api.delete(kinds.ROLE_BINDING, f"{mine}-berth-app-operator", mine)
     rules = [{"apiGroups": ["berth.dev"], "resources": ["statefulapps"], "verbs": ["get", "create", "patch", "delete"]}]

@@ -144,7 +144,7 @@ class Emptying:
             if one.body is not None:
                 self._ask(one, one.body)
             else:  # also where none leaves: one that has left in a run that died may not be Ready yet
-                stateful_app.run(self._context.having(one.params))
+                stateful_app.carry_out_alone(self._context.having(one.params))
 
     def _ask(self, one: Leaver, body: Object) -> None:
         """Have berth-controller do it. One that a run before has asked is waited for, too."""

@@ -12,13 +12,14 @@ from ..berth_core.app import in_service, report
 from ..berth_core.app.leave_rules import leave_rules
 from ..berth_core.app.node_loss import loss_rules
 from ..berth_core.app.plan import removal_plan
+from ..berth_core.app.playbook_object import gate_was_opened
 from ..berth_core.app.revisions import check_rollback
 from ..berth_core.app.stateful_app_object import CONTROLLER, options_of
 from ..berth_core.app.wanted import AppWanted, check_app_name, parse_app
 from ..berth_core.errors import BerthError, ForbiddenError, InputError, NotFoundError
 from ..berth_core.lifecycle import states
 from ..berth_core.model.resources import CRD, LOCAL_DISK
-from .app import by_controller, helping
+from .app import as_object, by_controller, helping
 from .app.flow import observed_of, present
 from .app.hand import Rules
 from .app.info import info
@@ -42,14 +43,25 @@ def _carried_out(context: Context) -> dict[str, Any]:
         return _gone(context)
     if params["driver"] == CONTROLLER:
         return _by_controller(context)
-    if params["wait"] and params["until"] != states.CREATED:
-        raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
-    check_rollback(params["rollback_to"], params["workload"], params["name"])
-    app, rules = _asked(params)
-    live = by_controller.found(context)
-    by_controller.refuse(live)
-    in_service.refuse_without_controller(app.template, live is not None, params["wait"])
+    app, rules, template = _asked(params)
+    found = _of_playbook(context, app)
+    return as_object.present(context, app, rules, template, found)
+
+
+def carry_out_alone(context: Context) -> dict[str, Any]:
+    """By the playbook, and its StatefulApp stays as it is: for a run that asks for more than the application's own task
+    does, such as for its replicas to leave a node."""
+    app, rules, _template = _asked(context.params)
+    _of_playbook(context, app)
     return present(context, app, rules)
+
+
+def _of_playbook(context: Context, app: AppWanted) -> as_object.Found:
+    """The StatefulApp. Raises StateError where berth-controller has it, InputError where it would have to."""
+    found = as_object.look(context)
+    by_controller.refuse(found.live)
+    in_service.refuse_without_controller(app.template, gate_was_opened(found.live), context.params["wait"])
+    return found
 
 
 def _before_it_is_installed(context: Context, exc: NotFoundError) -> dict[str, Any]:
@@ -77,12 +89,18 @@ def _installed(context: Context) -> bool:
 
 def foresee(context: Context) -> dict[str, Any]:
     """What check mode says of these options, whoever carries the application out: for who asks its driver for that."""
-    return present(context, *_asked(context.params))
+    app, rules, _template = _asked(context.params)
+    return present(context, app, rules)
 
 
-def _asked(params: Mapping[str, Any]) -> tuple[AppWanted, Rules]:
-    app = parse_app({**params, "template": load_template(params["template"], params["src"])})
-    return app, Rules(loss_rules(params, app.replicas), leave_rules(params, app.name, app.replicas))
+def _asked(params: Mapping[str, Any]) -> tuple[AppWanted, Rules, Any]:
+    """The application, the rules of its replicas that go elsewhere, and the template as the task gives it."""
+    if params["wait"] and params["until"] != states.CREATED:
+        raise InputError(f"wait: true waits for pods, and until: {params['until']} makes none; leave one of them out")
+    check_rollback(params["rollback_to"], params["workload"], params["name"])
+    template = load_template(params["template"], params["src"])
+    app = parse_app({**params, "template": template})
+    return app, Rules(loss_rules(params, app.replicas), leave_rules(params, app.name, app.replicas)), template
 
 
 def _by_controller(context: Context) -> dict[str, Any]:

@@ -348,13 +348,18 @@ class Visits:
         found.gone = True
 
     async def _let_go(self, body: Obj) -> float | None:
-        """A playbook carries it out: what is there stays as it is."""
+        """A playbook carries it out: what is there stays as it is, and of what becomes of it the playbook tells.
+
+        That it is not the controller's any more is told once: before the finalizer goes, by which a look knows that,
+        and unless a run was faster and has told of it already.
+        """
         self._forget(_key_of(body))
         finalizers = body["metadata"].get("finalizers") or []
         if FINALIZER in finalizers:
+            told = (body.get("status") or {}).get("observedGeneration") == body["metadata"]["generation"]
+            if not (told or going(body)):
+                body = await self._tell(body, Found(BY_PLAYBOOK))
             await self._finalizers(body, [one for one in finalizers if one != FINALIZER])
-        if not going(body):
-            await self._tell(body, Found(BY_PLAYBOOK))
         return None
 
     async def _with_finalizer(self, body: Obj) -> Obj:
@@ -368,19 +373,19 @@ class Visits:
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
-    async def _tell(self, body: Obj, found: Found) -> None:
-        """The status, where it says something else; an event for a new cause of being stalled."""
+    async def _tell(self, body: Obj, found: Found) -> Obj:
+        """The status, where it says something else; an event for a new cause of being stalled. Returns the object."""
         now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
         status = status_of(body, found.outcome, now, found.app, found.seen, found.kept)
         if unchanged(body, status):
-            return
+            return body
         if found.outcome.stalled and condition(body, STALLED).get("message") != found.outcome.message[:1024]:
             self._warn(body, found.outcome.message, found.outcome.reason)
         meta = {key: body["metadata"][key] for key in ("name", "namespace")}
         try:
-            await self._client.apply(STATEFUL_APP, {"metadata": meta, "status": status}, subresource="status")
+            return await self._client.apply(STATEFUL_APP, {"metadata": meta, "status": status}, subresource="status")
         except NotFoundError:
-            return
+            return body
 
     def _warn(self, body: Obj, text: str, reason: str = "Updating") -> None:
         self._reports.event(body, "Warning", reason, text, "CarryOut")

@@ -7,6 +7,7 @@ from functools import partial
 
 from berth_core.app.controller_settings import Settings
 from berth_core.app.helper_pods import replica_of
+from berth_core.app.stateful_app_object import CONTROLLER
 from berth_core.model.over_disk import disk_below
 from berth_kube.client import KubeClient
 from berth_kube.metrics import Metrics as RequestMetrics
@@ -87,8 +88,9 @@ class Apps:
             self._room()
 
     def _part(self, namespace: str, app: str) -> None:
-        """Something of an app has changed."""
-        if self._caches.apps.get(app, namespace) is not None:
+        """Something of an app has changed. One that a playbook carries out is its next run's to look at."""
+        body = self._caches.apps.get(app, namespace)
+        if body is not None and body["spec"].get("driver") == CONTROLLER:
             self._queue.queue.add_after(AppKey(namespace, app), DEBOUNCE)
 
     def _room(self) -> None:

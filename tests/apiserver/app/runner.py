@@ -23,6 +23,9 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.base import C
 from ansible_collections.berth.stateful.plugins.module_utils._glue.stateful_app import OPERATION
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError
 
+#: In a trace: what a run of stateful_app says of its application, and of what has become of it.
+SPEC, STATUS = "apply StatefulApp", "apply StatefulApp status"
+
 
 @dataclass(frozen=True)
 class Faults:

@@ -88,6 +88,7 @@ def check_released(world, before):
     assert {disk["status"]["phase"] for disk in world.disks().values()} == {"Released"}
     for kind in (world.kinds.PV, world.kinds.PVC, world.kinds.STATEFUL_SET, world.kinds.SERVICE):
         assert world.ours(kind) == []
+    assert world.client.find(world.kinds.STATEFUL_APP, "db", "default") is None
     assert not any(
         "berth.dev/berth-uid" in (one["metadata"].get("annotations") or {}) for one in volumes(world).values()
     )
@@ -140,7 +141,7 @@ def test_it_writes_what_the_state_table_says_and_dies_at_any_of_it(world):
     wire = {**ON_THE_WIRE, **UNTIED}
     trace = calm(run(world.out, OPERATION))["trace"]
     told = set().union(*(wire[write.verb, write.what] for step in states.WAY_OUT for write in step.writes))
-    assert set(trace) == told | {"patch StatefulSet", "patch Service"}
+    assert set(trace) == told | {"patch StatefulSet", "patch Service", "delete StatefulApp"}
     check_released(world, before)
     world.lay_out()
     before = running(world)

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from tests.apiserver.app.runner import run
+from tests.apiserver.app.runner import SPEC, STATUS, run
 from tests.apiserver.app.world import local_disk, params
 from tests.support.team import options, team
 
@@ -117,14 +117,14 @@ def test_a_whole_manifest_is_applied_changed_and_removed(world, asked, ours):
     seen = run(asked, check=True)
     assert (seen["changed"], writes(seen)) == (True, 0)
     key = f"ConfigMap {ours}/pg"
-    assert list(seen["diff"]["after"]["objects"]) == [key]
+    assert list(seen["diff"]["after"]["objects"]) == [key, f"StatefulApp {ours}/pg"]
     changed = run(asked)
-    assert changed["requests"]["apply"] == 1, changed
+    assert changed["trace"] == [SPEC, "apply ConfigMap", STATUS], changed
     assert world.client.get(world.kinds.CONFIG_MAP, "pg", ours)["data"] == {"a": "1"}
 
     del asked["src"]
     seen = run({**asked, "state": "absent"}, check=True)
-    assert {*names, f"StatefulSet {ours}/pg"} == set(seen["diff"]["before"]["objects"])
+    assert {*names, f"StatefulSet {ours}/pg", f"StatefulApp {ours}/pg"} == set(seen["diff"]["before"]["objects"])
     gone = run({**asked, "state": "absent"})
     assert gone["changed"] is True, gone
     for kind in (world.kinds.SERVICE, world.kinds.CONFIG_MAP, world.kinds.STATEFUL_SET):

@@ -172,6 +172,6 @@ def test_a_run_ends_when_the_controller_is_given_the_app(world, kubeconfig):
     with in_the_middle(world, asked) as slow:
         body = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
         world.client.apply(world.kinds.STATEFUL_APP, body)
-    overtaken(slow.finish(), "StatefulApp default/db (generation 1) has driver controller", "berth-controller carries")
+    overtaken(slow.finish(), "StatefulApp default/db (generation 3) has driver controller", "berth-controller carries")
     assert images(world).count(SECOND) == 1
     world.check()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.apiserver.app.runner import run, start
+from tests.apiserver.app.runner import STATUS, run, start
 from tests.apiserver.app.world import MI, local_disk, params
 from tests.dev.hosts_help import eventually
 from tests.support.kube import forget
@@ -194,7 +194,8 @@ def test_a_bare_pod_that_has_ended_is_made_anew_in_its_berth(world, kubeconfig):
     waiting = run({**options, "wait": False})
     assert not waiting.get("failed"), waiting
     (row,) = waiting["backoff"]
-    assert (waiting["changed"], writes(waiting), row["pod"], row["count"]) == (False, {}, "db-1", 7)
+    seen = (waiting["changed"], waiting["trace"], row["pod"], row["count"])
+    assert seen == (False, [STATUS], "db-1", 7), "that it is not Ready, and until when it waits"
     assert f"waiting until {row['until']}" in str(waiting["warnings"]), waiting
     late = run({**options, "wait_timeout": 1})
     assert f"waiting until {row['until']} before it is made anew, which is longer than wait_timeout" in late["msg"]

@@ -25,6 +25,8 @@ def test_an_app_is_made_scaled_and_removed(world, kubeconfig):
     made = run({**asked, "wait": True})
     assert not made.get("failed"), made
     assert [row["phase"] for row in made["berths"]] == ["Running"] * 2
+    told = world.client.get(world.kinds.STATEFUL_APP, "db", TEAM)["status"]
+    assert (told["readyReplicas"], len(told["revisions"]), made["warnings"]) == (2, 1, [])
     assert run(asked)["changed"] is False
     down = run({**asked, "replicas": 1})
     assert not down.get("failed"), down

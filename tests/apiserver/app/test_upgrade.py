@@ -80,9 +80,11 @@ def test_an_application_outlives_the_upgrade_and_the_way_back(before, now, app_w
     assert actions == [*["create"] * 6, *["update"] * 3], "it had no StatefulApps, nor kinds of tasks"
     assert not rerun["changed"]
     assert now(wipe(app_world)).ok().last["changed"], "what they lacked"
-    for run in (now, before):
-        assert not run(app(kubeconfig)).ok().last["changed"]
+    pods = uids({pod["metadata"]["name"]: pod for pod in app_world.ours(app_world.kinds.POD)})
+    for run, changed in ((now, True), (now, False), (before, False)):  # its StatefulApp is made, once
+        assert run(app(kubeconfig)).ok().last["changed"] == changed
         assert (app_world.holders(), uids(app_world.berths("upgraded"))) == (held, berths)
+    assert uids({pod["metadata"]["name"]: pod for pod in app_world.ours(app_world.kinds.POD)}) == pods
 
 
 def what_they_lack_is_told(now, world):

@@ -110,6 +110,8 @@ class World:
             for item in self.client.list(kind, labels=OURS):
                 meta = item["metadata"]
                 self.client.delete(kind, meta["name"], meta.get("namespace"))
+        for item in self.client.list(self.kinds.STATEFUL_APP):
+            self.client.delete(self.kinds.STATEFUL_APP, item["metadata"]["name"], item["metadata"]["namespace"])
         for item in self.client.list(self.kinds.BERTH):
             self.client.delete(self.kinds.BERTH, item["metadata"]["name"], item["metadata"]["namespace"])
         for kind in (self.kinds.LOCAL_DISK, self.kinds.LOCAL_DEVICE):

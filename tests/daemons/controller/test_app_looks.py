@@ -27,6 +27,7 @@ from berth_core.app.controller_settings import Settings
 from berth_core.app.maintenance_mark import ANNOTATION
 from berth_core.app.observed import Observed
 from berth_core.app.revisions import status_rows
+from berth_core.app.stateful_app_object import CONTROLLER, PLAYBOOK
 from berth_core.app.wanted import parse_app
 from berth_core.errors import ConflictError, ForbiddenError
 from berth_kube.client import KubeClient
@@ -165,15 +166,16 @@ async def due(apps: Apps) -> set[str]:
 
 @asynccontextmanager
 async def three_apps() -> AsyncIterator[tuple[Caches, Apps]]:
-    """One that found no place, one with a disk, and another."""
+    """One that found no place, one with a disk, another, and one that a playbook carries out."""
     nobody = Config(Endpoint("127.0.0.1", 1, tls=False), None, Static({}), "a test", "default")
     async with KubeClient(nobody, timeout=0.2) as client:
         caches, registry = Caches(client, "berth-system"), CollectorRegistry()
         reports = Reports(client, Recorder(client, "berth.dev/controller", "test"), Metrics(registry))
         apps = Apps(client, caches, reports, RequestMetrics(registry), Settings())
-        for name in ("waits", "has", "other"):
+        for name in ("waits", "has", "other", "played"):
             meta = {"name": name, "namespace": "default", "uid": name, "generation": 1}
-            caches.apps.store.put(key_of({"metadata": meta}), {"metadata": meta, "spec": {}})
+            spec = {"driver": PLAYBOOK if name == "played" else CONTROLLER}
+            caches.apps.store.put(key_of({"metadata": meta}), {"metadata": meta, "spec": spec})
         apps._visits.unplaced.add(AppKey("default", "waits"))
         yield caches, apps
 
@@ -244,6 +246,7 @@ def test_seconds_not_ready_are_counted_by_the_watch_of_pods_for_those_that_an_up
     assert asyncio.run(downtime_of("True", "False", "gone", "False", "True", "True")) == "0: 3 s"
 
 
+PLAYED = {**RECORD, "metadata": {**RECORD["metadata"], "name": "played-0"}, "spec": {**RECORD["spec"], "app": "played"}}
 THING = {"metadata": {"name": "n1-gpu0", "resourceVersion": "1"}, "spec": {}}
 
 
@@ -254,6 +257,7 @@ THING = {"metadata": {"name": "n1-gpu0", "resourceVersion": "1"}, "spec": {}}
         ("devices", THING, [{"waits"}, {"waits"}]),
         ("classes", THING, [{"waits"}, {"waits"}]),
         ("berths", RECORD, [{"has"}, {"waits", "has"}]),
+        ("berths", PLAYED, [set(), {"waits"}]),
     ],
 )
 def test_what_an_app_may_be_placed_on_has_those_looked_at_that_found_no_place(

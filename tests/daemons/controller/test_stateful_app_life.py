@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -231,7 +232,8 @@ def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: A
 
     tried = apps.module(check=True, driver="controller", replicas=2)
     assert (tried["changed"], tried.get("msg")) == (True, None)
-    assert apps.api.find(kinds.STATEFUL_APP, "db", apps.name) is None
+    assert apps.live()["spec"]["driver"] == "playbook", "check mode hands nothing over"
+    assert apps.condition("Ready")["reason"] == "Running", "as the playbook has told"
     start()
     taken = apps.module(driver="controller", replicas=2, wait=True)
     assert taken["changed"], taken
@@ -256,9 +258,17 @@ def test_one_driver_at_a_time_and_from_one_to_the_other(apps: AppWorld, start: A
         assert not refused["changed"]
     apps.kubectl("patch", "sapp", "db", "--type", "merge", "--patch", '{"spec": {"driver": "playbook"}}')
     until(lambda: apps.condition("Ready").get("reason") == "DrivenByPlaybook", lambda: str(apps.live()))
-    assert not apps.live()["metadata"].get("finalizers")
+    until(lambda: not apps.live()["metadata"].get("finalizers"), lambda: str(apps.live()))
     assert not apps.module(replicas=2, wait=True)["changed"]
     assert apps.uids() == before
+    told = apps.status()
+    assert apps.condition("Ready")["reason"] == "Running", "the playbook tells again"
+    apps.kubectl("scale", "sapp", "db", "--replicas=3")
+    time.sleep(1)  # the controller is told of it, and leaves it alone
+    assert apps.live()["status"] == told
+    assert told["observedGeneration"] < apps.live()["metadata"]["generation"], "a run is due"
+    assert apps.module(replicas=2, wait=True)["changed"], "what the task says counts"
+    assert (apps.live()["spec"]["replicas"], apps.uids()) == (2, before)
     gone = apps.module(state="absent")
     assert gone["changed"], gone
     assert not apps.world.berths()

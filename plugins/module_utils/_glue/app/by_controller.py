@@ -115,10 +115,10 @@ def absent(context: Context, live: Object) -> dict[str, Any]:
 def forget(context: Context, live: Object, result: dict[str, Any]) -> dict[str, Any]:
     """The StatefulApp of an application that a playbook has taken away goes with it."""
     name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
-    diff = diff_entry(STATEFUL_APP, name, live["spec"], "", namespace, absent=True)
     if not context.check_mode:
         context.client.delete(STATEFUL_APP, name, namespace, uid=live["metadata"]["uid"])
-    return {**result, "changed": True, "diff": [result["diff"], diff]}
+    result["diff"]["before"]["objects"].append(STATEFUL_APP.describe(name, namespace))
+    return {**result, "changed": True}
 
 
 def brief(live: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def brief(live: Mapping[str, Any]) -> dict[str, Any]:
     status = live.get("status") or {}
     counts = ("replicas", "readyReplicas", "updatedReplicas", "currentRevision", "updateRevision", "observedGeneration")
     told = {key: status[key] for key in counts if key in status}
-    told["generation"] = live["metadata"].get("generation")
-    return {"driver": live["spec"].get("driver"), "conditions": status.get("conditions") or [], **told}
+    generation = {"generation": live["metadata"].get("generation")}
+    return {"driver": live["spec"].get("driver"), **generation, "conditions": status.get("conditions") or [], **told}
 
 
 # -- waiting

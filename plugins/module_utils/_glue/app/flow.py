@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Callable
 
 from ...berth_core.app import by_hand, ended_pods, report, scale_down
 from ...berth_core.app.choose import Choice
@@ -39,10 +39,21 @@ from .trying import Trial
 from .updating import Updater
 
 
-def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None = None) -> dict[str, Any]:
+def _nothing(_hand: Hand) -> None:
+    pass
+
+
+def present(
+    context: Context,
+    asked: AppWanted,
+    rules: Rules,
+    turn: int | None = None,
+    begin: Callable[[Hand], None] = _nothing,
+) -> dict[str, Any]:
     """Bring the application to what is asked for.
 
     ``turn``: the replica that leaves its node in this run of several; None: all that do, one after the other.
+    ``begin``: called when nothing has refused it, before the first write; in check mode, too.
     """
     until, explain = context.params["until"], context.params["explain"]
     app, observed = _looked(context, asked)
@@ -65,11 +76,11 @@ def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None =
     changes = updater.changes() if updater is not None else {}
     diff = report.diff(app, observed, plan, choices, goal(app, until), changes)
     result: dict[str, Any] = {"changed": not plan.empty, "diff": diff, **losses.told(observed)}
-    result.update(moves.told(choices, diff, app))
-    result.update(_told_of_ended(context, app, observed, plan))
+    result.update({**moves.told(choices, diff, app), **_told_of_ended(context, app, observed, plan)})
     result.update({**_told_of_update(app, updater, changes), **pausing.told(hand)})
     if explain:
         result["explanation"] = {app.berth_name(one.ordinal): explain_outcome(one.outcome) for one in choices}
+    _begin(hand, begin)
     if context.check_mode:
         result["berths"] = _foreseen(app, observed, plan, choices)
         for line in leaving.Turn(context, app, observed).hindrances(moves.now):
@@ -87,6 +98,12 @@ def present(context: Context, asked: AppWanted, rules: Rules, turn: int | None =
         if "hooks" in result and updater is not None and updater.hooks is not None:
             result["hooks"] = updater.hooks.rows
     return pausing.ended(hand, result, turn)
+
+
+def _begin(hand: Hand, begin: Callable[[Hand], None]) -> None:
+    if not (hand.context.check_mode or hand.plan.empty):
+        handing.check(hand)
+    begin(hand)
 
 
 def _warn_of_others(context: Context, app: AppWanted, observed: Observed, plan: Plan) -> None:
@@ -186,7 +203,6 @@ def _carry_out(
     """
     until, plan = hand.context.params["until"], hand.plan
     if not plan.empty:
-        handing.check(hand)
         release = Release(hand.context, hand.seen, hand.app.workload, hand.timeout)
         release.clear_stale()
         helping.delete(hand.client, plan.helpers)

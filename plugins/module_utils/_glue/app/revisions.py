@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -23,14 +24,19 @@ def listed(client: ApiClient, name: str, namespace: str) -> list[dict[str, Any]]
     return client.list(CONTROLLER_REVISION, namespace, labels=f"{APP_LABEL}={name}")
 
 
+def is_seen(live: Mapping[str, Any]) -> bool:
+    """Whether the StatefulSet's controller has named the revision of its template."""
+    status = live.get("status") or {}
+    current = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
+    return current and bool(status.get("updateRevision"))
+
+
 def seen_by_its_controller(client: ApiClient, name: str, namespace: str, seconds: float) -> dict[str, Any]:
     """The StatefulSet, once its controller has named the revision of its template. Raises TimeoutExpired."""
 
     def seen() -> dict[str, Any] | None:
         live = client.get(STATEFUL_SET, name, namespace)
-        status = live.get("status") or {}
-        current = int(status.get("observedGeneration") or 0) >= int(live["metadata"]["generation"])
-        return live if current and status.get("updateRevision") else None
+        return live if is_seen(live) else None
 
     found = poll(seen, seconds)
     if found is None:

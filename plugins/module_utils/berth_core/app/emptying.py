@@ -151,7 +151,7 @@ def by_controller(app: App, rule: Rule, known: Iterable[Object], node: str) -> O
     if driven or rule.options is not None:
         return body if driven else None
     raise StateError(
-        f"application {app} is carried out by a playbook, and what it asks for stands in its task alone: give its "
+        f"application {app} is carried out by a playbook, and all that it asks for stands in its task alone: give its "
         f"options to {rule.where}.options of a rule with app: {app}, or run stateful_app with leave_nodes: [{node}] "
         "first, or let it wait with policy: hold"
     )

@@ -35,7 +35,8 @@ def gated(thing: Object) -> bool:
 def refuse_without_controller(template: Object, handed_over: bool, waits: bool) -> None:
     """Raises InputError where a playbook's pods would never be Ready, or the run would wait for that in vain.
 
-    ``handed_over``: the app is a StatefulApp, which the controller had until this run, and may have again.
+    ``handed_over``: its StatefulApp has the gate already, so the controller had it before a playbook, and may have it
+    again.
     """
     if not gated(template) or (handed_over and not waits):
         return

@@ -104,7 +104,7 @@ def observed(question: Question, answers: Answers) -> Observed:
         devices=_by_name([device for device in answers.devices if device["spec"].get("claimRefs")]),
         volumes=_by_name(answers.volumes),
         claims=_by_name(answers.claims),
-        pods=_by_name([] if STATEFUL_SET.describe(name, namespace) in foreign else _own_pods(answers.pods, name)),
+        pods=_by_name([] if STATEFUL_SET.describe(name, namespace) in foreign else own_pods(answers.pods, name)),
         stateful_set=ours.get((STATEFUL_SET, name)),
         service=ours.get((SERVICE, question.service or "")),
         beside={
@@ -133,7 +133,8 @@ def _by_name(items: Sequence[Object]) -> dict[str, Object]:
     return {item["metadata"]["name"]: item for item in items}
 
 
-def _own_pods(pods: Sequence[Object], name: str) -> list[Object]:
+def own_pods(pods: Sequence[Object], name: str) -> list[Object]:
+    """The pods of the replicas."""
     pattern = re.compile(re.escape(name) + r"-[0-9]+")
     return [pod for pod in pods if pattern.fullmatch(pod["metadata"]["name"])]
 

@@ -4,7 +4,9 @@
 """The status of a StatefulApp: counts, revisions and conditions, from what is there and how the last look ended. Pure.
 
 Ready: everything is as asked for, and every pod is Ready. Progressing: something is on its way by itself. Stalled: a
-person has to act, or something else in the cluster to change. Written by berth-controller.
+person has to act, or something else in the cluster to change.
+
+Written by berth-controller, or by a run of stateful_app (playbook_object).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from .observed import Observed, ready
 from .plan import OWN
 from .pod_revision import HASH, Mark, outdated
 from .revisions import status_rows
+from .stateful_app_object import PLAYBOOK
 from .wanted import APP_LABEL, POD, AppWanted
 
 READY, PROGRESSING, STALLED = "Ready", "Progressing", "Stalled"
@@ -45,7 +48,10 @@ class Outcome:
 
 RUNNING = Outcome("Running", "every replica is there, as asked for, and Ready", done=True)
 SUSPENDED = Outcome("Suspended", "no pod runs, as asked for; the replicas keep all that they have", done=True)
+#: From when berth-controller has let it go until a playbook has run.
 BY_PLAYBOOK = Outcome("DrivenByPlaybook", "driver is playbook: the module stateful_app carries it out, and nobody else")
+#: Said in place of a status that speaks of a spec before: nobody looks until then.
+_DUE = "its spec has changed since stateful_app ran last: a run of it is due, and what its task says counts"
 
 
 def with_rollback(outcome: Outcome, asked: str | None) -> Outcome:
@@ -156,6 +162,7 @@ def row_of(body: Object) -> dict[str, Any]:
     spec, status = body["spec"], body.get("status") or {}
     told, generation = condition(body, READY), body["metadata"]["generation"]
     old = bool(told) and told.get("observedGeneration", generation) != generation
+    due = old and spec.get("driver") == PLAYBOOK
     return {
         "namespace": body["metadata"]["namespace"],
         "name": body["metadata"]["name"],
@@ -168,5 +175,5 @@ def row_of(body: Object) -> dict[str, Any]:
         "ready_condition": told.get("status", "Unknown"),
         "stalled": condition(body, STALLED).get("status") == "True",
         "state": "Outdated" if old else told.get("reason", "Unknown"),
-        "message": told.get("message", ""),
+        "message": _DUE if due else told.get("message", ""),
     }

@@ -71,7 +71,7 @@ def api_error(status: int, data: bytes, asked: Request) -> ApiError:
     elif status == 403 and reason == "Forbidden":
         text = f"RBAC does not allow it ({_rule(asked)}): {text}"
     elif status == 404 and ((not asked.name and asked.verb == "list") or text.strip() == "404 page not found"):
-        text, reason = _not_served(asked.resource), reason or "NotFound"
+        text, reason = not_served(asked.resource), reason or "NotFound"
     if asked.resource.group == "berth.dev" and any(words in text for words in UNKNOWN_FIELD):
         text += (
             ". The custom resources in the cluster do not know this field: they are older than this release; "
@@ -109,7 +109,8 @@ def _rule(asked: Request) -> str:
     return f"verb {_RBAC.get(asked.verb, asked.verb)} on {what}{where}"
 
 
-def _not_served(resource: Resource) -> str:
+def not_served(resource: Resource) -> str:
+    """What the message of such an error says: who has found nothing can tell by it that there is no such kind."""
     hint = f"the API server does not serve {resource.plural}.{resource.group or 'core'}/{resource.version}"
     if resource.group == "berth.dev":
         hint += ": the CRDs are not installed; run berth.stateful.crds first"
