@@ -240,7 +240,7 @@ class TaskPodsLifecycleManager:
 
     async def _rest(self, task: Task, pod: PodState, state: str) -> float | None:
         """What the task says of the pod that is there. ``state``: as `live_state` has it."""
-        held, again = self._held_up.of(pod)
+        held, again = self._held_up.of(pod, task.template)
         if task.element is not None:
             self._batches.held_up(task, held)
             return again

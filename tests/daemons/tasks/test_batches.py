@@ -76,6 +76,40 @@ def test_more_run_than_wait(world: World, start: Start) -> None:
     assert world.batch_ended("long", "Succeeded")["counts"]["succeeded"] == len(pods) == FEW + 4
 
 
+def test_another_template_takes_over_where_a_task_has_not_ended(world: World, start: Start) -> None:
+    """Those that run get new pods, those that wait are made of it, and those that have ended stay as they are."""
+    world.node(cpu="2")
+    start()
+    world.batch("many", cpu="500m", count=4, parallelism=3)
+    until(lambda: sorted(world.elements("many", "Running")) == [0, 1, 2], lambda: str(world.elements("many").keys()))
+    before = world.elements("many")
+    world.end(before[0])
+    until(lambda: told(world, "many").get("Succeeded") == {0}, lambda: str(told(world, "many")))
+    until(lambda: sorted(world.elements("many", "Running")) == [1, 2, 3], lambda: str(world.elements("many").keys()))
+    world.end(world.elements("many")[3])
+    until(lambda: told(world, "many").get("Succeeded") == {0, 3}, lambda: str(told(world, "many")))
+    world.api.patch(kinds.TASK_BATCH, "many", world.name, {"spec": {"template": world.template(cpu="250m")}})
+
+    def requests_of(pods: dict[int, dict[str, Any]]) -> dict[int, str]:
+        return {index: pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for index, pod in pods.items()}
+
+    until(
+        lambda: requests_of(world.elements("many", "Running")) == {1: "250m", 2: "250m"},
+        lambda: str(requests_of(world.elements("many"))),
+    )
+
+    def tries() -> dict[int, str]:
+        return {index: pod["metadata"]["labels"]["berth.dev/task-try"] for index, pod in world.elements("many").items()}
+
+    until(lambda: tries() == {1: "2", 2: "2"}, lambda: f"old pods go, those that have ended get no new one: {tries()}")
+    after = world.elements("many")
+    assert all(after[index]["metadata"]["uid"] != before[index]["metadata"]["uid"] for index in after)
+    for pod in after.values():
+        world.end(pod)
+    status = world.batch_ended("many", "Succeeded")
+    assert (status["counts"]["succeeded"], status.get("reasons") or []) == (4, [])
+
+
 def test_a_list_whose_items_need_others(world: World, start: Start) -> None:
     world.node()
     start()
