@@ -162,7 +162,6 @@ class Batches:
         book, index = self._of(task)
         if book is None or index in book.pending:
             return
-        book.waits = ("", "")
         book.held_up.pop(index, None)
         record = Record(status.state, status.reason[:64], status.tries, status.failures, told.get("exitCode"))
         words = None
@@ -179,6 +178,13 @@ class Batches:
         book, _index = self._of(task)
         if book is not None and book.waits != (reason, message):
             book.waits = (reason, message)
+            self._due.set()
+
+    def started(self, key: Key) -> None:
+        """A pod was made for the element: what kept its batch does not do so any more."""
+        book, _index = self._find(key)
+        if book is not None and book.waits[0]:
+            book.waits = ("", "")
             self._due.set()
 
     def held_up(self, task: Task, held: Held) -> None:

@@ -401,6 +401,7 @@ class TaskPodsLifecycleManager:
 
     def _started(self, pod: PodState) -> None:
         self._metrics.started.labels(*self._queue_of(pod)).inc()
+        self._batches.started(pod.task_key)
         self._turns.other()
         if not self._store.wrote(pod):  # the watch has told of its coming and going in one moment: nothing differed
             self._backend.account.give_back(pod.charge)

@@ -15,6 +15,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.task_batch im
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.tasks import indexes
+from berth_core.tasks.told import stuck
 from tests.daemons.tasks.few_wait import FEW
 from tests.daemons.tasks.kubelets import Kubelets, ending
 from tests.daemons.tasks.metrics import charged, requests
@@ -175,6 +176,27 @@ def test_what_never_starts_says_why_once(world: World, start: Start) -> None:
     assert status["reason"] == "TemplateRejected"
     assert "image" in status["message"]
     assert not world.elements("wrong")
+
+
+def test_a_batch_of_which_no_more_starts_says_so_until_it_goes_on(world: World, start: Start) -> None:
+    """Also when those have ended that ran before."""
+    world.node(cpu="2")
+    world.queue("few", ceiling={"cpu": "100m"})
+    start()
+    world.batch("many", queue="few", count=3)
+    pod = until(lambda: world.elements("many", "Running"), lambda: str(world.batch_status("many")))[0]
+    world.api.delete(kinds.TASK_QUEUE, "few", world.name)
+    until(lambda: world.batch_status("many").get("reason") == "UnknownQueue", lambda: str(world.batch_status("many")))
+    world.end(pod)
+    until(lambda: world.batch_status("many")["counts"]["succeeded"] == 1, lambda: str(world.batch_status("many")))
+    status = world.batch_status("many")
+    assert (status["state"], status["reason"], status["counts"]["running"]) == ("Running", "UnknownQueue", 0)
+    assert stuck(status)
+    world.queue("few", ceiling={"cpu": "100m"})
+    until(lambda: world.elements("many", "Running"), lambda: str(world.batch_status("many")))
+    until(lambda: "reason" not in world.batch_status("many"), lambda: str(world.batch_status("many")))
+    with ending(world, "many"):
+        assert world.batch_ended("many", "Succeeded")["counts"]["succeeded"] == 3
 
 
 def test_a_list_that_never_starts_is_refused_on_the_object(world: World, start: Start) -> None:

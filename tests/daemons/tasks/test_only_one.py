@@ -29,9 +29,12 @@ def test_a_second_backend_refuses_to_work_beside_the_first_and_follows_it(world:
     allow_lease(world)
     first = start(elect=True)
     second = start("--namespace", world.name, elect=True, wait=False)
+    alone = start("--namespace", world.name, wait=False)
     assert second.ended() == 1
     words = "leads a task backend of this cluster, and there can be one: remove that one, or run this one with"
     assert f"{words} --namespace berth-system" in second.text()
+    assert alone.ended() == 1
+    assert f"{words} --namespace berth-system and --leader-elect" in alone.text()
     world.submit("job")
     pod = world.running("job")
     first.stop()
