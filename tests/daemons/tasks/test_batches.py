@@ -154,6 +154,10 @@ def test_a_batch_that_is_killed_and_one_with_too_many_failures(world: World, sta
     world.api.patch(kinds.TASK_BATCH, "killed", world.name, {"spec": {"kill": True}})
     counts = world.batch_ended("killed", "Killed")["counts"]
     assert counts == {"succeeded": 1, "failed": 0, "killed": 19, "left": 0, "running": 0}
+    # What a leader that was killed had on its way may come last.
+    late = {"state": "Running", "counts": {**counts, "killed": 0, "left": 19}}
+    world.api.patch(kinds.TASK_BATCH, "killed", world.name, {"status": late}, "status")
+    assert world.batch_ended("killed", "Killed")["counts"] == counts
 
     world.batch("bad", count=40, parallelism=5, maxFailures=2)
     with ending(world, "bad", lambda _index: 1) as ran:
