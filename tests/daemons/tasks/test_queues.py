@@ -51,7 +51,7 @@ def test_what_a_queue_could_have_on_each_node_is_told_to_a_program(world: World,
     """Of what is free there, no more than its ceiling leaves; a task that starts has it subtracted."""
     nodes = [world.node(str(number), cpu="4") for number in range(2)]
     world.queue("most", ceiling={"cpu": "5"})
-    environment = {"BERTH_TOLD": str(tmp_path), "BERTH_QUEUE": f"{world.name}/most"}
+    environment = {"BERTH_TOLD": str(tmp_path), "BERTH_SPACE": world.name, "BERTH_QUEUE": f"{world.name}/most"}
     start(module="tests.daemons.tasks.told", environment=environment)
 
     def offered() -> dict[str, int]:

@@ -15,12 +15,12 @@ def test_a_slow_and_a_raising_subscriber_delay_nobody_and_are_told_what_they_mis
     world: World, start: Start, tmp_path: Path
 ) -> None:
     world.node()
-    process = start(module="tests.daemons.tasks.told", environment={"BERTH_TOLD": str(tmp_path)})
+    environment = {"BERTH_TOLD": str(tmp_path), "BERTH_SPACE": world.name}
+    process = start(module="tests.daemons.tasks.told", environment=environment)
 
     def heard(name: str) -> list[str]:
         path = tmp_path / name
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [line.removeprefix(f"{world.name}/") for line in lines if line.startswith(f"{world.name}/")]
+        return path.read_text().splitlines() if path.exists() else []
 
     world.submit("good")
     world.submit("bad", retries=1)

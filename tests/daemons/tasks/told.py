@@ -1,8 +1,8 @@
 """berth-tasks as a part of a program that is told of states, and of what a queue could have: BERTH_TOLD is a folder.
 
-Its subscribers write what they were told into files of their names: one at once; one raises whenever it hears a thing
-for the first time; one waits until the file `go` is there. What the queue of BERTH_QUEUE could have it writes into
-`offers` all the time.
+Its subscribers write what they were told of the Tasks of namespace BERTH_SPACE into files of their names: one at once;
+one raises whenever it hears a thing for the first time; one waits until the file `go` is there. What the queue of
+BERTH_QUEUE could have it writes into `offers` all the time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from berth_tasks import __main__ as tasks
 from berth_tasks.daemon import Daemon
 from berth_tasks.task_registry import Update
 
-FOLDER = Path(os.environ["BERTH_TOLD"])
+FOLDER, SPACE = Path(os.environ["BERTH_TOLD"]), os.environ["BERTH_SPACE"]
 
 
 class Program(Daemon):
@@ -49,8 +49,9 @@ class Program(Daemon):
 
 
 def note(name: str, update: Update) -> None:
-    with (FOLDER / name).open("a", encoding="utf-8") as file:
-        file.write(f"{update.namespace}/{update.name} {update.state} {update.tries}\n")
+    if update.namespace == SPACE:
+        with (FOLDER / name).open("a", encoding="utf-8") as file:
+            file.write(f"{update.name} {update.state} {update.tries}\n")
 
 
 async def prompt(update: Update) -> None:
@@ -71,7 +72,7 @@ class Raises:
         self._heard: set[Update] = set()
 
     async def __call__(self, update: Update) -> None:
-        if update not in self._heard:
+        if update not in self._heard and update.namespace == SPACE:
             self._heard.add(update)
             raise StateError("not now")
         note("raises", update)
