@@ -147,12 +147,15 @@ class _Updates(Subscription):
         self._due.set()
 
     async def _told(self) -> Exception | None:
-        while self._missed:
+        """One at a time: who takes it has its next failure count as a first one, with a short pause."""
+        if self._missed:
             try:
                 await self._call(self._missed[0])
             except Exception as exc:  # noqa: BLE001 - a subscriber's fault is its own
                 return exc
             self._missed.popleft()
+        if self._missed:
+            self._due.set()
         return None
 
 
