@@ -39,7 +39,11 @@ class Periods(NamedTuple):
 
 
 class LeaderElection:
-    """One candidate. ``identity`` is its own name, never used twice (host name and a random part).
+    """One candidate. ``identity`` is its own name, never that of two at one time (host name and a random part).
+
+    Who follows a process that has ended under the same name (a container of the same pod) goes on with its lease at
+    once: no time is waited out, and no transition counted. Writes of that process that are still on their way are then
+    not kept out by time, so they have to be harmless by their own preconditions.
 
     ``annotations()`` are written with each renewal, beside those of others. ``on_lost(reason)`` is called once, before
     the work is cancelled. Made inside a running loop.

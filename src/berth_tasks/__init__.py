@@ -1,10 +1,11 @@
 """The task backend: one pod a try of a Task, offers in, states out, nothing lost between watch and poll.
 
     __main__           settings, clients, leader election: the composition root
+    subscriptions      Subscription: somebody who is told at their own pace, and again of what they raised on
     store              PodSnapshotStore: snapshots of tasks' pods and who is told of them
     watch_source       PodsWatchSnapshotSource: list-watch that goes on where the checkpoint left off
     polling_source     PodsPollingSnapshotSource: a whole list now and then, the safety net
-    checkpoint         what is kept, so that a restart lists nothing
+    checkpoint         what is kept, so that a restart lists no pods of tasks
     sqlite_store       it lies in a file
     postgresql_store   it lies in a database, which several backends share
     kubernetes_client  KubernetesClient: who makes and deletes pods; nobody else here does

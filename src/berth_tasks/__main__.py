@@ -62,8 +62,7 @@ async def _serve(settings: Settings) -> None:
         daemon = Daemon(client, requests, settings)
 
         async def work() -> None:
-            if election is not None:
-                await refuse_second(electing, NAME, settings.namespace)
+            await refuse_second(electing, NAME, settings.namespace if election is not None else None)
             await daemon.run(lambda: _log.info("%s works as %s", NAME, me))
 
         if election is not None:

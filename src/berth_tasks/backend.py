@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from berth_core.errors import BerthError
 from berth_core.model.requests import PODS
@@ -18,11 +19,13 @@ from berth_core.tasks.admission import Ledger, Verdict, admit
 from berth_core.tasks.batch import Batch
 from berth_core.tasks.bounds import EXCEEDED_QUOTA, Bounds, demand_of
 from berth_core.tasks.next_step import Start
+from berth_core.tasks.offers import Offer
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.policies import Policies
 from berth_core.tasks.queues import Queue
-from berth_core.tasks.reclaim import victims
-from berth_core.tasks.task import Task
+from berth_core.tasks.reclaim import Held, victims
+from berth_core.tasks.revived import Probe, revived
+from berth_core.tasks.task import DEFAULT_QUEUE, Task
 
 from .allocations import Allocations
 from .evictions import Evictions
@@ -33,7 +36,7 @@ from .nodes import Nodes
 from .offer_reservations import OfferReservations
 from .quotas import GRACE, Quotas
 from .refusals import Refusal, refusal_of, waits
-from .task_registry import TaskKey, TaskRegistry, Update, split_queue
+from .task_registry import Subscriber, TaskKey, TaskRegistry, split_queue
 from .usage import Usage
 
 #: Tasks that begin in one round, which ends when all their pods are made: whose turn comes meanwhile is in the next.
@@ -43,6 +46,21 @@ AGAIN = 5.0
 FIRST = Start(1)
 #: Beyond the GRACE of pods that were just made, so that none of them is a moment too young.
 SETTLED = 0.1
+
+
+class _Asks(NamedTuple):
+    """What a round decides on: ``filling`` are those of filler queues (``lowest``), ``wanted`` all others.
+
+    ``free``: of each node. ``held``: what was given, where it has to be known.
+    """
+
+    tasks: list[Task]
+    wanted: list[offers.Wants]
+    filling: list[offers.Wants]
+    lowest: Mapping[TaskKey, Queue]
+    ledger: Ledger
+    free: list[Offer]
+    held: list[Held]
 
 
 class KubernetesTaskSchedulerBackend:
@@ -81,9 +99,9 @@ class KubernetesTaskSchedulerBackend:
 
     # -- what is known of tasks ------------------------------------------------------------------------------------
 
-    def subscribe(self, call: Callable[[Update], None]) -> None:
-        """``call`` is told each state of a task once, and must not wait."""
-        self.tasks.subscribe(call)
+    def subscribe(self, name: str, call: Subscriber) -> None:
+        """``call`` is told each state of a task once, in order and at its own pace: `TaskRegistry.subscribe`."""
+        self.tasks.subscribe(name, call)
 
     def status_update(self, task: Task, state: str) -> bool:
         """Report a state; False where it was told before. A state after a final one is none."""
@@ -215,27 +233,48 @@ class KubernetesTaskSchedulerBackend:
             return GRACE + SETTLED
         return AGAIN if refused_evictions else None
 
+    def revive_offers(self, namespace: str, queue: str = DEFAULT_QUEUE) -> list[Offer]:
+        """What that queue could have now on each node, once those whose turn is sooner have theirs.
+
+        Nothing is taken by that: a TaskOffer or a Task of such a size takes it in its turn. None of a filler queue,
+        whose room is others'. Raises StateError where nothing of the queue is given at all.
+        """
+        if (namespace, queue) in self._lowest():
+            return []
+        probe = Probe(namespace, queue)
+        ask = self._asks([probe])
+        whole, members = self.nodes.whole(), self._gangs.members(ask.tasks, ask.held)
+        return revived(probe, ask.wanted, ask.ledger, whole, ask.free, self._policies, members, MOST)
+
+    def _lowest(self) -> dict[TaskKey, Queue]:
+        return {key: queue for key, queue in self._queues().items() if queue.filler}
+
+    def _asks(self, more: Sequence[offers.Wants] = ()) -> _Asks:
+        """Who waits, and what there is for them. ``more``: besides those that are known, for their queues."""
+        lowest, tasks = self._lowest(), list(self._wanting.values())
+        every: list[offers.Wants] = [*tasks, *self.offers.asking()]
+        filling = [one for one in every if (one.namespace, one.queue) in lowest]
+        wanted = [one for one in every if (one.namespace, one.queue) not in lowest]
+        bounds = Bounds(*self._quotas.now(), self._ceiling, self._reserved(), lowest)
+        others = {key: queue for key, queue in self._queues().items() if not queue.filler}
+        held = self.allocations.revive_offers()[1] if filling or any(task.gang for task in tasks) else []
+        ledger = self._ledger(others, [*wanted, *more], bounds)
+        return _Asks(tasks, wanted, filling, lowest, ledger, self.allocations.offers(), held)
+
     def _admit(self) -> tuple[Verdict, list[Charge], Mapping[TaskKey, str]]:
         """Who gets what, what queues take back for those that do not, and the nodes of those who only fill them."""
-        found = self.allocations.offers()
-        queues = self._queues()
-        tasks = list(self._wanting.values())
-        lowest = {key: queue for key, queue in queues.items() if queue.filler}
-        wanted: list[offers.Wants] = [*tasks, *self.offers.asking()]
-        filling = [one for one in wanted if (one.namespace, one.queue) in lowest]
-        wanted = [one for one in wanted if (one.namespace, one.queue) not in lowest]
-        bounds = Bounds(*self._quotas.now(), self._ceiling, self._reserved(), lowest)
-        ledger = self._ledger({key: queue for key, queue in queues.items() if not queue.filler}, wanted, bounds)
-        held = self.allocations.revive_offers()[1] if filling or any(task.gang for task in tasks) else []
-        members = self._gangs.members(tasks, held)
-        verdict = admit(wanted, ledger, self.nodes.whole(), found, self._policies, members, most=MOST)
+        ask = self._asks()
+        found, held = ask.free, ask.held
+        members = self._gangs.members(ask.tasks, held)
+        verdict = admit(ask.wanted, ask.ledger, self.nodes.whole(), found, self._policies, members, most=MOST)
         if verdict.owed and not held:
             held = self.allocations.revive_offers()[1]
-        chosen = victims(verdict.owed, ledger, found, held)
-        if not filling:
+        chosen = victims(verdict.owed, ask.ledger, found, held)
+        if not ask.filling:
             return verdict, chosen, {}
         filled, fillers = self.allocations.filled(held, verdict), self.allocations.fillers()
-        last = self.fillers.admit(filling, self._ledger(lowest, filling, bounds), filled, fillers, MOST)
+        lowest = self._ledger(ask.lowest, ask.filling, ask.ledger.bounds)
+        last = self.fillers.admit(ask.filling, lowest, filled, fillers, MOST)
         return verdict.beside(last), chosen, last.nodes
 
     def _ledger(self, queues: Mapping[TaskKey, Queue], wanted: Iterable[offers.Wants], bounds: Bounds) -> Ledger:

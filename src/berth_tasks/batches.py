@@ -56,6 +56,9 @@ class Book:
         self.began = ""
         self.written: Obj | None = None
         self.written_at = 0.0
+        #: The version of the object with that status, and the newest one that was seen, with its status.
+        self.version = 0
+        self.seen: tuple[int, Obj] = (0, {})
 
     @property
     def batch(self) -> Batch:
@@ -63,6 +66,16 @@ class Book:
 
     def stops(self) -> str:
         return "TemplateRejected" if self.refused else self.progress.stops()
+
+    @property
+    def overwritten(self) -> bool:
+        """Whether somebody wrote another status later: who led before may have had one on its way."""
+        version, status = self.seen
+        return (
+            self.written is not None
+            and version > self.version
+            and any(status.get(key) != self.written[key] for key in ("state", "counts"))
+        )
 
     def status(self, running: int) -> Obj:
         """What the TaskBatch's status is to say."""
@@ -162,7 +175,6 @@ class Batches:
         book, index = self._of(task)
         if book is None or index in book.pending:
             return
-        book.waits = ("", "")
         book.held_up.pop(index, None)
         record = Record(status.state, status.reason[:64], status.tries, status.failures, told.get("exitCode"))
         words = None
@@ -179,6 +191,13 @@ class Batches:
         book, _index = self._of(task)
         if book is not None and book.waits != (reason, message):
             book.waits = (reason, message)
+            self._due.set()
+
+    def started(self, key: Key) -> None:
+        """A pod was made for the element: what kept its batch does not do so any more."""
+        book, _index = self._find(key)
+        if book is not None and book.waits[0]:
+            book.waits = ("", "")
             self._due.set()
 
     def held_up(self, task: Task, held: Held) -> None:
@@ -224,6 +243,9 @@ class Batches:
         key = (meta["namespace"], meta["name"])
         book = self._books.get(key)
         if book is not None and _as_read(book.batch, meta):
+            book.seen = int(meta["resourceVersion"]), obj.get("status") or {}
+            if book.overwritten:
+                self._due.set()
             return  # the daemon's own write of its status: to read ten thousand items again takes a tenth of a second
         try:
             batch = read_batch(obj)
@@ -361,7 +383,7 @@ class Batches:
     async def _write_status(self, book: Book) -> bool:
         batch = book.batch
         status = book.status(self._backend.running_of(batch))
-        if status == book.written:
+        if status == book.written and not book.overwritten:
             return True
         final = status["state"] in states.FINAL
         if not final and time.monotonic() - book.written_at < STATUS_SECONDS:
@@ -372,8 +394,9 @@ class Batches:
             book.began = now
         times = {"startedAt": book.began or None, **({"finishedAt": now} if final else {})}
         body = {"metadata": {"uid": batch.uid}, "status": {**status, **times}}
-        await self._client.patch(TASK_BATCH, batch.name, batch.namespace, body, subresource="status")
+        made = await self._client.patch(TASK_BATCH, batch.name, batch.namespace, body, subresource="status")
         book.written, book.written_at = status, time.monotonic()
+        book.version = int(made["metadata"]["resourceVersion"])
         return True
 
 

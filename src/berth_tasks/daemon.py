@@ -99,7 +99,15 @@ class Daemon:
                 self.synced = True
                 works()
                 for work in (
-                    *(queues.tell(), store.run(), manager.rounds(), manager.tell(), visits.run(), pods.run()),
+                    *(
+                        queues.tell(),
+                        store.run(),
+                        backend.tasks.run(),
+                        manager.rounds(),
+                        manager.tell(),
+                        visits.run(),
+                        pods.run(),
+                    ),
                     *(PodsPollingSnapshotSource(client, store, settings.poll_interval).run(), filler.run()),
                 ):
                     group.create_task(work)

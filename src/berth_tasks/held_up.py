@@ -7,8 +7,8 @@ and keeps what it takes. Called by the lifecycle manager.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from berth_core.tasks.pods import PENDING, PodState
 
@@ -47,8 +47,11 @@ class HeldUp:
 
         self._nodes.readiness = changed
 
-    def of(self, pod: PodState) -> tuple[Held, float | None]:
-        """What holds the pod up; and after how many seconds it is to be asked again, where it starts or does not."""
+    def of(self, pod: PodState, template: Mapping[str, Any]) -> tuple[Held, float | None]:
+        """What holds the pod up; and after how many seconds it is to be asked again, where it starts or does not.
+
+        ``template``: its task's.
+        """
         if self._nodes.silent(pod.node):  # a Node that is not there has its pods ended
             return _unreachable(pod), None
         if pod.phase != PENDING:
@@ -56,7 +59,7 @@ class HeldUp:
             return Held(), None
         seconds = self._seconds if pod.details.reason else self._seconds * SILENT
         left = self._since.setdefault(pod.uid, self._loop.time()) + seconds - self._loop.time()
-        return (Held(), left) if left > 0 else (_pending(pod), None)
+        return (Held(), left) if left > 0 else (_pending(pod, template), None)
 
     def forget(self, uid: str) -> None:
         """The pod is gone, or has ended."""
@@ -71,7 +74,20 @@ def _unreachable(pod: PodState) -> Held:
     )
 
 
-def _pending(pod: PodState) -> Held:
+def _pending(pod: PodState, template: Mapping[str, Any]) -> Held:
     where = f"is bound to node {pod.node} and does not start" if pod.node else "is bound to no node"
-    words = pod.details.message or f"see `kubectl describe pod {pod.name} --namespace {pod.namespace}`"
+    claims = "" if pod.node else _claims(template)
+    words = pod.details.message or f"{claims}see `kubectl describe pod {pod.name} --namespace {pod.namespace}`"
     return Held(pod.details.reason or POD_PENDING, f"pod {pod.name} {where}: {words}")
+
+
+def _claims(template: Mapping[str, Any]) -> str:
+    """What a pod of which no scheduler says anything waits for, most often, where it has claims: they are not made."""
+    kinds = (("resourceClaimTemplateName", "ResourceClaimTemplate"), ("resourceClaimName", "ResourceClaim"))
+    named = [
+        f"{kind} {each[field]}"
+        for each in template["spec"].get("resourceClaims") or ()
+        for field, kind in kinds
+        if each.get(field)
+    ]
+    return f"it may wait for {', '.join(named)}; " if named else ""

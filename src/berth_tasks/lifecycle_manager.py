@@ -240,7 +240,7 @@ class TaskPodsLifecycleManager:
 
     async def _rest(self, task: Task, pod: PodState, state: str) -> float | None:
         """What the task says of the pod that is there. ``state``: as `live_state` has it."""
-        held, again = self._held_up.of(pod)
+        held, again = self._held_up.of(pod, task.template)
         if task.element is not None:
             self._batches.held_up(task, held)
             return again
@@ -401,6 +401,7 @@ class TaskPodsLifecycleManager:
 
     def _started(self, pod: PodState) -> None:
         self._metrics.started.labels(*self._queue_of(pod)).inc()
+        self._batches.started(pod.task_key)
         self._turns.other()
         if not self._store.wrote(pod):  # the watch has told of its coming and going in one moment: nothing differed
             self._backend.account.give_back(pod.charge)

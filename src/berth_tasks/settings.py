@@ -21,8 +21,9 @@ PREFIX = "BERTH_TASKS_"
 _HELP = {
     "kubeconfig": "kubeconfig file (default: the pod's service account, else KUBECONFIG or ~/.kube/config)",
     "namespace": "namespace of the Lease",
-    "identity": "name of this process in the Lease (default: the host's name and a random part)",
-    "leader_elect": "work only while holding the Lease berth-tasks",
+    "identity": "name of this process in the Lease, no other one's (default: the host's name and a random part)",
+    "leader_elect": "work only while holding the Lease berth-tasks; without it, no other task backend may run in the"
+    " cluster, which one that begins later cannot see",
     "workers": "tasks that are worked on at one time",
     "policy": "the policy of queues that name none: fair, priority, or one of a package that is installed",
     "ceiling": "what all tasks together may reserve at one time, as in cpu=64,memory=256Gi,pods=500"

@@ -8,23 +8,19 @@ what came meanwhile. Neither delays anybody else.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from berth_core.errors import BerthError
 from berth_core.tasks.pods import PodState
 from berth_core.tasks.snapshot import Difference, PodEvent, PodKey, PodsSnapshot, differences
 from berth_core.tasks.task import Task
 
 from .alike import Alike
-
-_log = logging.getLogger(__name__)
+from .subscriptions import Subscription
 
 Subscriber = Callable[[Sequence[Difference], PodsSnapshot], Awaitable[None]]
 #: Events of so many seconds make one snapshot.
 BATCH = 0.02
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
 class PodSnapshotStore:
@@ -152,15 +148,15 @@ class PodSnapshotStore:
         return pod
 
 
-class _Subscription:
+class _Subscription(Subscription):
     """One subscriber, and the snapshot of which it was told last."""
 
     def __init__(self, name: str, call: Subscriber, store: PodSnapshotStore) -> None:
-        self._name, self._call, self._store = name, call, store
+        super().__init__(name)
+        self._call, self._store = call, store
         self._seen = PodsSnapshot()
         #: Of what may differ since then; None: of anything.
         self._keys: set[PodKey] | None = None
-        self._due = asyncio.Event()
         self._due.set()
 
     def look(self, keys: Collection[PodKey] | None) -> None:
@@ -170,19 +166,6 @@ class _Subscription:
         elif self._keys is not None:
             self._keys.update(keys)
         self._due.set()
-
-    async def run(self) -> None:
-        failures = 0
-        while True:
-            await self._due.wait()
-            self._due.clear()
-            exc = await self._told()
-            failures = failures + 1 if exc is not None else 0
-            if exc is None:
-                continue
-            if failures == 1:
-                self._tell(exc)
-            await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16)))
 
     async def _told(self) -> Exception | None:
         """Tell what has changed. Returns what the subscriber raised; it is told of the same again then."""
@@ -197,9 +180,3 @@ class _Subscription:
                 return exc
             self._seen = snapshot
         return None
-
-    def _tell(self, exc: Exception) -> None:
-        if isinstance(exc, BerthError):
-            _log.warning("subscriber %s: %s; it is told again", self._name, exc.message)
-        else:
-            _log.error("subscriber %s failed; it is told again", self._name, exc_info=exc)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Callable
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from berth_core.tasks import states
 from berth_core.tasks.batch import Batch
 from berth_core.tasks.task import Task
 
-_log = logging.getLogger(__name__)
+from .subscriptions import Subscription
 
 TaskKey = tuple[str, str]
 
@@ -36,6 +36,7 @@ class Standing(NamedTuple):
     tries: int
 
 
+Subscriber = Callable[[Update], Awaitable[None]]
 NOBODY = Standing("", "", 0)
 
 
@@ -50,13 +51,26 @@ class TaskRegistry:
         #: The Task of that namespace and name, where there is one.
         self.at: Callable[[TaskKey], Task | None] = lambda _key: None
         self.wake: Callable[[TaskKey], None] = lambda _key: None
-        self._subscribers: list[Callable[[Update], None]] = []
+        self._subscribers: list[_Updates] = []
+        self._begins: asyncio.Queue[_Updates] = asyncio.Queue()
 
     # -- states out ------------------------------------------------------------------------------------------------
 
-    def subscribe(self, call: Callable[[Update], None]) -> None:
-        """``call`` must not wait; what it raises is told in the log."""
-        self._subscribers.append(call)
+    def subscribe(self, name: str, call: Subscriber) -> None:
+        """Tell ``call`` of each state from now on, in order, the next one when it has returned.
+
+        Where it raises it is told the same again, after a pause, and then what came meanwhile. What it has not taken is
+        kept. It delays nobody else, as long as it does not block the loop.
+        """
+        one = _Updates(name, call)
+        self._subscribers.append(one)
+        self._begins.put_nowait(one)
+
+    async def run(self) -> None:
+        """Tell subscribers, those that come later, too. Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task((await self._begins.get()).run())
 
     def status_update(self, task: Task, state: str) -> bool:
         """Report a state; False where it was told before. A state after a final one is none."""
@@ -65,11 +79,8 @@ class TaskRegistry:
         if (old.state, old.tries) == (new.state, new.tries) or old.state in states.FINAL:
             return False
         self._known[task.uid] = new
-        for call in self._subscribers:
-            try:
-                call(Update(task.namespace, task.name, task.uid, new.state, new.tries))
-            except Exception:  # noqa: BLE001 - a subscriber's fault is its own
-                _log.exception("a subscriber failed on Task %s/%s", task.namespace, task.name)
+        for one in self._subscribers:
+            one.add(Update(task.namespace, task.name, task.uid, new.state, new.tries))
         return True
 
     def by_state(self) -> Counter[tuple[str, str, str]]:
@@ -121,6 +132,31 @@ class TaskRegistry:
     def kills(self, uid: str) -> bool:
         """Whether `kill_task` was told to end it."""
         return uid in self._killed
+
+
+class _Updates(Subscription):
+    """One subscriber, and what it was not told yet."""
+
+    def __init__(self, name: str, call: Subscriber) -> None:
+        super().__init__(name)
+        self._call = call
+        self._missed: deque[Update] = deque()
+
+    def add(self, update: Update) -> None:
+        self._missed.append(update)
+        self._due.set()
+
+    async def _told(self) -> Exception | None:
+        """One at a time: who takes it has its next failure count as a first one, with a short pause."""
+        if self._missed:
+            try:
+                await self._call(self._missed[0])
+            except Exception as exc:  # noqa: BLE001 - a subscriber's fault is its own
+                return exc
+            self._missed.popleft()
+        if self._missed:
+            self._due.set()
+        return None
 
 
 @lru_cache(maxsize=1024)

@@ -4,9 +4,9 @@ tasks/memory: resident bytes a task known and not yet begun, above the same proc
 TaskBatch and for single Tasks, of which it has had a few before: what it needs to work at all is no Task's. They wait
 until others of their queue have ended (``single``), or can never start, which is written into each (``never``).
 tasks/in-flight: the pods of BERTH_BENCH_TASKS tasks run on fake nodes. ``recovery``: the backend is killed, and begun
-anew; the seconds from then until the pod of a task that was submitted meanwhile is there. ``final``: pods end one after
-the other; seconds until the state of the task is final, by one watch. ``memory``: resident bytes a task with its pod,
-above the same process with a few of them.
+anew, as the container of one pod is; the seconds from then until the pod of a task that was submitted meanwhile is
+there. ``final``: pods end one after the other; seconds until the state of the task is final, by one watch. ``memory``:
+resident bytes a task with its pod, above the same process with a few of them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def in_flight(_ground: Ground) -> list[Figure]:
         add_nodes(cluster)
         api, *makers = clients(cluster)
         few, space = (namespace(cluster, api, each) for each in ("few", "in-flight"))
-        with backend(cluster, ground.folder) as daemon:
+        with backend(cluster, ground.folder, elect=True) as daemon:
             say(f"tasks/in-flight: {TASKS} tasks on {NODES} nodes")
             _run(api, makers, few, FEW)
             base = _settled(daemon)
@@ -159,7 +159,7 @@ def _recovers(ground: Ground, api: ApiClient, space: str, number: int) -> float:
     name = f"after{number}"
     api.create(TASK, {**_named(TASK, name, space), **_task()})
     began = time.monotonic()
-    with backend(ground.cluster, ground.folder, wait=False) as daemon:
+    with backend(ground.cluster, ground.folder, wait=False, elect=True) as daemon:
         while not api.list(POD, space, labels=f"{TASK_LABEL}={name}"):
             if time.monotonic() > began + PATIENCE:
                 raise SystemExit(f"tasks/in-flight: {name} has no pod")

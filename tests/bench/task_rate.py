@@ -302,9 +302,13 @@ def _pods_end(cluster: Cluster) -> None:
 
 
 @contextmanager
-def backend(cluster: Cluster, folder: Path, wait: bool = True) -> Iterator[Backend]:
-    """berth-tasks, as it is installed but for the election and the logs that kwok has not; ``wait``: until it works."""
-    argv = [sys.executable, "-m", "berth_tasks", "--kubeconfig", str(cluster.kubeconfig), "--no-leader-elect"]
+def backend(cluster: Cluster, folder: Path, wait: bool = True, elect: bool = False) -> Iterator[Backend]:
+    """berth-tasks, as it is installed but for the logs that kwok has not; ``wait``: until it works.
+
+    ``elect``: with the Lease, too, as a container that is started again and again in one pod.
+    """
+    lease = ("--namespace", "default", "--identity", "bench_1") if elect else ("--no-leader-elect",)
+    argv = [sys.executable, "-m", "berth_tasks", "--kubeconfig", str(cluster.kubeconfig), *lease]
     port = free_port()
     flags = ["--port", str(port), "--log-lines", "0", "--log-level", "warning", "--store", str(folder / "tasks.db")]
     with program([*argv, *flags], folder / "berth-tasks.log") as process:

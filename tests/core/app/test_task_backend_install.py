@@ -47,6 +47,15 @@ def test_every_object_is_the_backends_and_in_its_namespace():
     assert is_ours(install.binding("default", "tasking"), owner)
 
 
+def test_the_name_in_the_lease_is_that_of_the_pod(tmp_path: Path):
+    """The kubelet fills in variables that stand before the one that names them."""
+    (container,) = made()["Deployment"][0]["spec"]["template"]["spec"]["containers"]
+    assert started(container, tmp_path).identity == "$(POD_NAME)_$(POD_UID)"
+    before = container["env"][: [one["name"] for one in container["env"]].index("BERTH_TASKS_IDENTITY")]
+    fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in before if "valueFrom" in one}
+    assert (fields["POD_NAME"], fields["POD_UID"]) == ("metadata.name", "metadata.uid")
+
+
 def test_the_daemon_takes_what_it_is_given(tmp_path: Path):
     flags = {"workers": 3, "policy": "priority", "poll-interval": 30.5, "log-lines": "100", "log-format": "json"}
     (container,) = made(log_level="debug", flags=flags)["Deployment"][0]["spec"]["template"]["spec"]["containers"]

@@ -1,8 +1,9 @@
 """Whole histories of one task against a simple model of the API server.
 
-What happens is drawn: the kubelet ends a pod, somebody deletes one, changes the template, kills the task; the backend
-is told late, twice, out of order or not at all; it does a step, or dies and begins anew with what it kept. Whatever
-comes, each end is recorded once, from a pod that did end so, before that pod is deleted; and at last nothing is left.
+What happens is drawn: the kubelet ends a pod, somebody deletes one, changes the template, kills the task, the API
+server takes no pod of it any more; the backend is told late, twice, out of order or not at all; it does a step, or dies
+and begins anew with what it kept. The task is a Task, or an element of a batch. Whatever comes, each end is recorded
+once, from a pod that did end so, before that pod is deleted; and at last nothing is left.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth_core.errors import ConflictError
+from berth_core.errors import ConflictError, InvalidError
 from berth_core.tasks import next_step as steps
 from berth_core.tasks import states
 from berth_core.tasks.account import Account
-from berth_core.tasks.pods import Details, PodState, pod_name
+from berth_core.tasks.pods import Details, PodState, element_name, pod_name
 from berth_core.tasks.snapshot import PodEvent, PodsSnapshot, differences
-from berth_core.tasks.task import Status, Task
+from berth_core.tasks.task import Element, Status, Task
 from tests.core.tasks.samples import TEMPLATE, pod, task
 
 RETRIES = 2
@@ -29,9 +30,14 @@ OTHER = {"spec": {"containers": [{"name": "main", "image": "y", "resources": {"r
 class Server:
     """The Task, its pods by name, and every event that was told of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, element: bool = False) -> None:
         self.version = 1
         self.task = task(retries=RETRIES)
+        if element:
+            part, name = Element("many", "uid-many", 3), element_name("many", 3)
+            self.task = replace(self.task, key=("ns", name), uid="uid-many.3", element=part)
+        #: It takes no pod that is not there yet.
+        self.refuses = False
         self.pods: dict[str, PodState] = {}
         self.events: list[PodEvent] = []
         self.ends: dict[int, PodState] = {}
@@ -49,6 +55,8 @@ class Server:
         found = self.pods.get(pod_name(of, number))
         if found is not None:
             return found
+        if self.refuses:
+            raise InvalidError("such a pod cannot be")
         self.made += 1
         return self.put(pod(of, number, uid=f"pod-{self.made}"))
 
@@ -132,17 +140,27 @@ class Backend:
         step = steps.next_step(self.task, self.snapshot.all())
         if isinstance(step, steps.Start):
             if (self.task.uid, step.number) not in self.account:  # else its pod is made, and the watch has yet to tell
-                self.account.charge((self.task.uid, step.number), "", self.task.requests)
-                self.answers.append(self.server.create(self.task, step.number))
+                self._start(step)
         elif isinstance(step, steps.Record):
-            try:
-                self.server.write(self.task, step.status, step.pod)
-            except ConflictError:
-                return
-            self.task = self.server.task
+            self._write(step.status, step.pod)
         elif isinstance(step, steps.Delete):
             for one in step.pods:
                 self.server.delete(one)
+
+    def _start(self, step: steps.Start) -> None:
+        self.account.charge((self.task.uid, step.number), "", self.task.requests)
+        try:
+            self.answers.append(self.server.create(self.task, step.number))
+        except InvalidError as exc:
+            self.account.give_back((self.task.uid, step.number))
+            self._write(steps.refused(self.task, step.number, exc.message), None)
+
+    def _write(self, status: Status, of: PodState | None) -> None:
+        try:
+            self.server.write(self.task, status, of)
+        except ConflictError:
+            return
+        self.task = self.server.task
 
 
 ACTIONS = st.one_of(
@@ -151,7 +169,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("follow"), st.integers(1, 3)),
     st.tuples(st.just("again"), st.integers(0, 30)),
     st.tuples(st.just("end"), st.integers(0, 2)),
-    st.tuples(st.sampled_from(["by-hand", "evict", "see", "poll", "change", "kill"]), st.just(0)),
+    st.tuples(st.sampled_from(["by-hand", "evict", "see", "poll", "change", "kill", "refuse"]), st.just(0)),
     st.tuples(st.just("die"), st.integers(0, 1)),
 )
 
@@ -167,6 +185,8 @@ def outside(server: Server, action: str, value: int) -> None:
         server.vanish(next(iter(server.pods.values())))
     elif action == "change":
         server.change(template=OTHER, content=task(template=OTHER).content)
+    elif action == "refuse":
+        server.refuses = True
     elif action == "kill":
         server.change(asked=server.task.asked._replace(kill=True))
 
@@ -201,9 +221,9 @@ def _act(server: Server, backend: Backend, kept: PodsSnapshot, action: str, valu
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(ACTIONS, max_size=60))
-def test_each_end_is_recorded_once_and_nothing_is_left(history: list[tuple[str, int]]) -> None:
-    server = Server()
+@given(st.lists(ACTIONS, max_size=60), st.booleans())
+def test_each_end_is_recorded_once_and_nothing_is_left(history: list[tuple[str, int]], element: bool) -> None:
+    server = Server(element)
     backend = Backend(server)
     kept = backend.snapshot
     for number, (action, value) in enumerate(history):
@@ -234,6 +254,9 @@ def check_ends(server: Server) -> None:
     if status.state == states.SUCCEEDED:
         assert last is not None
         assert last.phase == "Succeeded"
+    elif status.state == states.FAILED and status.reason == "TemplateRejected":
+        assert (server.refuses, last) == (True, None)
+        assert status.tries > max(ends, default=0)
     elif status.state == states.FAILED:
         assert last in failures
         assert len(failures) == RETRIES + 1

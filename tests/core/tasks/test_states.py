@@ -45,6 +45,7 @@ WANTED = {
         SUCCEED: SUCCEEDED,
         RETRY: SUBMITTED,
         FAIL: FAILED,
+        REFUSE: FAILED,
         KILL: KILLED,
     },
     SUCCEEDED: {},

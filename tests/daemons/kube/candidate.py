@@ -49,6 +49,7 @@ async def main(kubeconfig: str, namespace: str, name: str, log: str) -> None:
                         note(f"failed {type(exc).__name__}")
                     await asyncio.sleep(0.05)
 
+            note("begins")
             leading = asyncio.ensure_future(election.run(work))
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leading.cancel)
             try:

@@ -131,14 +131,33 @@ def test_a_leader_that_is_killed(start: Callable[..., Candidate]) -> None:
 
 
 @pytest.mark.promise
-def test_an_agent_that_comes_back_under_its_own_name(start: Callable[..., Candidate]) -> None:
-    """The same identity takes its lease again at once, without waiting for its end."""
+def test_one_that_comes_back_under_its_own_name(
+    start: Callable[..., Candidate], run: Run, connect: Connect, namespace: str
+) -> None:
+    """The same identity takes its lease again at once, without waiting for its end: a renewal, and no transition."""
+
+    async def spec() -> dict[str, Any]:
+        async with connect() as client:
+            found: dict[str, Any] = (await client.get(LEASE, "lead", namespace))["spec"]
+            return found
+
     first = start("same")
     wait(lambda: len(first.said("wrote")) > 5, "the first leads")
+    other = start("other")
+    wait(lambda: other.said("begins"), "another one waits")
     first.send(signal.SIGKILL)
     first.process.wait()
+    before = run(spec())
     again = start("same")
-    wait(lambda: again.said("leads"), "the same leads again")
+    wait(lambda: len(again.said("wrote")) > 5, "the same leads again")
+    assert again.said("leads")[0] - again.said("begins")[0] < 3.0, "the lease lasts 6 s"
+    after = run(spec())
+    assert (after["holderIdentity"], after["leaseTransitions"], after["acquireTime"]) == (
+        *("same", 0),
+        before["acquireTime"],
+    )
+    assert after["renewTime"] > before["renewTime"]
+    assert not other.said("leads")
 
 
 @pytest.mark.promise
@@ -194,6 +213,40 @@ def test_annotations_of_ours_and_of_others(run: Run, connect: Connect, namespace
             assert (seen["spec"]["holderIdentity"], seen["spec"]["leaseDurationSeconds"]) == ("", 1)
             with pytest.raises(StateError, match=f"Lease {namespace}/a: this process .me. does not hold it"):
                 election.check()
+
+    run(story())
+
+
+def test_a_renewal_that_was_on_its_way_when_its_sender_died(run: Run, connect: Connect, namespace: str) -> None:
+    """It comes between the look and the write of who follows under the same name: that one looks again, and leads."""
+
+    async def story() -> None:
+        async with connect() as client, connect() as wire:
+            holder = {"holderIdentity": "me", "leaseDurationSeconds": 15, "leaseTransitions": 3}
+            await wire.create(LEASE, {"metadata": {"name": "a", "namespace": namespace}, "spec": holder})
+            find, looks = client.find, []
+
+            async def look(*args: Any, **options: Any) -> Any:
+                found = await find(*args, **options)
+                looks.append(found)
+                if len(looks) == 1:
+                    late = {**found, "spec": {**found["spec"], "renewTime": "2026-01-01T00:00:00.000000Z"}}
+                    await wire.replace(LEASE, late)
+                return found
+
+            client.find = look  # type: ignore[method-assign]
+            election = LeaderElection(client, namespace, "a", "me", periods=Periods(6, 4, 0.5))
+            spec: dict[str, Any] = {}
+
+            async def work() -> None:
+                election.check()
+                spec.update((await wire.get(LEASE, "a", namespace))["spec"])
+
+            began = time.monotonic()
+            await election.run(work)
+            assert time.monotonic() - began < 5, "the lease of the one that died lasts 15 s"
+            assert len(looks) == 2
+            assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("me", 3)
 
     run(story())
 

@@ -20,7 +20,7 @@ from berth_tasks.backend import KubernetesTaskSchedulerBackend
 from berth_tasks.kubernetes_client import KubernetesClient
 from berth_tasks.nodes import Nodes
 from berth_tasks.quotas import GRACE, Quotas
-from berth_tasks.task_registry import Update
+from berth_tasks.task_registry import TaskRegistry, Update
 from berth_tasks.usage import Usage
 from tests.core.tasks.samples import task
 
@@ -66,26 +66,44 @@ def after(tries: int) -> Task:
     return replace(task(), status=Status(tries=tries))
 
 
-def test_each_state_is_told_once_to_everybody_and_who_fails_keeps_nothing_from_the_others() -> None:
+def test_each_state_is_told_once() -> None:
+    """To whom, and at whose pace: test_told.py."""
+
     def check(one: KubernetesTaskSchedulerBackend) -> None:
-        seen: list[Update] = []
-
-        def fails(_update: Update) -> None:
-            raise ValueError("a subscriber")
-
-        for call in (fails, seen.append, seen.append):
-            one.subscribe(call)
         told = [("Submitted", 0), ("Running", 0), ("Submitted", 1), ("Running", 1), ("Succeeded", 2)]
         for state, tries in told:
             assert one.status_update(after(tries), state)
             assert not one.status_update(after(tries), state), "it was told before"
         assert not one.status_update(after(2), "Running"), "nothing follows a final state"
         assert not one.status_update(after(3), "Failed")
-        assert seen == [Update("ns", "job", "uid-job", *each) for each in told for _subscriber in range(2)]
         one.forget("uid-job")
         assert one.status_update(after(0), "Submitted"), "the uid is known no more"
 
     run(check)
+
+
+def test_who_takes_what_it_had_raised_on_waits_no_longer_for_its_next_failure() -> None:
+    async def main() -> None:
+        registry, heard, taken = TaskRegistry(), set[Update](), list[int]()
+
+        async def raises(update: Update) -> None:
+            if update not in heard:
+                heard.add(update)
+                raise StateError("not now")
+            taken.append(update.tries)
+
+        registry.subscribe("raises", raises)
+        for tries in range(5):
+            registry.status_update(after(tries), "Running")
+        began = asyncio.get_running_loop().time()
+        running = asyncio.ensure_future(registry.run())
+        while len(taken) < 5:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        assert taken == [0, 1, 2, 3, 4]
+        assert asyncio.get_running_loop().time() - began < 4, "0.2 s each; pauses that double would be 6.2 s"
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_task_is_killed_by_its_name_once_it_is_known_and_until_it_has_ended() -> None:

@@ -15,6 +15,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.task_batch im
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import InvalidError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.tasks import indexes
+from berth_core.tasks.told import stuck
 from tests.daemons.tasks.few_wait import FEW
 from tests.daemons.tasks.kubelets import Kubelets, ending
 from tests.daemons.tasks.metrics import charged, requests
@@ -76,6 +77,40 @@ def test_more_run_than_wait(world: World, start: Start) -> None:
     assert world.batch_ended("long", "Succeeded")["counts"]["succeeded"] == len(pods) == FEW + 4
 
 
+def test_another_template_takes_over_where_a_task_has_not_ended(world: World, start: Start) -> None:
+    """Those that run get new pods, those that wait are made of it, and those that have ended stay as they are."""
+    world.node(cpu="2")
+    start()
+    world.batch("many", cpu="500m", count=4, parallelism=3)
+    until(lambda: sorted(world.elements("many", "Running")) == [0, 1, 2], lambda: str(world.elements("many").keys()))
+    before = world.elements("many")
+    world.end(before[0])
+    until(lambda: told(world, "many").get("Succeeded") == {0}, lambda: str(told(world, "many")))
+    until(lambda: sorted(world.elements("many", "Running")) == [1, 2, 3], lambda: str(world.elements("many").keys()))
+    world.end(world.elements("many")[3])
+    until(lambda: told(world, "many").get("Succeeded") == {0, 3}, lambda: str(told(world, "many")))
+    world.api.patch(kinds.TASK_BATCH, "many", world.name, {"spec": {"template": world.template(cpu="250m")}})
+
+    def requests_of(pods: dict[int, dict[str, Any]]) -> dict[int, str]:
+        return {index: pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for index, pod in pods.items()}
+
+    until(
+        lambda: requests_of(world.elements("many", "Running")) == {1: "250m", 2: "250m"},
+        lambda: str(requests_of(world.elements("many"))),
+    )
+
+    def tries() -> dict[int, str]:
+        return {index: pod["metadata"]["labels"]["berth.dev/task-try"] for index, pod in world.elements("many").items()}
+
+    until(lambda: tries() == {1: "2", 2: "2"}, lambda: f"old pods go, those that have ended get no new one: {tries()}")
+    after = world.elements("many")
+    assert all(after[index]["metadata"]["uid"] != before[index]["metadata"]["uid"] for index in after)
+    for pod in after.values():
+        world.end(pod)
+    status = world.batch_ended("many", "Succeeded")
+    assert (status["counts"]["succeeded"], status.get("reasons") or []) == (4, [])
+
+
 def test_a_list_whose_items_need_others(world: World, start: Start) -> None:
     world.node()
     start()
@@ -119,6 +154,10 @@ def test_a_batch_that_is_killed_and_one_with_too_many_failures(world: World, sta
     world.api.patch(kinds.TASK_BATCH, "killed", world.name, {"spec": {"kill": True}})
     counts = world.batch_ended("killed", "Killed")["counts"]
     assert counts == {"succeeded": 1, "failed": 0, "killed": 19, "left": 0, "running": 0}
+    # What a leader that was killed had on its way may come last.
+    late = {"state": "Running", "counts": {**counts, "killed": 0, "left": 19}}
+    world.api.patch(kinds.TASK_BATCH, "killed", world.name, {"status": late}, "status")
+    assert world.batch_ended("killed", "Killed")["counts"] == counts
 
     world.batch("bad", count=40, parallelism=5, maxFailures=2)
     with ending(world, "bad", lambda _index: 1) as ran:
@@ -141,6 +180,27 @@ def test_what_never_starts_says_why_once(world: World, start: Start) -> None:
     assert status["reason"] == "TemplateRejected"
     assert "image" in status["message"]
     assert not world.elements("wrong")
+
+
+def test_a_batch_of_which_no_more_starts_says_so_until_it_goes_on(world: World, start: Start) -> None:
+    """Also when those have ended that ran before."""
+    world.node(cpu="2")
+    world.queue("few", ceiling={"cpu": "100m"})
+    start()
+    world.batch("many", queue="few", count=3)
+    pod = until(lambda: world.elements("many", "Running"), lambda: str(world.batch_status("many")))[0]
+    world.api.delete(kinds.TASK_QUEUE, "few", world.name)
+    until(lambda: world.batch_status("many").get("reason") == "UnknownQueue", lambda: str(world.batch_status("many")))
+    world.end(pod)
+    until(lambda: world.batch_status("many")["counts"]["succeeded"] == 1, lambda: str(world.batch_status("many")))
+    status = world.batch_status("many")
+    assert (status["state"], status["reason"], status["counts"]["running"]) == ("Running", "UnknownQueue", 0)
+    assert stuck(status)
+    world.queue("few", ceiling={"cpu": "100m"})
+    until(lambda: world.elements("many", "Running"), lambda: str(world.batch_status("many")))
+    until(lambda: "reason" not in world.batch_status("many"), lambda: str(world.batch_status("many")))
+    with ending(world, "many"):
+        assert world.batch_ended("many", "Succeeded")["counts"]["succeeded"] == 3
 
 
 def test_a_list_that_never_starts_is_refused_on_the_object(world: World, start: Start) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,7 +50,7 @@ def test_each_task_ends_once_whatever_the_network_does(
     port = free_port()
     with Proxy(server.hostname or "", server.port or 443) as network:
         daemon = start("--port", str(port), server=f"https://127.0.0.1:{network.port}")
-        scissors = Scissors(network)
+        scissors, began = Scissors(network), time.monotonic()
         scissors.start()
         try:
             submit(world, "a")
@@ -58,7 +59,9 @@ def test_each_task_ends_once_whatever_the_network_does(
             until(lambda: not unfinished(world), lambda: f"{unfinished(world)} {daemon.text()}")
         finally:
             scissors.stop()
-        assert scissors.cuts > 1
+        seconds = time.monotonic() - began
+        assert scissors.cuts >= max(2.0, seconds * 0.7), f"{scissors.cuts} cuts in {seconds:.0f} s: one a second"
+        assert network.accepted >= scissors.cuts, "each of them had connections to cut"
         until(lambda: not world.api.list(kinds.POD, world.name), lambda: world.api.list(kinds.POD, world.name))
         until(lambda: charged(port) == 0, lambda: charged(port))
         for name, status in world.statuses().items():

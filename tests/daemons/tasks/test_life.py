@@ -96,6 +96,50 @@ def test_a_pod_that_does_not_start_has_its_task_say_why(world: World, start: Sta
     until(lambda: "reason" not in world.batch_status("many"), lambda: world.batch_status("many"))
 
 
+def test_a_device_class_or_claim_template_that_is_not_there_is_told_on_the_task(world: World, start: Start) -> None:
+    """The pod waits for it, and keeps what it takes: whoever makes it has the task go on."""
+    world.node()
+    start("--pending-after", "0.2")
+    request = {"name": "gpu", "exactly": {"deviceClassName": "missing.example.com"}}
+    world.api.create(
+        kinds.RESOURCE_CLAIM_TEMPLATE,
+        {"metadata": {"name": "gpu", "namespace": world.name}, "spec": {"spec": {"devices": {"requests": [request]}}}},
+    )
+    for name, template in (("class", "gpu"), ("template", "missing")):
+        spec = {**world.template()["spec"], "resourceClaims": [{"name": "d", "resourceClaimTemplateName": template}]}
+        spec["containers"][0]["resources"]["claims"] = [{"name": "d"}]
+        world.submit(name, template={"spec": spec})
+    until(lambda: world.status("class").get("reason") == "Unschedulable", lambda: world.status("class"))
+    assert "device class missing.example.com does not exist" in world.status("class")["message"]
+    # No scheduler looks at a pod whose claim is not made: nobody but the backend says anything.
+    until(lambda: world.status("template").get("reason") == "PodPending", lambda: world.status("template"))
+    assert "it may wait for ResourceClaimTemplate missing" in world.status("template")["message"]
+    assert [world.status(name)["tries"] for name in ("class", "template")] == [0, 0]
+
+
+def test_a_task_that_cannot_be_read_says_so_and_is_final(world: World, start: Start) -> None:
+    """As somebody has written it past the modules, by kubectl: its schema leaves a pod template to whoever reads it."""
+    world.node()
+    process = start()
+    wrong = {
+        "negative": ({"requests": {"cpu": "-1"}}, "cpu"),
+        "unreadable": ({"requests": {"memory": "12 parsecs"}}, "memory"),
+        "word": ({"limits": {"example.com/gpu": "one"}}, "example.com/gpu"),
+    }
+    for name, (resources, _word) in wrong.items():
+        world.submit(name, template={"spec": {**world.template(resources=resources)["spec"]}})
+    world.submit("good")
+    for name, (_resources, word) in wrong.items():
+        told = world.ended(name, "Failed")
+        assert (told["reason"], told.get("tries", 0)) == ("InvalidTask", 0)
+        assert told["message"].startswith(f"Task {world.name}/{name}: spec.template.spec.containers[0].resources"), told
+        assert word in told["message"].split(" ")[2], told
+        assert not world.pods_of(name)
+    world.end(world.running("good"))
+    world.ended("good", "Succeeded")
+    assert process.text().count("cannot be carried out") == len(wrong)
+
+
 def test_what_cannot_run_says_why_and_what_is_killed_goes(world: World, start: Start) -> None:
     world.node(cpu="2")
     world.queue("small", ceiling={"cpu": "500m"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,31 @@ def test_what_a_queue_lent_comes_back_by_eviction_and_costs_nobody_a_try(world: 
     said(port, world, "start_seconds_count", {"guest": 5.0, "owner": 1.0})
     states = sums(port, "berth_tasks_by_state", "state", namespace=world.name)
     assert states == {"Succeeded": 6.0}
+
+
+def test_what_a_queue_could_have_on_each_node_is_told_to_a_program(world: World, start: Start, tmp_path: Path) -> None:
+    """Of what is free there, no more than its ceiling leaves; a task that starts has it subtracted."""
+    nodes = [world.node(str(number), cpu="4") for number in range(2)]
+    world.queue("most", ceiling={"cpu": "5"})
+    environment = {"BERTH_TOLD": str(tmp_path), "BERTH_SPACE": world.name, "BERTH_QUEUE": f"{world.name}/most"}
+    start(module="tests.daemons.tasks.told", environment=environment)
+
+    def offered() -> dict[str, int]:
+        path = tmp_path / "offers"
+        found = json.loads(path.read_text()) if path.exists() else {}
+        return {node: free["cpu"] for node, free in found.items() if node in nodes and "cpu" in free}
+
+    until(lambda: offered() == dict(zip(nodes, (4000, 1000), strict=True)), offered)
+    world.submit("job", cpu="3", queue="most")
+    pod = world.running("job")
+    until(lambda: sum(offered().values()) == 2000, offered)
+    left = 1000 if pod["spec"]["nodeName"] == nodes[0] else 2000
+    assert offered().get(nodes[0]) == left
+    world.submit("more", cpu="2", queue="most")
+    until(lambda: offered() == {}, offered)
+    for name in ("job", "more"):
+        world.end(world.running(name))
+    until(lambda: offered() == dict(zip(nodes, (4000, 1000), strict=True)), offered)
 
 
 def said(port: int, world: World, name: str, expected: dict[str, float]) -> None:

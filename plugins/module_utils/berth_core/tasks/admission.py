@@ -34,7 +34,8 @@ class Verdict(NamedTuple):
 
     `together`: of a task that starts with its gang, how many are bound together. `owed`: what waits for what is its
     queue's own, and might have it back (reclaim.py). `nodes`: of what is given alone, on which node there is room.
-    `full`: that was as much as one round gives, so that others were not looked at.
+    `full`: that was as much as one round gives, so that others were not looked at. `reached`: it is the turn of whom
+    `until` named.
     """
 
     admitted: list[Wants]
@@ -43,6 +44,7 @@ class Verdict(NamedTuple):
     together: dict[tuple[str, str], int]
     nodes: dict[tuple[str, str], str]
     full: bool = False
+    reached: bool = False
 
     def beside(self, other: Verdict) -> Verdict:
         """Both, of other tasks each; those of `other` come later."""
@@ -93,12 +95,14 @@ def admit(
     members: Mapping[str, Members] | None = None,
     ways: Ways | None = None,
     most: int | None = None,
+    until: tuple[str, str] | None = None,
 ) -> Verdict:
     """Who starts now. `nodes`: what each has in all. What is given is taken from `offers` and put into the ledger.
 
     The first of a queue that finds no room holds up those behind it, so that a large one is not starved. Queues that
     would borrow come after all others. `members`: those of gangs that do not wait, by `gang_key`. `ways`: the nodes on
     which a task can be; None: that is the scheduler's matter. `most`: so many in one round, the last gang whole.
+    `until`: whose turn ends it; nothing is given to that one, which is of no gang.
     """
     verdict = Verdict([], {}, [], {}, {})
     lines = _lines(tasks, ledger.queues, members or {}, verdict.waiting)
@@ -110,6 +114,9 @@ def admit(
         key = _next(lines, ledger, whole, policies, verdict.waiting)
         if key is None:
             break
+        if until is not None and lines[key].first.first.key == until:
+            others = len(lines) > 1 or len(lines[key]) > 1
+            return verdict._replace(full=others, reached=True)
         unit = lines[key].popleft()
         mine, places = nodes, offers
         if ways is not None:
@@ -122,19 +129,22 @@ def admit(
             mine = {name: has for name, has in nodes.items() if name in may}
             places = [offer for offer in offers if offer.node in may]
         why = _given(unit, ledger, mine, places, verdict.nodes)
-        reason = why[0]
-        if not reason:
-            verdict.admitted.extend(unit.tasks)
-            verdict.together.update((task.key, unit.together) for task in unit.tasks if unit.together)
-        else:
-            why = alike.setdefault(why, why)  # very many may wait for the same
-            verdict.waiting.update((task.key, why) for task in unit.tasks)
-            if reason != NEVER_FITS:
-                _owe([unit, *islice(lines[key], MOST_OWED)], reason, ledger, verdict)
-                lines[key].clear()
+        _note(unit, alike.setdefault(why, why), lines[key], ledger, verdict)  # very many may wait for the same
         if not lines[key]:
             del lines[key]
     return verdict
+
+
+def _note(unit: Unit, why: Why, line: Units, ledger: Ledger, verdict: Verdict) -> None:
+    """What became of it; `line`: those behind it, whom it holds up where it may start later."""
+    if not why[0]:
+        verdict.admitted.extend(unit.tasks)
+        verdict.together.update((task.key, unit.together) for task in unit.tasks if unit.together)
+        return
+    verdict.waiting.update((task.key, why) for task in unit.tasks)
+    if why[0] != NEVER_FITS:
+        _owe([unit, *islice(line, MOST_OWED)], why[0], ledger, verdict)
+        line.clear()
 
 
 def _next(

@@ -14,6 +14,7 @@ from typing import Any
 from ..app.quota import Demand, QuotaRoom, of_object, of_pod
 from ..errors import InputError
 from ..model.fields import Object
+from ..model.pod import Amounts
 from ..model.quantity import exact_bytes, format_cpu, parse_quantity
 from ..model.requests import CPU, EPHEMERAL, MEMORY, PODS, amount, is_extended
 from .filler import lowered
@@ -68,7 +69,7 @@ class Bounds:
     ) -> None:
         self._rooms = {namespace: [QuotaRoom(one) for one in listed] for namespace, listed in (quotas or {}).items()}
         self._ceiling, self._used, self._fillers = dict(ceiling or {}), dict(used or {}), fillers
-        self._demands: dict[tuple[str, bool], Demand] = {}
+        self._demands: dict[tuple[str | Amounts, bool], Demand] = {}
         for namespace, demand in pending:
             for room in self._rooms.get(namespace, ()):
                 room.take((demand,))
@@ -114,10 +115,8 @@ class Bounds:
         return [self._demand(one, filler) for one in unit.tasks]
 
     def _demand(self, wanted: Wants, filler: bool) -> Demand:
-        """Worked out once for each template."""
-        if not isinstance(wanted, Task):
-            return demand_of(wanted, filler)
-        key = (wanted.content, filler)
+        """Worked out once for each template, and size of an offer."""
+        key = (wanted.content if isinstance(wanted, Task) else wanted.requests, filler)
         if key not in self._demands:
             self._demands[key] = demand_of(wanted, filler)
         return self._demands[key]

@@ -59,7 +59,8 @@ def next_step(task: Task, pods: Iterable[PodState]) -> Step:
     if status.final or task.asked.going:
         return _delete(pod for pod in mine if not (_kept(task, pod) and not task.asked.going))
     if task.asked.kill:
-        return Record(Status(states.KILLED, _last(mine, status), status.failures, "Killed", "its end was asked for"))
+        state = states.after(live_state(task, mine), states.KILL)
+        return Record(Status(state, _last(mine, status), status.failures, "Killed", "its end was asked for"))
     told = [pod for pod in mine if pod.number <= status.tries]
     if any(not pod.going for pod in told):
         return _delete(told)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The life of a task, as data: its states, and what each event makes of each of them.
 
-next_step.py decides by this table, and the diagram in the docs is made from it. What is not in the table changes
-nothing: events come twice, late and out of order.
+What a try's end, a refusal and a kill make of a task next_step.py looks up here. The other events are pods that come
+and go: it reads the state from those that are there, and tests hold that no step leaves the rows of this table. The
+diagram in the docs is made from it. What is not in the table changes nothing: events come twice, late, out of order.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ TABLE = (
     Transition(UPDATED, RETRY, SUBMITTED, "the new pod's try has failed and another one is left"),
     Transition(UPDATED, FAIL, FAILED, "the new pod's try has failed and none is left"),
     Transition(UPDATED, LOSE, RUNNING, "the new pod vanished while the old one is there; the change is made anew"),
+    Transition(UPDATED, REFUSE, FAILED, "the API server refuses a template that came while both are there; both go"),
     Transition(UPDATED, KILL, KILLED, "both pods go"),
 )
 _NEXT = {(row.source, row.event): row.target for row in TABLE}

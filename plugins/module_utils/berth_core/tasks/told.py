@@ -36,5 +36,5 @@ def told(live: Object) -> dict[str, Any]:
 
 
 def stuck(row: Object) -> bool:
-    """Whether the Task of this row never starts as things are."""
-    return row["state"] == states.SUBMITTED and row["reason"] in NEVER
+    """Whether the Task of this row never starts as things are, or what is left of the TaskBatch."""
+    return row["state"] not in states.FINAL and row["reason"] in NEVER
