@@ -99,6 +99,8 @@ def _several(pick: Pick, also: Sequence[str], least: int) -> list[Move]:
     kinds = [*REQUESTS, *FAULTS, *(one for one in also if one not in (TOGETHER, BESIDE))]
     what, value = _move(pick, pick(kinds))
     found = [(what, max(value, least) if what == SCALE else value)]
+    if what == OFF:  # somebody knows why, and mostly says so
+        found += [_move(pick, one) if one == REBUILD else (one, value) for one in pick(((), (REBUILD,), (RELEASE,)))]
     found += [_acting(pick, also) for _number in range(pick((0, 1, 2)))]
     return found
 

@@ -325,3 +325,17 @@ def test_who_ends_what_another_run_began_takes_the_disks_that_it_has_given_up(gr
     assert [line for line in world.trace[begun:] if "create Berth db-2" in line] != []
     assert len([line for line in world.trace[begun:] if line.endswith("Berth db-2 status Releasing")]) == 0
     assert holder(world.get(LOCAL_DISK, "n3-d0")) == world.get(BERTH, "db-2")["metadata"]["uid"]
+
+
+def test_an_app_is_suspended_though_a_run_died_when_a_replica_had_no_berth(ground):
+    """Its StatefulSet has made the pod, which waits; a place is chosen for when the app goes on."""
+    world = ground.world
+    ground.make((moves.LEAVE, (0, True)))
+    while world.get(BERTH, "db-0") is not None:
+        ground.carry_out(1)
+        world.all_turns()
+    assert world.get(POD, "db-0") is not None
+    ground.make((moves.SUSPEND, None))
+    ground.carry_out()
+    assert ground.refused(ground.come_to_rest()) == ""
+    ground.is_as_asked()
