@@ -32,10 +32,13 @@ from .requests import Obj, Requests
 
 
 async def observe(api: Requests, asked: Question, devices_handed: bool = False) -> Observed:
-    """Everything that bears the app's name. Locks are read before berths: see Observed.stale_disks."""
+    """Everything that bears the app's name. Locks, volumes and claims are read before berths, berths before pods: see
+    Observed.stale_disks and stale_claims."""
     namespace = asked.namespace
     disks = await api.list(LOCAL_DISK, fields=asked.held_fields)
     devices = await api.list(LOCAL_DEVICE)
+    volumes = await api.list(PV, labels=asked.volume_labels)
+    claims = await api.list(PVC, namespace, labels=asked.labels)
     berths = await api.list(BERTH, namespace, labels=asked.labels)
     tied = devices_handed or has_devices(berths)
     found = {each: await api.find(*each, namespace) for each in asked.named}
@@ -43,8 +46,8 @@ async def observe(api: Requests, asked: Question, devices_handed: bool = False) 
         disks,
         devices,
         berths,
-        volumes=await api.list(PV, labels=asked.volume_labels),
-        claims=await api.list(PVC, namespace, labels=asked.labels),
+        volumes=volumes,
+        claims=claims,
         pods=await api.list(POD, namespace, labels=asked.pod_labels),
         named={each: one for each, one in found.items() if one is not None},
         device_claims=await _device_claims(api, asked) if tied else (),

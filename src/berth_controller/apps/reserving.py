@@ -12,6 +12,7 @@ from dataclasses import replace
 from berth_core.app import choose, leaving, node_loss, rescheduling
 from berth_core.app.choice_check import check_grown, check_world, without_discards
 from berth_core.app.choose import Choice, World
+from berth_core.app.observed import with_locks
 from berth_core.app.observing import view_of
 from berth_core.errors import ConflictError, UnschedulableError
 from berth_core.lifecycle import states
@@ -70,6 +71,7 @@ async def discard(run: Run, ordinals: Sequence[int]) -> None:
         view, until = given_up(view, run.owner(ordinal))
         driven = await run.driver.drive(view, until)
         run.stopped(ordinal, driven.step)
+        run.seen = with_locks(run.seen, driven.view.disks, driven.view.devices)
     gone = sorted(set(run.leaving.gone).intersection(ordinals))
     if gone:
         names = ", ".join(map(run.title, gone))

@@ -111,6 +111,7 @@ class Roller:
             pulls=helped.pulls(run.seen.helpers),
             holds=helped.holds(run.seen.helpers, run.views),
             restrictions=restrictions,
+            exchanged=run.plan.replacing,
         )
 
     async def _do(self, act: update_step.Act) -> bool:

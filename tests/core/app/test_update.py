@@ -301,6 +301,17 @@ def test_others_that_are_not_ready_are_waited_for():
     assert (rolled.acts, rolled.waits) == ((), ("pod db-0 to be Ready (max_unavailable is 1)",))
 
 
+def test_a_replica_whose_disk_is_exchanged_is_left_alone_and_counts_as_down():
+    cluster, asked = Cluster(3, one=template(), two=template("db:2")), rules()
+    beside = {"now": cluster.now, "exchanged": (0,)}
+    rolled = roll("db", (1, 2), cluster.pods, cluster.target(), asked, **beside)
+    assert (rolled.acts, rolled.waits) == ((), ("pod db-0 to be Ready (max_unavailable is 1)",))
+    rolled = roll("db", (1, 2), cluster.pods, cluster.target(), rules(unavailable=2), **beside)
+    assert [(act.do, act.ordinal) for act in rolled.acts] == [(PATCH, 2)]
+    rolled = roll("db", (1, 2), cluster.pods, cluster.target(), rules(unavailable=2, quorum=2), **beside)
+    assert rolled.waits == ("pod db-0 to be Ready (max_unavailable is 2, quorum is 2)",)
+
+
 def test_a_broken_replica_may_be_mended_by_the_update():
     cluster = Cluster(3, one=template(), two=template("db:2"))
     cluster.pods["db-1"]["status"]["conditions"] = []

@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple
 from ...berth_core.app.choose import World
 from ...berth_core.app.leave_rules import LeaveRules
 from ...berth_core.app.node_loss import LossRules
-from ...berth_core.app.observed import Observed, selector_of
+from ...berth_core.app.observed import Observed, selector_of, with_locks
 from ...berth_core.app.observing import view_of
 from ...berth_core.app.plan import Plan
 from ...berth_core.app.replace_request import answered
@@ -129,9 +129,10 @@ class Hand:
         return ReplicaOwner(self.app, ordinal, selector=selector_of(self.seen), replaced=replaced, **facts)
 
     def given_up(self, ordinal: int, view: View) -> None:
-        """What was seen, without what went with the berth that was given up: the next one of its name is made anew."""
+        """What was seen, without what went with the berth that was given up, its locks among it: the next one of its
+        name is made anew, and may be given the same disks."""
         claims = {self.app.claim_name(each, ordinal) for each in self._claim_names()}
-        name, seen = self.app.berth_name(ordinal), self.seen
+        name, seen = self.app.berth_name(ordinal), with_locks(self.seen, view.disks, view.devices)
         self.seen = replace(
             seen,
             claims=_of_view(seen.claims, view.claims, claims),

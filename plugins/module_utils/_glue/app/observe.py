@@ -44,7 +44,8 @@ def observe(
     devices_handed: bool = False,
     beside: Sequence[Mapping[str, Any]] = (),
 ) -> Observed:
-    """Everything that bears the app's name. Locks are read before berths: see Observed.stale_disks.
+    """Everything that bears the app's name. Locks, volumes and claims are read before berths, berths before pods: see
+    Observed.stale_disks and stale_claims.
 
     ``devices_handed``: look for ResourceClaims even where no berth has devices yet. ``beside``: other objects of its
     manifest, to be looked for by name.
@@ -52,6 +53,8 @@ def observe(
     asked = Question(name, namespace, workload, service, beside)
     held = client.list(LOCAL_DISK, fields=asked.held_fields)
     devices = client.list(LOCAL_DEVICE)
+    volumes = client.list(PV, labels=asked.volume_labels)
+    claims = client.list(PVC, namespace, labels=asked.labels)
     berths = client.list(BERTH, namespace, labels=asked.labels)
     tied = devices_handed or has_devices(berths)
     found = {each: client.find(*each, namespace) for each in asked.named}
@@ -59,8 +62,8 @@ def observe(
         held,
         devices,
         berths,
-        volumes=client.list(PV, labels=asked.volume_labels),
-        claims=client.list(PVC, namespace, labels=asked.labels),
+        volumes=volumes,
+        claims=claims,
         pods=client.list(POD, namespace, labels=asked.pod_labels),
         named={each: one for each, one in found.items() if one is not None},
         device_claims=_device_claims(client, namespace, asked.labels) if tied else (),

@@ -210,7 +210,7 @@ class Updater:
         now, pulls, holds = datetime.now(timezone.utc), self._helper.pulls(pods), self._helper.holds(pods)
         return self._disruptions.roll(
             lambda restrictions: update.roll(
-                app.name, ordinals, pods, target, self._rules, now, known, pulls, holds, restrictions
+                app.name, ordinals, pods, target, self._rules, now, known, pulls, holds, restrictions, replacing
             )
         )
 

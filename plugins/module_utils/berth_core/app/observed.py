@@ -10,7 +10,7 @@ never believed: a process may have died before it could write it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..lifecycle import states
@@ -85,7 +85,7 @@ class Observed:
 
     def stale_claims(self) -> tuple[list[Object], list[Object]]:
         """(claims, volumes) that were made for a berth that is gone, of ordinals without a pod. They hold no data
-        themselves."""
+        themselves. They were read before the berths: what was made for a new one is not taken for stale."""
         alive = {record["metadata"]["uid"] for record in self.berths.values()}
 
         def stale(thing: Object) -> bool:
@@ -101,6 +101,15 @@ class Observed:
         """Whether a lock's holder is a berth of this app."""
         stem, _dash, ordinal = str(ref["name"]).rpartition("-")
         return ref["namespace"] == self.namespace and stem == self.name and ordinal.isdigit()
+
+
+def with_locks(seen: Observed, disks: Mapping[str, Object], devices: Mapping[str, Object]) -> Observed:
+    """What was seen, with the locks as who gives up berths has left them: a disk may be the next berth's at once."""
+    held = {name: disks[name] for name in seen.disks if name in disks and disks[name]["spec"].get("claimRef")}
+    shared = {
+        name: devices[name] for name in seen.devices if name in devices and devices[name]["spec"].get("claimRefs")
+    }
+    return replace(seen, disks=held, devices=shared)
 
 
 def selector_of(observed: Observed) -> Mapping[str, str]:

@@ -71,7 +71,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Answers:
-    """Lists as they were answered; ``named`` by kind and name. ``disks`` and ``devices`` were read before ``berths``.
+    """Lists as they were answered; ``named`` by kind and name. ``disks``, ``devices``, ``volumes`` and ``claims`` were
+    read before ``berths``, and these before ``pods``.
 
     ``device_claims`` is empty where nobody has asked.
     """

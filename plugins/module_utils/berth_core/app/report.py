@@ -139,9 +139,9 @@ def diff(
         name = app.berth_name(ordinal)
         if not states.reached(have[name]["phase"], goal):
             after[name] = {**before[name], "phase": goal}
-    for ordinal in plan.stop:
-        name = app.berth_name(ordinal)
-        after[name] = {**after[name], "phase": goal}
+    for name in map(app.berth_name, plan.stop):
+        if name in after:  # a run that died has given up that of a pod without one: its next place is chosen
+            after[name] = {**after[name], "phase": goal}
     for name, was, now in _told_to_berths(app, observed, plan):
         before[name], after[name] = {**before[name], **was}, {**after[name], **now}
     for row in chosen_rows(app, choices):

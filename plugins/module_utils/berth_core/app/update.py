@@ -17,7 +17,7 @@ nominated for it (app.update_hold). Nothing of this takes a pod down while a Pod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -76,9 +76,11 @@ def roll(
     pulls: pre_pull.Pulls = pre_pull.NO_PULLS,
     holds: update_hold.Holds = update_hold.NO_HOLDS,
     restrictions: Restrictions | None = UNRESTRICTED,
+    exchanged: Collection[int] = (),
 ) -> Roll:
-    """``ordinals``: all of the app; ``pods``: by name; ``now``: for ``min_ready`` and helper pods; ``hooks``: as far as
-    they are known; ``pulls`` and ``holds``: as they are; ``restrictions``: None where nobody has read them yet.
+    """``ordinals``: all of the app, but those ``exchanged``: whose disk is being exchanged, so that they are left alone
+    and count as down. ``pods``: by name; ``now``: for ``min_ready`` and helper pods; ``hooks``: as far as they are
+    known; ``pulls`` and ``holds``: as they are; ``restrictions``: None where nobody has read them yet.
 
     Raises StateError where the rules forbid what would be next, where a node cannot pull what it needs for that, and
     where no waiting has a budget allow it.
@@ -102,7 +104,7 @@ def roll(
     if isinstance(found, Act):
         return Roll((found,), ())
     allowance = _allowance(app, steps, pods, rules, restrictions)
-    acts, waits = _due(app, steps, pods, rules, allowance)
+    acts, waits = _due(app, steps, pods, rules, allowance, exchanged)
     if allowance.asks:
         return Roll((), (), asks=True, nodes=tuple(dict.fromkeys(allowance.nodes)))
     rests = [each for each in (found, *(one for step in steps for one in (step.rest, step.again))) if each > 0]
@@ -112,10 +114,15 @@ def roll(
 
 
 def _due(
-    app: str, steps: Sequence[NextStep], pods: Mapping[str, Object], rules: UpdateRules, allowance: Allowance
+    app: str,
+    steps: Sequence[NextStep],
+    pods: Mapping[str, Object],
+    rules: UpdateRules,
+    allowance: Allowance,
+    exchanged: Collection[int],
 ) -> tuple[list[Act], list[str]]:
     """What is done now, and what is waited for. Raises StateError where a budget is all that is waited for, in vain."""
-    busy = {step.ordinal for step in steps if step.busy}
+    busy = {step.ordinal for step in steps if step.busy}.union(exchanged)
     acts, held = [], False
     waits = [step.wait for step in steps if step.wait]
     for step in steps:
@@ -196,7 +203,6 @@ def _in_turn(step: NextStep, steps: Sequence[NextStep]) -> bool:
 
 
 def _spared(step: NextStep, steps: Sequence[NextStep], busy: set[int], rules: UpdateRules) -> bool:
-    """Whether the replica, which is Ready, may be taken down beside those that are down. Who is not among the steps,
-    for its disk is being exchanged, counts for no quorum."""
+    """Whether the replica, which is Ready, may be taken down beside those that are down (``busy``)."""
     up = sum(other.ordinal not in busy for other in steps if other.ordinal != step.ordinal)
     return len(busy - {step.ordinal}) < rules.unavailable and up >= rules.quorum
