@@ -53,6 +53,7 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
 
     ``server``: another way to the API server.
     """
+    from tests.daemons.controller.prepared import started
     from tests.daemons.tasks.world import Process, kubeconfig
 
     running: list[Process] = []
@@ -69,7 +70,7 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
         log = tmp_path / f"tasks-{len(running)}.log"
         elected = () if elect else ("--no-leader-elect",)
         given = (*elected, "--log-lines", "0", *flags)
-        running.append(Process(config, log, *given, module=module, environment=environment))
+        running.append(Process(config, log, *given, module=module, environment=environment, start=started))
         return running[-1].works() if wait else running[-1]
 
     yield begin
