@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.promise]
 LEASE = {"leaderElect": True, "leaseDuration": "9s", "renewDeadline": "7s", "retryPeriod": "1s"}
 #: Seconds: twice the lease.
 ASLEEP = 18
-EVENTS = 6_000
+EVENTS = 3_000
 HERD = 16
 
 
