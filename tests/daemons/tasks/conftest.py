@@ -13,6 +13,23 @@ from uuid import uuid4
 import pytest
 
 
+#: Files that take longest: begun first, so that all workers end together (IN_ORDER in the Makefile).
+FIRST = (
+    "test_deaths.py",
+    "test_store_postgresql.py",
+    "test_filler.py",
+    "test_program.py",
+    "test_outside.py",
+    "test_executor.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.support.longest_first import begin_with
+
+    begin_with(items, FIRST)
+
+
 @pytest.fixture(scope="session")
 def plane(control_plane: Any) -> Any:
     """A control plane with CRDs and the backend's rights, whose fake nodes are run by kwok."""
