@@ -96,7 +96,7 @@ def taken_away(cluster, **app):
 
 @pytest.mark.usefixtures("recorded")
 def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
-    """That a second run changes nothing, README's commands show, and molecule's scenario of the role."""
+    """That a second run changes nothing, the quickstart's commands show, and molecule's scenario of the role."""
     kubeconfig = str(dev_cluster.kubeconfig)
     seen = run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path, "--check", "--diff").ok()
     assert "journal-2" in seen.output

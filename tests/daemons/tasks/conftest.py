@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pytest
 
-
 #: Files that take longest: begun first, so that all workers end together (IN_ORDER in the Makefile).
 FIRST = (
     "test_deaths.py",
