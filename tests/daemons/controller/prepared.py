@@ -51,6 +51,7 @@ class Forked:
         self._answers = answers
         self.pid = self._told()
         self.returncode: int | None = None
+        self._lock = threading.Lock()  # its end is told once, and may be asked for by several threads
 
     def poll(self) -> int | None:
         return self._ended(0)
@@ -70,10 +71,11 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _ended(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._answers], [], [], timeout)[0]:
-            self.returncode = self._told()
-            self._answers.close()
-        return self.returncode
+        with self._lock:
+            if self.returncode is None and select.select([self._answers], [], [], timeout)[0]:
+                self.returncode = self._told()
+                self._answers.close()
+            return self.returncode
 
     def _told(self) -> int:
         told = self._answers.recv(_LONGEST)
