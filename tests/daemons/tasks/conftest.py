@@ -14,12 +14,12 @@ import pytest
 
 #: Files that take longest: begun first, so that all workers end together (IN_ORDER in the Makefile).
 FIRST = (
+    "test_outside.py",
     "test_deaths.py",
+    "test_only_one.py",
+    "test_program.py",
     "test_store_postgresql.py",
     "test_filler.py",
-    "test_program.py",
-    "test_outside.py",
-    "test_executor.py",
 )
 
 
