@@ -204,7 +204,7 @@ daemons-scheduler: venv # as a service of hosts too
 
 daemons-tasks: WORKERS = 3
 daemons-tasks: venv
-	$(PYTEST) $(AGAIN) $(SIDE_BY_SIDE) tests/daemons/tasks
+	$(PYTEST) $(AGAIN) $(IN_ORDER) tests/daemons/tasks
 
 # Pods start and go, nodes are lost, a kubelet takes up a static pod: a third of a processor for each worker.
 daemons-together: WORKERS = 3

@@ -70,14 +70,14 @@ class Failures:
         self._desk.reports.failed(pod, queued.profile, reason, message, nominated if says else None)
         running = self._desk.profiles.get(queued.profile)
         if running is not None:
-            self._give_way(running, queued.pod)
+            self._give_way(running, queued.pod, message)
         self._desk.wake.set()
 
-    def _give_way(self, running: Running, pod: PodInfo) -> None:
+    def _give_way(self, running: Running, pod: PodInfo, message: str) -> None:
         """Who waits for a pod that has no place gives its own back, and the group is held back as a whole."""
         group = group_of(pod)
         if group is not None and running.permits:
-            self._desk.held_back.failed(group, self._loop.time())
+            self._desk.held_back.failed(group, self._loop.time(), f"{pod.name}: {message}")
         for name, plugin in running.permits:
             try:
                 uids = frozenset(plugin.give_way(pod, self._desk.room.waiting()))

@@ -17,6 +17,7 @@ Group = tuple[str, str]
 class _Failed:
     times: int
     until: float
+    why: str
     woken: bool = False
 
 
@@ -27,18 +28,18 @@ class HeldBack:
         self._initial, self._maximum = initial, maximum
         self._groups: dict[Group, _Failed] = {}
 
-    def failed(self, group: Group, now: float) -> None:
+    def failed(self, group: Group, now: float, why: str) -> None:
         """A member found no place. The others' failures in the same moment are the same failure."""
         known = self._groups.get(group)
         if known is not None and now < known.until:
             return
         times = 1 if known is None else known.times + 1
-        self._groups[group] = _Failed(times, now + backoff(times, self._initial, self._maximum))
+        self._groups[group] = _Failed(times, now + backoff(times, self._initial, self._maximum), why)
 
-    def holds(self, group: Group | None, now: float) -> bool:
-        """Tell whether no member may wait for the others now."""
+    def holds(self, group: Group | None, now: float) -> str | None:
+        """Tell why no member may wait for the others now; None where it may."""
         known = self._groups.get(group) if group is not None else None
-        return known is not None and now < known.until
+        return known.why if known is not None and now < known.until else None
 
     def placed(self, group: Group) -> None:
         """All that were needed have a place: the next failure is the first."""

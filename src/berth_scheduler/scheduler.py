@@ -282,8 +282,9 @@ class Scheduler:
             except Exception as exc:  # noqa: BLE001 - plugins from outside
                 return Failed(f"plugin {name} failed: {type(exc).__name__}: {exc}")
             if answer.status.code == Code.WAIT:
-                if self._desk.held_back.holds(group, self._loop.time()):
-                    return Failed("another member of its pod group found no place a moment ago", name)
+                why = self._desk.held_back.holds(group, self._loop.time())
+                if why is not None:
+                    return Failed(f"a member of its pod group found no place a moment ago: {why.rstrip('.')}", name)
                 flight.waits_for[name] = answer.timeout
             elif not answer.status.ok:
                 return Failed(", ".join(answer.status.reasons), name, answer.status.code)

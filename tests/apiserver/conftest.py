@@ -46,8 +46,9 @@ def api(control_plane: Any) -> ApiClient:
     return client_for(control_plane.kubeconfig)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def crds(control_plane: Any) -> None:
+    """Installed once for each worker: a test that removes or changes them puts them back at its end."""
     from tests.support.kube import install_crds
 
     install_crds(control_plane.kubeconfig)

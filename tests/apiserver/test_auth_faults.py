@@ -28,7 +28,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors i
     UnavailableError,
 )
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.resources import LOCAL_DISK, STORAGE_CLASS
-from tests.support.kube import client_for
+from tests.support.kube import client_for, install_crds
 from tests.support.playbook import Run
 
 World = Callable[[], dict[str, str]]
@@ -178,8 +178,15 @@ def test_a_stranger_s_authority(playbook: Any, world: World, admin: dict[str, An
     playbook([task], env={}).ok()
 
 
-def test_crds_not_installed(playbook: Any, world: World, name: str) -> None:
+@pytest.fixture
+def no_crds(playbook: Any, control_plane: Any) -> Iterator[None]:
     playbook([{"berth.stateful.crds": {"state": "absent", "force": True}}]).ok()
+    yield
+    install_crds(control_plane.kubeconfig)
+
+
+@pytest.mark.usefixtures("no_crds")
+def test_crds_not_installed(playbook: Any, world: World, name: str) -> None:
     before = world()
     result = playbook([{"berth.stateful.local_disk_info": {}}]).failed()
     assert result["status"] == 404

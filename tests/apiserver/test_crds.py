@@ -24,6 +24,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model.re
     Resource,
 )
 from tests.core.app.disk_samples import held
+from tests.support.kube import install_crds
 
 NAMES = [
     *("berths.berth.dev", "localdevices.berth.dev", "localdisks.berth.dev", "statefulapps.berth.dev"),
@@ -68,6 +69,19 @@ def widgets(api: ApiClient, name: str) -> Iterator[dict[str, Any]]:
     spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
     yield {"apiVersion": CRD.api_version, "kind": CRD.kind, "metadata": {"name": f"widgets.{group}"}, "spec": spec}
     api.delete(CRD, f"widgets.{group}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def put_back(control_plane: Any) -> Iterator[None]:
+    """The files after this one install them no more."""
+    yield
+    install_crds(control_plane.kubeconfig)
+
+
+@pytest.fixture
+def crds(control_plane: Any) -> None:
+    """Here a test before may have removed them."""
+    install_crds(control_plane.kubeconfig)
 
 
 @pytest.fixture

@@ -192,8 +192,7 @@ def test_as_a_user_runs_it(playbook: Callable[..., Any], cluster: str, namespace
     file = tmp_path / "pod.yaml"
     file.write_text(yaml.safe_dump(pod(cluster)))
     task = {"berth.stateful.placement_info": {"src": str(file), "namespace": namespace, "replicas": 2}}
-    for more in ((), ("--check",)):
-        run = playbook([task, {"berth.stateful.placement_info": {}}], *more)
-        found = run.tasks[0].result
-        assert [row["node"] for row in found["placements"]] == [f"{cluster}-a", f"{cluster}-a"]
-        assert "one of the following is required" in run.failed()["msg"]
+    run = playbook([task, {"berth.stateful.placement_info": {}}])
+    found = run.tasks[0].result
+    assert [row["node"] for row in found["placements"]] == [f"{cluster}-a", f"{cluster}-a"]
+    assert "one of the following is required" in run.failed()["msg"]

@@ -9,11 +9,13 @@ import threading
 
 import pytest
 
-from berth_dev.errors import KubeError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import ConflictError, NotFoundError
+from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.apiserver.app.runner import run
 from tests.dev.hosts_help import apply, eventually, get, node_ready, running
 from tests.dev.hosts_help import pod as busybox
 from tests.support.hosts import run_plays
+from tests.support.kube import client_for
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.promise, pytest.mark.timeout(900)]
 
@@ -94,7 +96,7 @@ def taken_away(cluster, **app):
 
 @pytest.mark.usefixtures("recorded")
 def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
-    """That a second run changes nothing, README's commands show, and molecule's scenario of the role."""
+    """That a second run changes nothing, the quickstart's commands show, and molecule's scenario of the role."""
     kubeconfig = str(dev_cluster.kubeconfig)
     seen = run_plays(dev_cluster, [app_play(kubeconfig)], tmp_path, "--check", "--diff").ok()
     assert "journal-2" in seen.output
@@ -123,18 +125,17 @@ def test_an_app_on_real_disks_from_first_run_to_return(dev_cluster, tmp_path):
 @contextlib.contextmanager
 def second_scheduler(cluster):
     """Binds each pod that names it to the one node that the pod allows. It looks at nobody else's pods, nor at room."""
-    over = threading.Event()
+    over, api = threading.Event(), client_for(cluster.kubeconfig)
 
     def bind():
         while not over.wait(0.2):
-            for pod in get(cluster, "pods", "--field-selector", "spec.schedulerName=second,spec.nodeName=")["items"]:
+            for pod in api.list(kinds.POD, fields="spec.schedulerName=second,spec.nodeName="):
                 node = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
                 target = {"kind": "Node", "name": node["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]}
                 meta = {key: pod["metadata"][key] for key in ("name", "namespace", "uid")}
-                body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-                path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding"
-                with contextlib.suppress(KubeError):  # it is gone by now
-                    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+                with contextlib.suppress(NotFoundError, ConflictError):  # it is gone by now
+                    body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+                    api.create(kinds.POD, body, subresource="binding")
 
     thread = threading.Thread(target=bind)
     thread.start()

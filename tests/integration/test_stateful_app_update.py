@@ -238,7 +238,7 @@ def database(cluster, host):
     template = {"spec": postgresql.pod_spec("ledger")}
     (container,) = template["spec"]["containers"]
     container.update(command=["sh", "-c", ALONE, "sh"], env=[{"name": "PGDATA", "value": "/data/pgdata"}])
-    container["readinessProbe"] = {"exec": {"command": ["pg_isready", "-h", "/tmp"]}, "periodSeconds": 1}
+    container["readinessProbe"] = {"exec": {"command": ["pg_isready", "-h", "/tmp"]}, "periodSeconds": 2}
     template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": host}
     only = {"stateful_app_replicas": 1, "stateful_app_topology_spread_constraints": []}
     return {"stateful_app_name": "ledger", "stateful_app_template": template, **only}

@@ -16,7 +16,8 @@ from pathlib import Path
 
 #: A server that says nothing for so long is given up, and connected to anew.
 SILENCE = 10.0
-PAUSE = 0.02
+#: Ten a second are enough around each fault, and each costs an fsync.
+PAUSE = 0.1
 
 
 def command(host: str) -> list[str]:

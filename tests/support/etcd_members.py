@@ -19,7 +19,8 @@ from tests.dev.hosts_help import eventually
 CLIENTS, PEERS = 2379, 2380
 #: A member that says nothing for so long is left for the next one.
 SILENCE = 2.0
-PAUSE = 0.02
+#: Ten a second are enough around each fault.
+PAUSE = 0.1
 
 
 def addresses(cluster: Any) -> dict[str, str]:

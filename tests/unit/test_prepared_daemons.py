@@ -21,6 +21,7 @@ WAYS = (anew, started, started)
         ("--nonsense", {}),
         ("--help", {"module": "berth_scheduler", "command": ("run",)}),
         ("--help", {"module": "berth_scheduler", "command": ("extend",)}),
+        ("--nonsense", {"module": "berth_tasks"}),
         ("--nonsense", {"module": "tests.support.wire", "environment": {"DAEMON": "berth_controller"}}),
     ],
 )

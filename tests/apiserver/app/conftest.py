@@ -23,7 +23,6 @@ def kubeconfig(control_plane):
 
 @pytest.fixture
 def app_world(kubeconfig):
-    install_crds(kubeconfig)  # a test of the CRDs may have removed them
     world = World(client_for(kubeconfig, warn=lambda text: None), resources)
     world.clear()
     return world

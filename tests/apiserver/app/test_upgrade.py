@@ -1,6 +1,8 @@
 """The collection of an earlier commit, then this one, on one cluster: nothing that an application has changes.
 
-`git archive` of the commit stands for the tarball of the release before; both are built and installed as Galaxy's are.
+`git archive` of the commit stands for the tarball of the release before; it is built and installed as Galaxy's are.
+This release is the tree, in whose prepared process the playbooks begin: that its tarball is whole is seen by `make
+collection`, `molecule-install` and the commands of the pages.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from ansible_collections.berth.stateful.plugins.module_utils._glue.crds import O
 from tests.apiserver.app.world import local_disk, params
 from tests.support.kube import install_crds
 from tests.support.playbook import run_playbook
-from tests.support.tarball import OLDER, install, install_commit
+from tests.support.tarball import OLDER, install_commit
 
 CRDS = {"berth.stateful.crds": None}
 #: A disk that the application has not got.
@@ -20,28 +22,27 @@ FREE = "fake-2-d0"
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory):
-    """Collections paths: the earlier one's and this one's."""
-    return (
-        install_commit(tmp_path_factory.mktemp("before"), OLDER["FIRST"]),
-        install(tmp_path_factory.mktemp("now")),
-    )
+def earlier(tmp_path_factory):
+    """The collections path of the earlier one."""
+    return install_commit(tmp_path_factory.mktemp("before"), OLDER["FIRST"])
 
 
 @pytest.fixture
-def before(app_world, kubeconfig, releases, tmp_path):
+def before(app_world, kubeconfig, earlier, tmp_path):
     """Runs tasks with the earlier collection, on a cluster that has its custom resources and no others."""
-    run = runner(releases[0], kubeconfig, tmp_path / "before")
-    uninstall_crds(kubeconfig)
-    run(CRDS).ok()
-    yield run
-    app_world.clear()
-    install_crds(kubeconfig)
+    run = runner(kubeconfig, tmp_path / "before", ANSIBLE_COLLECTIONS_PATH=str(earlier))
+    try:
+        uninstall_crds(kubeconfig)
+        run(CRDS).ok()
+        yield run
+        app_world.clear()
+    finally:
+        install_crds(kubeconfig)
 
 
 @pytest.fixture
-def now(kubeconfig, releases, tmp_path):
-    return runner(releases[1], kubeconfig, tmp_path / "now")
+def now(kubeconfig, tmp_path):
+    return runner(kubeconfig, tmp_path / "now")
 
 
 def uninstall_crds(kubeconfig):
@@ -51,8 +52,8 @@ def uninstall_crds(kubeconfig):
     assert not result.get("failed"), result
 
 
-def runner(collections, kubeconfig, folder):
-    env = {"ANSIBLE_COLLECTIONS_PATH": str(collections), "K8S_AUTH_KUBECONFIG": str(kubeconfig)}
+def runner(kubeconfig, folder, **env):
+    env = {"K8S_AUTH_KUBECONFIG": str(kubeconfig), **env}
     return lambda *tasks: run_playbook(list(tasks), folder, env=env)
 
 

@@ -117,7 +117,7 @@ class World:
         for kind in (self.kinds.LOCAL_DISK, self.kinds.LOCAL_DEVICE):
             for item in self.client.list(kind):
                 forget(self.client, kind, item["metadata"]["name"])
-        deadline = time.monotonic() + 30
-        while any(self.client.list(kind, labels=OURS) for kind in ours):
-            assert time.monotonic() < deadline, "what the last test made does not go"
-            time.sleep(0.05)
+        deadline, left = time.monotonic() + 30, ours
+        while left := tuple(kind for kind in left if self.client.list(kind, labels=OURS)):
+            assert time.monotonic() < deadline, f"what the last test made does not go: {left}"
+            time.sleep(0.2)

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError, NotFoundError
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
-from tests.daemons.chaos.waits import until
+from tests.daemons.controller.world import until
 
 SIZE = "16Mi"
 PAUSE = 1.0

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.app.observed import ready
 from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, HOSTS, NAMESPACE, ChaosGround
-from tests.daemons.chaos.waits import until
+from tests.daemons.controller.world import until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import zipapp
 

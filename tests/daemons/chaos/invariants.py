@@ -12,8 +12,7 @@ from berth_core.app.fsid import filesystem_uuid
 from tests.daemons.agent.disk_ground import ROOT as MOUNTS
 from tests.daemons.chaos.apps import CHECKING, UNFLUSHED
 from tests.daemons.chaos.ground import HOSTS, ChaosGround
-from tests.daemons.chaos.waits import until
-from tests.daemons.controller.world import PATIENCE
+from tests.daemons.controller.world import PATIENCE, until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import NAMESPACE, conditions_of
 

@@ -14,8 +14,7 @@ from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos import faults
 from tests.daemons.chaos.apps import shell
 from tests.daemons.chaos.ground import BANK, BY_DAEMONSET, BY_SERVICE, NAMESPACE, ChaosGround
-from tests.daemons.chaos.waits import until
-from tests.daemons.controller.world import World
+from tests.daemons.controller.world import World, until
 from tests.dev.hosts_help import eventually
 from tests.support.agent import AgentOnHost
 from tests.support.kube import forget_disks

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils._glue.client import ApiClient
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.errors import BerthError
+from tests.daemons.controller.prepared import started
 from tests.daemons.controller.world import Process, kubeconfig
 
 FLAGS = ("--orphan-interval", "5", "--orphan-report-after", "5", "--orphan-repair-after", "0")
@@ -66,4 +67,4 @@ class Pair:
     def _begin(self, identity: str) -> None:
         config = kubeconfig(self._cluster, self._api, self._folder / f"controller-{identity}.kubeconfig")
         log = self._folder / f"controller-{identity}.log"
-        self._running[identity] = Process(config, log, "--identity", identity, *FLAGS)
+        self._running[identity] = Process(config, log, "--identity", identity, *FLAGS, start=started)

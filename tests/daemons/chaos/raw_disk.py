@@ -13,7 +13,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model im
 from tests.daemons.chaos.apps import shell
 from tests.daemons.chaos.ground import BY_SERVICE, ChaosGround
 from tests.daemons.chaos.one_by_one import with_more
-from tests.daemons.chaos.waits import until
+from tests.daemons.controller.world import until
 from tests.dev.hosts_help import apply
 from tests.support.kube import forget_disks
 

@@ -21,7 +21,7 @@ from berth_core.errors import BerthError
 from berth_dev.errors import DevError
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.chaos.ground import BY_SERVICE, CHURNING, HOSTS, ChaosGround
-from tests.daemons.chaos.waits import until
+from tests.daemons.controller.world import until
 from tests.support.agent import conditions_of
 from tests.support.etcd_backup import Backup
 from tests.support.kube import forget_disks

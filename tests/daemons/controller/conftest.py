@@ -58,9 +58,8 @@ def nodes(plane: Any) -> list[str]:
 @pytest.fixture
 def world(plane: Any) -> Iterator[Any]:
     from tests.daemons.controller.world import World
-    from tests.support.kube import client_for, install_crds
+    from tests.support.kube import client_for
 
-    install_crds(plane.kubeconfig)  # a test of the CRDs may have removed them
     made = World(client_for(plane.kubeconfig, warn=lambda _text: None), f"c{uuid4().hex[:8]}")
     try:
         yield made

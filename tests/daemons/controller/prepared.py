@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 #: A daemon, or what runs in its place and imports it (tests/support/wire.py); others are started anew each time.
-DAEMONS, IN_PLACE = ("berth_controller", "berth_scheduler"), "tests.support.wire"
-#: What is imported when arguments have been read.
+DAEMONS, IN_PLACE = ("berth_controller", "berth_scheduler", "berth_tasks"), "tests.support.wire"
+#: What is imported when arguments have been read: by the command, or by the daemon that has none.
 LATER = {
+    "berth_tasks": ("uvloop",),
     "run": ("uvloop", "berth_kube.http1_fast", "berth_kube.json_fast"),
     "extend": ("berth_scheduler.extender.command", "berth_scheduler.simulate"),
 }
@@ -50,6 +51,7 @@ class Forked:
         self._answers = answers
         self.pid = self._told()
         self.returncode: int | None = None
+        self._lock = threading.Lock()  # its end is told once, and may be asked for by several threads
 
     def poll(self) -> int | None:
         return self._ended(0)
@@ -69,10 +71,11 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _ended(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._answers], [], [], timeout)[0]:
-            self.returncode = self._told()
-            self._answers.close()
-        return self.returncode
+        with self._lock:
+            if self.returncode is None and select.select([self._answers], [], [], timeout)[0]:
+                self.returncode = self._told()
+                self._answers.close()
+            return self.returncode
 
     def _told(self) -> int:
         told = self._answers.recv(_LONGEST)
@@ -128,7 +131,7 @@ def _imports(argv: Sequence[str], own: Mapping[str, str]) -> tuple[str, ...]:
     if daemon not in DAEMONS or "PYTHONPATH" in own:
         return ()
     main = (f"{daemon}.__main__",) if module == IN_PLACE else ()
-    return module, *main, *LATER.get(argv[1], ())
+    return module, *main, *LATER.get(module, ()), *LATER.get(argv[1], ())
 
 
 # -- the server -----------------------------------------------------------------------------------------------------

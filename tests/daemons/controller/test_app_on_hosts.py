@@ -21,6 +21,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.obse
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.agent.disk_ground import Ground
 from tests.daemons.controller.app_world import AppWorld
+from tests.daemons.controller.prepared import started
 from tests.daemons.controller.world import ACCOUNT, NAMESPACE, Process, World, install, kubeconfig, until
 from tests.dev.hosts_help import eventually, node_ready
 from tests.support.agent import install_rights
@@ -70,7 +71,7 @@ class Site:
             room.plug()
             self.install_agent(room)
         config = kubeconfig(cluster, self.api, folder / "kubeconfig")
-        self.controller = Process(config, folder / "log", "--no-leader-elect").works()
+        self.controller = Process(config, folder / "log", "--no-leader-elect", start=started).works()
         left.callback(lambda: print(self.controller.text()))
         left.callback(self.controller.stop)
         left.callback(self.apps.clear)

@@ -14,6 +14,7 @@ from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.obse
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.lifecycle.replacing import PARTS
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from tests.daemons.agent.disk_ground import Ground
+from tests.daemons.controller.prepared import started
 from tests.daemons.controller.world import Process, World, install, kubeconfig, until
 from tests.support.agent import install_rights
 from tests.support.hosts import run_plays
@@ -36,7 +37,7 @@ def stage(dev_cluster: Any, tmp_path: Path) -> Iterator[Stage]:
     ground = Ground(dev_cluster, HOST)
     world = World(client_for(dev_cluster.kubeconfig, warn=lambda _text: None), f"c{uuid4().hex[:8]}")
     config = kubeconfig(dev_cluster, world.api, tmp_path / "kubeconfig")
-    process = Process(config, tmp_path / "log", "--no-leader-elect").works()
+    process = Process(config, tmp_path / "log", "--no-leader-elect", start=started).works()
 
     def run(claim: str, script: str) -> None:
         """Run a shell script in a pod that has the claim at /data, to its end."""

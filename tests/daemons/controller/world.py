@@ -29,19 +29,28 @@ NAMESPACE, ACCOUNT = "berth-system", "berth-controller"
 #: Twice as long as a node is held back for a pod that it could not take (held_back.SECONDS), and less than half of what
 #: passes until a claim is visited, or a parked pod tried, without being woken (300 s each): a lost wake-up fails.
 PATIENCE = 120.0
+#: Seconds between the first two looks of `until`, and between all of them for what is over soon.
+MIDST = 0.05
 GI = 1 << 30
 OBSERVED = {"devicePath": "/dev/sdx", "health": "Healthy"}
 
 
-def until(condition: Callable[[], Any], what: str | Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """The first true value of the condition."""
-    end = time.monotonic() + patience
+def until(
+    condition: Callable[[], Any], what: str | Callable[[], Any], patience: float = PATIENCE, longest: float = 0.3
+) -> Any:
+    """The first true value of the condition. Looks come less and less often: most are requests, or start a program in
+    a host, which takes the processor from what is waited for.
+
+    ``longest``: seconds between two looks at most; `MIDST` where a test goes on in the midst of what it has seen.
+    """
+    end, pause = time.monotonic() + patience, MIDST
     while True:
         found = condition()
         if found:
             return found
         assert time.monotonic() < end, f"not within {patience:.0f} s: {what() if callable(what) else what}"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(longest, 1.5 * pause)
 
 
 def kubeconfig(control_plane: Any, admin: ApiClient, path: Path, server: str | None = None) -> Path:

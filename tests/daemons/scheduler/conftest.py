@@ -14,8 +14,9 @@ import pytest
 
 #: Files that take longest: begun first, so that all workers end together (IN_ORDER in the Makefile).
 FIRST = (
+    "test_faults_servers.py",
+    "test_faults_leaders.py",
     "test_scheduler_service.py",
-    "test_faults.py",
     "test_deaths.py",
     "test_backoff.py",
     "test_extender.py",
@@ -45,9 +46,8 @@ def plane(control_plane: Any) -> Any:
 @pytest.fixture
 def world(plane: Any) -> Iterator[Any]:
     from tests.daemons.scheduler.world import World
-    from tests.support.kube import client_for, install_crds
+    from tests.support.kube import client_for
 
-    install_crds(plane.kubeconfig)  # a test of the CRDs may have removed them
     made = World(client_for(plane.kubeconfig, warn=lambda _text: None), f"s{uuid4().hex[:8]}", plane)
     try:
         yield made

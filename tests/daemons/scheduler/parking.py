@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.world import MIDST
 from tests.daemons.controller.world import until as until_within
 from tests.daemons.scheduler.world import POOL, World
 
@@ -22,7 +23,7 @@ PATIENCE = 20.0
 
 
 def until(condition: Callable[[], Any], what: str | Callable[[], Any]) -> Any:
-    return until_within(condition, what, PATIENCE)
+    return until_within(condition, what, PATIENCE, longest=MIDST)
 
 
 class Own:

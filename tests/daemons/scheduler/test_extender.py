@@ -16,6 +16,7 @@ import yaml
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_core.config.stock import ExtenderAddress
 from tests.badinput.extender_requests import ROWS
+from tests.daemons.controller.prepared import started
 from tests.daemons.controller.world import GI, ROOT
 from tests.daemons.scheduler.world import until
 from tests.support.certificates import authority, pem
@@ -196,7 +197,8 @@ def test_behind_kube_scheduler(plane: Any, world: Any, extend: Callable[..., Any
     install(plane)
     nodes = ground(world, 1, 2)
     extender = extend()
-    controller = Process(controller_kubeconfig(plane, world.api, tmp_path / "controller"), tmp_path / "controller.log")
+    who = controller_kubeconfig(plane, world.api, tmp_path / "controller")
+    controller = Process(who, tmp_path / "controller.log", start=started)
     stock = Stock(plane, world, tmp_path, ExtenderAddress(extender.url))
     try:
         # Each claim alone would fit either node: only the extender knows that both together do not.
@@ -288,7 +290,8 @@ def test_two_behind_one_kube_scheduler_one_of_them_by_tls(
     extend(*deployed(plane, world, tmp_path), at=port)
     binds = ExtenderAddress(f"https://127.0.0.1:{port}", ca_file=server[0], cert_file=client[0], key_file=client[1])
     judges = {"urlPrefix": first.url, "filterVerb": "filter", "preemptVerb": "preempt", "nodeCacheCapable": True}
-    controller = Process(controller_kubeconfig(plane, world.api, tmp_path / "controller"), tmp_path / "controller.log")
+    who = controller_kubeconfig(plane, world.api, tmp_path / "controller")
+    controller = Process(who, tmp_path / "controller.log", start=started)
     running = [controller]
     try:
         # Before kube-scheduler starts: no change of a capacity would have it look again at a pod that lacks cpu too.

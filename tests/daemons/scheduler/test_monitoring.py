@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.daemons.controller.prepared import started
 from tests.daemons.controller.world import ROOT, Process, install
 from tests.daemons.controller.world import kubeconfig as controllers
 from tests.daemons.scheduler.extending import Extender
@@ -50,7 +51,7 @@ def tasks(plane: Any, world: Any, tmp_path: Path) -> Iterator[tuple[Load, int]]:
     made, port = TaskWorld(world.api, f"{world.name}t", plane), free_port()
     who = kubeconfig(plane, world.api, tmp_path / "kubeconfig-tasks", account="berth-tasks")
     flags = ("--port", str(port), "--no-leader-elect", "--filler-interval", "1")
-    process = Process(who, tmp_path / "tasks.log", *flags, module="berth_tasks")
+    process = Process(who, tmp_path / "tasks.log", *flags, module="berth_tasks", start=started)
     load = Load(made, made.node())
     try:
         process.works()
@@ -81,9 +82,9 @@ def components(plane: Any, world: Any, start: Any, tasks: Any, tmp_path: Path) -
     ports["berth-tasks"] = tasks[1]
     start("--port", str(ports["berth-scheduler"]))
     who = controllers(plane, world.api, tmp_path / "kubeconfig-controller")
-    controller = Process(who, tmp_path / "controller.log", "--port", str(ports["berth-controller"]))
+    controller = Process(who, tmp_path / "controller.log", "--port", str(ports["berth-controller"]), start=started)
     who = kubeconfig(plane, world.api, tmp_path / "kubeconfig-extender")
-    extender = Extender(who, tmp_path / "extender.log", "--metrics-port", str(ports["berth-extender"]))
+    extender = Extender(who, tmp_path / "extender.log", "--metrics-port", str(ports["berth-extender"]), start=started)
     with made_up(plane) as host:
         host.configure(metrics={"port": ports["berth-agent"]})
         with host.start("run") as agent:

@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.prepared import started
 from tests.daemons.scheduler.parking import CASE, Own, asks, near, port, required, settled, until, where
 from tests.daemons.scheduler.test_devices import Devices
 from tests.daemons.scheduler.world import Process, World, kubeconfig
@@ -529,7 +530,7 @@ def parked(plane: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Par
         until(lambda: settled(world), "the nodes and claims do not settle")
         who = kubeconfig(plane, world.api, folder / "kubeconfig")
         config = world.configuration(folder / "config.yaml")
-        process = Process(who, folder / "log", "--config", str(config), "--no-leader-elect").works()
+        process = Process(who, folder / "log", "--config", str(config), "--no-leader-elect", start=started).works()
         until(lambda: not parked.wrong(), lambda: str(parked.wrong()))
         yield parked
     finally:

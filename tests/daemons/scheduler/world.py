@@ -27,9 +27,9 @@ POOL = "berth.dev/test-pool"
 PATIENCE = 60.0
 
 
-def until(condition: Callable[[], Any], what: str | Callable[[], Any]) -> Any:
+def until(condition: Callable[[], Any], what: str | Callable[[], Any], **options: float) -> Any:
     """The first true value of the condition."""
-    return until_within(condition, what, PATIENCE)
+    return until_within(condition, what, PATIENCE, **options)
 
 
 def kubeconfig(control_plane: Any, admin: Any, path: Path, server: str | None = None, account: str = ACCOUNT) -> Path:

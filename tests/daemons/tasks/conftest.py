@@ -12,6 +12,22 @@ from uuid import uuid4
 
 import pytest
 
+#: Files that take longest: begun first, so that all workers end together (IN_ORDER in the Makefile).
+FIRST = (
+    "test_outside.py",
+    "test_deaths.py",
+    "test_only_one.py",
+    "test_program.py",
+    "test_store_postgresql.py",
+    "test_filler.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.support.longest_first import begin_with
+
+    begin_with(items, FIRST)
+
 
 @pytest.fixture(scope="session")
 def plane(control_plane: Any) -> Any:
@@ -53,6 +69,7 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
 
     ``server``: another way to the API server.
     """
+    from tests.daemons.controller.prepared import started
     from tests.daemons.tasks.world import Process, kubeconfig
 
     running: list[Process] = []
@@ -69,7 +86,7 @@ def start(plane: Any, world: Any, tmp_path: Path) -> Iterator[Callable[..., Any]
         log = tmp_path / f"tasks-{len(running)}.log"
         elected = () if elect else ("--no-leader-elect",)
         given = (*elected, "--log-lines", "0", *flags)
-        running.append(Process(config, log, *given, module=module, environment=environment))
+        running.append(Process(config, log, *given, module=module, environment=environment, start=started))
         return running[-1].works() if wait else running[-1]
 
     yield begin

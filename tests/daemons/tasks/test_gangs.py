@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
+from tests.daemons.controller.prepared import started
 from tests.daemons.scheduler.world import DEPLOY, Process, kubeconfig
 from tests.daemons.tasks.world import World, until
 
@@ -23,7 +24,9 @@ def test_a_gang_is_bound_whole_or_not_at_all(
     start()
     config = world.configuration(tmp_path / "scheduler.yaml", GANG)
     who = kubeconfig(plane, world.api, tmp_path / "kubeconfig-scheduler")
-    scheduler = Process(who, tmp_path / "scheduler.log", "--config", str(config), "--no-leader-elect").works()
+    scheduler = Process(
+        who, tmp_path / "scheduler.log", "--config", str(config), "--no-leader-elect", start=started
+    ).works()
     try:
         template = world.template()
         template["spec"]["schedulerName"] = world.name
@@ -40,7 +43,10 @@ def test_a_gang_is_bound_whole_or_not_at_all(
 
 
 def refused(world: World) -> bool:
-    """Whether the scheduler has tried all of them: two have a place, and give it back for the one without."""
+    """Whether the scheduler has tried all of them: two have a place, and give it back for the one without.
+
+    That one says why, although it is tried once more where the others were, and told then what held the group back.
+    """
     conditions = [(pod.get("status") or {}).get("conditions") or () for pod in world.elements("ring").values()]
     said = [one.get("message", "") for each in conditions for one in each if one["type"] == "PodScheduled"]
     return any("taint" in words for words in said)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_tasks.pod_cleanup import GATHER, MOST
+from tests.daemons.controller.world import MIDST
 from tests.daemons.tasks.metrics import requests
 from tests.daemons.tasks.world import World, until
 from tests.support.tcp import free_port
@@ -31,7 +32,7 @@ def test_two_writes_a_task_and_one_deletion_for_many(world: World, start: Start)
         world.end(pod)
     for name in names:
         assert world.ended(name, "Succeeded")["tries"] == 1
-    until(lambda: not world.api.list(kinds.POD, world.name), "the pods go")
+    until(lambda: not world.api.list(kinds.POD, world.name), "the pods go", longest=MIDST)
     pauses = int((time.monotonic() - began) / GATHER) + 1
     told = {verb: count - before.get(verb, 0) for verb, count in requests(port).items()}
     assert (told["create"], told["patch"]) == (MANY, MANY), told

@@ -1,8 +1,10 @@
-"""The agent on real disks: NVMe and SCSI as udev shows them, failing, vanishing, coming back under other names.
+"""The agent on real disks: NVMe and SCSI as udev shows them, failing, vanishing, coming back.
 
 What a namespace host cannot have: firmware identities, SMART, hot-plug, I/O errors under a filesystem, a clock of its
-own, systemd, a power cut. One machine for all tests of this folder, in their order; each leaves its disks as it found
-them, but for the one that `kept` holds from the first test that wants it to the last.
+own, systemd, a power cut. (That two disks change their kernel names: tests/daemons/agent/test_agent_hosts.py.)
+
+One machine for all tests of this folder, in their order; each leaves its disks as it found them, but for the one that
+`kept` holds from the first test that wants it to the last.
 """
 
 from __future__ import annotations
@@ -103,33 +105,6 @@ def test_a_device_that_was_built_on_a_disk_keeps_it_from_a_wipe_and_from_the_nex
 def not_free_when_free(disk: dict[str, Any]) -> str:
     """Why the scheduler would not give it to anybody, even if nobody held it."""
     return not_free(LocalDisk.from_object({**disk, "spec": {**disk["spec"], "claimRef": None}}))
-
-
-def pull_and_plug(ground: VmGround, *names: str) -> dict[str, dict[str, Any]]:
-    """Pulled out all together, and put back one after the other; each takes the first free name. What they are then."""
-    for name in names:
-        ground.pull(name)
-    for name in names:
-        ground.wait_phase(name, "Missing")
-    for name in names:
-        ground.put_back(name)
-        ground.wait_phase(name, "Available")
-    return {name: ground.object(name) for name in names}
-
-
-@pytest.mark.promise
-def test_two_disks_change_their_names_and_only_the_path_changes(ground: VmGround) -> None:
-    before = {name: ground.wait_phase(name, "Available") for name in ("s0", "s1")}
-    paths = {name: str(disk["status"]["observed"]["devicePath"]) for name, disk in before.items()}
-    if set(paths.values()) != {"/dev/sda", "/dev/sdb"}:  # what had the names once may have them no longer
-        before = pull_and_plug(ground, "s0", "s1")
-        paths = {name: str(disk["status"]["observed"]["devicePath"]) for name, disk in before.items()}
-    after = pull_and_plug(ground, *sorted(before, key=paths.__getitem__, reverse=True))
-    for name, other in (("s0", "s1"), ("s1", "s0")):
-        seen = after[name]["status"]["observed"]
-        assert seen["devicePath"] == paths[other]
-        assert {**seen, "devicePath": ""} == {**before[name]["status"]["observed"], "devicePath": ""}
-        assert after[name]["spec"] == before[name]["spec"]
 
 
 @pytest.mark.promise
