@@ -98,8 +98,8 @@ def changed_by_hand(app: AppWanted, why: str, pods: Iterable[Object]) -> StateEr
     return StateError(
         f"{why}, while this run was bringing revision {app.revision} to the pods: it is overtaken and has ended, "
         f"nothing was taken back, and nobody goes on by himself. The pods as they are: {mixed}. Run this task again, "
-        "which takes back what was done to the fields that it names, and finishes its update; to keep that, put it into "
-        "the task first",
+        "which takes back what was done to the fields that it names, and finishes its update; to keep that, put it "
+        "into the task first",
         changed=True,
     )
 
