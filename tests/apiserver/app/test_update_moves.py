@@ -17,8 +17,8 @@ import pytest
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.observed import ready
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.app.pod_revision import RESIZING, updating
 from tests.apiserver.app.runner import calm, run
-from tests.apiserver.app.test_node_loss import Ground
 from tests.apiserver.app.test_node_loss import NODES as FOUR
+from tests.apiserver.app.test_node_loss import Ground
 from tests.apiserver.app.test_stateful_app import NODES, writes
 from tests.apiserver.app.test_update import UPDATING, options, pods, with_template
 from tests.apiserver.app.world import local_disk
@@ -31,8 +31,8 @@ APP = "berth.dev/app=db"
 SEEDS = (131, 320, 1096, 1287)
 #: Writes of a run for one step of the small cluster: it records more than what it does to pods.
 WRITES = 3
-#: Of whole lives. Together they scale, suspend, restart, change the template and roll it back, leave, replace, reschedule,
-#: rebuild and release, with nodes that are lost, switched off and back, a pod that goes, and deaths between.
+#: Of whole lives. Together they scale, suspend, restart, change the template and roll it back, leave, replace,
+#: reschedule, rebuild and release, with nodes that are lost, switched off and back, a pod that goes, and deaths.
 LIVES = (9, 20, 86, 113)
 #: Seconds that a run in the middle of a life waits for what may never come.
 PATIENCE = 3

@@ -26,7 +26,8 @@ LOSE, OFF, HOME, POD_GOES, EXCHANGE = "lose", "switch off", "back", "pod goes", 
 FAULTS = (LOSE, OFF, OFF, HOME, HOME, POD_GOES)
 #: What is asked for in the middle of trouble, and because of a lost node.
 TROUBLED, LOST = (LEAVE, REPLACE, TEMPLATE, RESCHEDULE), (REBUILD, RELEASE)
-#: A run to its end or until it dies after so many writes, which waits for pods or not; several at once, request by request; what is beside.
+#: A run to its end or until it dies after so many writes, which waits for pods or not; several at once, request by
+#: request; what is beside.
 RUN, TOGETHER, BESIDE = "run", "together", "beside"
 #: Against the first template: in place, by a new pod, both.
 CHANGES: tuple[dict[str, Any], ...] = (
