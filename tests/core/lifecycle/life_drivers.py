@@ -156,7 +156,7 @@ class Run(Process):
     def __init__(self, world, name):
         super().__init__(world)
         self.name, self.asked, self.outcome, self.pods, self.wrote = name, None, None, {}, 0
-        self._beside, self._kill_at, self._wire = True, 0, None
+        self._beside, self._kill_at, self._wire, self.waits = True, 0, None, True
 
     def saw(self, name, pod):
         self.pods[name] = pod
@@ -166,10 +166,10 @@ class Run(Process):
     def saw_all(self, pods):
         self.pods = {pod["metadata"]["name"]: pod for pod in pods}
 
-    def at_once(self, kill_at=0):
-        """One run without a halt; it dies after that write."""
+    def at_once(self, kill_at=0, waits=True):
+        """One run without a halt; it dies after that write. ``waits``: for the pods, when all is done."""
         self.kill()
-        self._beside, self._kill_at = False, kill_at
+        self._beside, self._kill_at, self.waits = False, kill_at, waits
         try:
             self.run()
         except Killed:
@@ -179,7 +179,7 @@ class Run(Process):
         except errors.BerthError:
             pass
         finally:
-            self._beside, self._kill_at = True, 0
+            self._beside, self._kill_at, self.waits = True, 0, True
 
     def run(self):
         self.outcome, self._wire = None, Wire(self._world, self, self._kill_at)
@@ -209,7 +209,7 @@ class Playbook(Run):
 
     def params(self):
         self.now = self.asked  # a run goes by the request that it began with
-        return self.asked.params()
+        return self.asked.params(self.waits)
 
     def operate(self, made):
         return stateful_app.run(made)

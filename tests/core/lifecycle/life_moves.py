@@ -24,7 +24,10 @@ REQUESTS = (
 #: Faults: a node is cut off, is switched off, comes back; a pod goes; a disk is exchanged for so many requests.
 LOSE, OFF, HOME, POD_GOES, EXCHANGE = "lose", "switch off", "back", "pod goes", "exchange"
 FAULTS = (LOSE, OFF, OFF, HOME, HOME, POD_GOES)
-#: A run to its end or until it dies after so many writes; several at once, request by request; what is beside.
+#: What is asked for in the middle of trouble, and because of a lost node.
+TROUBLED, LOST = (LEAVE, REPLACE, TEMPLATE, RESCHEDULE), (REBUILD, RELEASE)
+#: A run to its end or until it dies after so many writes, which waits for pods or not; several at once, request by
+#: request; what is beside.
 RUN, TOGETHER, BESIDE = "run", "together", "beside"
 #: Against the first template: in place, by a new pod, both.
 CHANGES: tuple[dict[str, Any], ...] = (
@@ -64,8 +67,9 @@ class Asked:
             **self.once,
         }
 
-    def params(self) -> dict[str, Any]:
-        return {**self.first(self), **self.options()}
+    def params(self, waits: bool = True) -> dict[str, Any]:
+        """``waits``: for the pods, when all is done."""
+        return {**self.first(self), **self.options(), "wait": waits}
 
     def gives_up(self, ordinal: int, node: str, lost: bool) -> bool:
         """Whether that replica's data on that node may be given up; ``lost``: the node is, for certain."""
@@ -99,22 +103,30 @@ def _several(pick: Pick, also: Sequence[str], least: int) -> list[Move]:
     kinds = [*REQUESTS, *FAULTS, *(one for one in also if one not in (TOGETHER, BESIDE))]
     what, value = _move(pick, pick(kinds))
     found = [(what, max(value, least) if what == SCALE else value)]
-    if what == OFF:  # somebody knows why, and mostly says so
-        found += [_move(pick, one) if one == REBUILD else (one, value) for one in pick(((), (REBUILD,), (RELEASE,)))]
+    if what in (LOSE, OFF, POD_GOES):  # and somebody asks for something at once, often because of it
+        then = pick(((), TROUBLED, LOST))
+        found += [_about(pick, one, value) for one in ([pick(then), RUN] if then else ())]
     found += [_acting(pick, also) for _number in range(pick((0, 1, 2)))]
     return found
 
 
+def _about(pick: Pick, what: str, value: Any) -> Move:
+    """``value``: of what went wrong; a replica is given up whose node that was."""
+    ordinal = value[0] if isinstance(value, tuple) else value
+    return (what, (ordinal, True)) if what == RELEASE else _move(pick, what)
+
+
 def _acting(pick: Pick, also: Sequence[str]) -> Move:
-    what = pick([RUN, RUN, *(one for one in also if one in (TOGETHER, BESIDE))])
+    return _move(pick, pick([RUN, RUN, *(one for one in also if one in (TOGETHER, BESIDE))]))
+
+
+def _move(pick: Pick, what: str) -> Move:
     if what == BESIDE:
         return what, pick(TURNS)
     if what == TOGETHER:
         return what, tuple((pick(("first", "second", "beside")), pick((1, 3, 8, 20))) for _turn in range(pick((4, 8))))
-    return what, pick((0, 0, 1, 2, 3, 4, 5, 6, 8, 11))
-
-
-def _move(pick: Pick, what: str) -> Move:
+    if what == RUN:
+        return what, (pick((0, 0, 1, 2, 3, 4, 5, 6, 8, 11)), pick((True, False)))
     if what == SCALE:
         return what, pick((1, 2, 3, 3, 4))
     if what == TEMPLATE:

@@ -373,12 +373,15 @@ class LifeWorld(RaceWorld):
     # -- people and machines -----------------------------------------------------------------------------------------
 
     def lose(self, name):
-        """The node is cut off: its pods run on, and nobody hears of them."""
+        """The node is cut off: its pods run on, and nobody hears of them but that they are not Ready."""
         self.lost.add(name)
         body = self.get(NODE, name)
         body["status"]["conditions"] = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
         body["spec"]["taints"] = [UNREACHABLE]
         self._put(NODE, body)
+        for pod in self.all(POD):
+            if pod["spec"].get("nodeName") == name:
+                self._cut_off(pod)
 
     def switch_off(self, name, taint):
         """Somebody has pulled the plug; ``taint``: and says so."""
