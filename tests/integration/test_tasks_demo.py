@@ -18,8 +18,7 @@ import pytest
 
 from ansible_collections.berth.stateful.plugins.module_utils.berth_core.model import resources as kinds
 from berth_tasks.program import TaskExecutor
-from tests.daemons.tasks.world import FINAL, until
-from tests.integration.kubelet_tasks import (
+from tests.daemons.tasks.kubelet_tasks import (
     FREE,
     HOSTS,
     IMAGE,
@@ -32,6 +31,7 @@ from tests.integration.kubelet_tasks import (
     ready,
     without_a_kubelet,
 )
+from tests.daemons.tasks.world import FINAL, until
 from tests.support.kube import client_for
 from tests.support.playbook import Run, _read, ansible_playbook, environment
 

@@ -576,9 +576,10 @@ def test_a_manifest_that_rolls_is_rolled_by_us_and_by_no_controller_beside():
     app = parse_app(changed(replicas=3, template=stateful_set(updateStrategy=rolling)))
     body = manifests.stateful_set(app)
     assert body["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    ours = {"manager": "berth", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:type": {}}}}}
     live = {
         **body,
-        "metadata": {**body["metadata"], "generation": 1},
+        "metadata": {**body["metadata"], "generation": 1, "managedFields": [ours]},
         "spec": {**body["spec"], "updateStrategy": rolling},
         "status": {"observedGeneration": 1, "updateRevision": "two"},
     }

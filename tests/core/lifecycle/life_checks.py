@@ -136,7 +136,7 @@ def _keeps_its_data(world, record, each):
 
 
 def _pod(world, actor, before, after, grace):
-    """Nothing healthy goes down by us but when enough others work, as far as who does it has looked."""
+    """Nobody takes a healthy one down but when enough others work, as far as who does it has looked."""
     name = before["metadata"]["name"]
     node = before["spec"].get("nodeName")
     if grace == 0:

@@ -8,6 +8,7 @@ after any of its writes. Every write is shown to `life_checks` first, with who m
 from __future__ import annotations
 
 import types
+from collections import Counter
 from types import SimpleNamespace
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -99,7 +100,7 @@ class Client:
     """As the modules' ApiClient: it halts at each request, and its errors are those of the collection's own core."""
 
     def __init__(self, wire, halt):
-        self._wire, self._halt = wire, halt
+        self._wire, self._halt, self.requests = wire, halt, Counter()
 
     @property
     def written(self):
@@ -112,11 +113,11 @@ class Client:
         return found
 
     def find(self, resource, name, _namespace=None):
-        self._halt()
+        self._begins("get")
         return self._wire.find(resource, name)
 
     def list(self, resource, _namespace=None, labels=None, fields=None):
-        self._halt()
+        self._begins("list")
         return self._wire.list(resource, labels, fields)
 
     def list_with_version(self, resource, namespace=None, labels=None, fields=None):
@@ -125,10 +126,10 @@ class Client:
     def create(self, resource, body, dry_run=False, subresource=None):
         return self._write(CREATE, resource, body, subresource, dry_run=dry_run)
 
-    def replace(self, resource, body, subresource=None):
-        return self._write(REPLACE, resource, body, subresource)
+    def replace(self, resource, body, subresource=None, dry_run=False):
+        return self._write(REPLACE, resource, body, subresource, dry_run=dry_run)
 
-    def apply(self, resource, body, subresource=None, dry_run=False):
+    def apply(self, resource, body, subresource=None, dry_run=False, manager=""):
         return self._write(APPLY, resource, body, subresource, dry_run=dry_run)
 
     def patch(self, resource, name, _namespace, body, subresource=None):
@@ -137,8 +138,12 @@ class Client:
     def delete(self, resource, name, _namespace=None, uid=None, version=None, grace=None):
         return self._write(REMOVE, resource, _named({}, name), uid=uid, version=version, grace=grace)
 
-    def _write(self, do, resource, body, subresource=None, **options):
+    def _begins(self, verb):
+        self.requests[verb] += 1
         self._halt()
+
+    def _write(self, do, resource, body, subresource=None, **options):
+        self._begins(do)
         try:
             return self._wire.write(do, resource, body, subresource, **options)
         except ApiError as exc:
