@@ -435,10 +435,10 @@ options:
         which node, since when, and what can be done.
       - V(release) gives the data of O(release_ordinals) up. These replicas get other berths, and begin empty.
       - V(rebuild) gives every such replica another berth, on which the application rebuilds from its other replicas;
-        only while more than half of the replicas are Ready.
+        only while more than half of the replicas are Ready, or O(quorum) of them where that is given.
       - Neither is done before it is proven that nothing of the replica runs on the node any more. The taint proves it,
-        a Node that is deleted together with the pod, or O(confirm_fenced). A kubelet that cannot be reached proves
-        nothing; the task fails then, and nothing is changed.
+        or O(confirm_fenced). A kubelet that cannot be reached proves nothing, and neither does a Node that is deleted,
+        for its machine may have lost its connection alone; the task fails then, and nothing is changed.
       - The disks of the lost node are cordoned and keep the data in the replica's name (C(retainedFor)). Nobody gets
         them by themselves, not even this replica when the node is back.
       - Disks are cordoned by who holds them. The cordon is taken off by who may create LocalDisks.

@@ -30,7 +30,7 @@ SCHEMAS: Mapping[str, int] = {
     BERTH.definition: 6,
     LOCAL_DEVICE.definition: 2,
     LOCAL_DISK.definition: 6,
-    STATEFUL_APP.definition: 9,
+    STATEFUL_APP.definition: 10,
     TASK.definition: 3,
     TASK_BATCH.definition: 3,
     TASK_BATCH_SHARD.definition: 1,
