@@ -365,7 +365,7 @@ options:
         C(pods/status) in the namespace (ClusterRole C(berth-update-hold)). Without the class, an update is refused
         before anything is touched. Where such a pod is refused, or the replica's priority is above that of the class,
         the update goes on without it, and a warning says so.
-      - RV(updated) says whose room is held, in check mode too. Pods that are updated in place keep their room, and
+      - RV(updated) says who holds each room, in check mode too. Pods that are updated in place keep their room, and
         O(update_strategy=reschedule) holds none.
     type: bool
     default: false
@@ -906,8 +906,19 @@ updated:
       type: list
       elements: str
     held:
-      description: Whether its cpu and memory are held on its node while it has no pod (O(update_hold)).
+      description: Whether a hold pod holds its cpu and memory on its node while it has no pod (O(update_hold)).
       type: bool
+    room:
+      description:
+        - Who holds its cpu and memory on its node while it has no pod. Null where it keeps its pod, or gets another
+          place.
+        - V(hold_pod) where C(held) is true. V(berth) where its pod names C(berth-scheduler), which counts the Berth
+          against all pods that it places.
+        - V(nobody) where it names kube-scheduler (C(default-scheduler)) and there is no hold pod. Another pod that
+          waits for room may get it, and the replica, whose data is on this node, is Pending until there is room again.
+          See O(update_hold).
+        - V(unknown) where it names another scheduler.
+      type: str
     gated:
       description: Whether it leaves its Services before its container is ended, by the readiness gate
         C(berth.dev/InService) (O(driver=controller)). Without it a Service sends to the pod until its kubelet has told
@@ -931,6 +942,7 @@ updated:
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
       held: false
+      room:
       gated: false
       forbidden_by: []
       not_ready_seconds: 1.2
@@ -949,6 +961,7 @@ outdated:
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
       held: false
+      room:
       gated: false
       forbidden_by: [default/db]
 update_paused:
