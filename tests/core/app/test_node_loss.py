@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from berth_core.app import leaving
 from berth_core.app.node_loss import (
     OUT_OF_SERVICE,
     LossRules,
@@ -18,6 +19,7 @@ from berth_core.app.node_loss import (
     left_behind,
     loss_rules,
     losses,
+    not_ended,
     row,
     stand_in,
     told,
@@ -170,6 +172,20 @@ def test_who_is_not_told_by_a_task_is_told_by_a_node_that_keeps_everything_off()
     assert ([one.proof for one in chosen], waits) == ([f"the taint {OUT_OF_SERVICE}"], [])
     back = {**READY, "metadata": {"name": "n0"}}
     assert lost(observed, rules, n0=back) == [], "nothing that was said of an earlier node of that name is left"
+
+
+def test_a_berth_that_was_being_given_up_on_a_deleted_node_is_left_alone():
+    """Its pod's object is gone with the Node, which is not the end that was waited for."""
+    observed, rules = seen(pod_on=None), LossRules("rebuild", by_task=False)
+    observed.berths[0]["status"]["phase"] = "Releasing"
+    for there, left in ((None, (0,)), (SILENT, ()), (TAINTED, ())):
+        assert not_ended(lost(observed, rules, n0=there), observed) == left
+    fenced = LossRules("rebuild", fenced=("n0",))
+    assert not_ended(lost(observed, fenced, n0=None), observed) == ()
+    plan = leaving.into(Plan(select=(0,), discard=(0,)), (), (0,))
+    assert (plan.select, plan.discard, plan.later) == ((), (), (0,))
+    plan = leaving.into(plan, (1,), ())
+    assert (plan.select, plan.discard, plan.later) == ((1,), (1,), (0,))
 
 
 def test_only_named_ordinals_are_released():

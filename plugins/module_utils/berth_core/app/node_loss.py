@@ -17,8 +17,8 @@ from typing import Any
 
 from ..errors import InputError, StateError
 from ..lifecycle import states
-from ..lifecycle.lost import Loss
-from ..lifecycle.view import disks_of
+from ..lifecycle.lost import Loss, was_run_in
+from ..lifecycle.view import disks_of, recorded
 from ..model.fields import mapping, objects
 from ..model.names import check_subdomain
 from .observed import Object, Observed, phase, ready
@@ -103,7 +103,7 @@ def inventory_of(options: Mapping[str, Any]) -> frozenset[str] | None:
 @dataclass(frozen=True)
 class Lost:
     """A replica whose node is lost. ``why`` the node is; ``since``: when that was told. ``proof`` that nothing of the
-    replica runs there, or empty; then ``missing`` says what would prove it."""
+    replica runs there, or empty; then ``missing`` says what would prove it. ``deleted``: there is no such Node."""
 
     ordinal: int
     pod: str
@@ -112,6 +112,7 @@ class Lost:
     since: str
     proof: str
     missing: str
+    deleted: bool = False
 
 
 def doubtful(observed: Observed, workload: str, replicas: int) -> dict[int, str]:
@@ -133,7 +134,7 @@ def find_lost(
         if told is None:
             continue
         proof, missing = _proof(name, nodes[name], rules)
-        found.append(Lost(ordinal, f"{observed.name}-{ordinal}", name, *told, proof, missing))
+        found.append(Lost(ordinal, f"{observed.name}-{ordinal}", name, *told, proof, missing, nodes[name] is None))
     return found
 
 
@@ -208,6 +209,20 @@ def decide_what_is_proven(
         except StateError as exc:
             return [], [*waits, exc.message]
     return proven, waits
+
+
+def not_ended(lost: Iterable[Lost], observed: Observed) -> tuple[int, ...]:
+    """Ordinals whose berths are being given up on a Node that is deleted, as long as nothing proves that it is off.
+
+    Whoever has begun that waits for the end of the pod. Where its object is gone with the Node, that is none: neither
+    the berth goes on, nor is the replica placed anew.
+    """
+    return tuple(
+        one.ordinal
+        for one in lost
+        for record in [observed.berths[one.ordinal]]
+        if one.deleted and not one.proof and recorded(record) == states.RELEASING and was_run_in(record)
+    )
 
 
 def _unproven(one: Lost, observed: Observed) -> str:
