@@ -54,13 +54,22 @@ def back(apps: AppWorld, node: dict[str, Any]) -> None:
 
 
 def a_deleted_node_proves_nothing(apps: AppWorld, node: str, well: str) -> None:
-    """It is db-0's. Its pod's object goes as well, as its collector has it a minute later."""
+    """It is db-0's. Its pod's object goes as well, as its collector has it a minute later; so it does of a replica that
+    was leaving, for whose end somebody waits."""
     apps.world.disk(well, "more")
-    first = apps.world.berths()["db-0"]["metadata"]["uid"]
+    record = apps.world.berths()["db-0"]
+    first = record["metadata"]["uid"]
     apps.api.delete(kinds.NODE, node)
     apps.api.delete(kinds.POD, "db-0", apps.name, grace=0)
     apps.stalled("NodeLost", "kubectl create --filename -")
     assert apps.world.berths()["db-0"]["metadata"]["uid"] == first
+    for each in record["spec"]["disks"]:
+        apps.api.patch(kinds.LOCAL_DISK, each["name"], None, {"spec": {"unschedulable": True}})
+    apps.api.patch(kinds.BERTH, "db-0", apps.name, {"status": {"phase": "Releasing"}}, "status")
+    apps.apply(replicas=3, onNodeLoss="Rebuild", quorum=1, updateStrategy={"minReadySeconds": 1})  # to be looked at
+    apps.stalled("NodeLost", "kubectl create --filename -")
+    now = apps.world.berths()["db-0"]
+    assert (now["metadata"]["uid"], now["status"]["phase"]) == (first, "Releasing"), "its pod has not ended"
     (command,) = re.findall(r"echo '(.+)' \| kubectl create --filename -$", apps.condition("Stalled")["message"])
     apps.kubectl("create", "--filename", "-", given=command)
     until(
