@@ -366,7 +366,7 @@ options:
         C(pods/status) in the namespace (ClusterRole C(berth-update-hold)). Without the class, an update is refused
         before anything is touched. Where such a pod is refused, or the replica's priority is above that of the class,
         the update goes on without it, and a warning says so.
-      - RV(updated) says whose room is held, in check mode too. Pods that are updated in place keep their room, and
+      - RV(updated) says who holds each room, in check mode too. Pods that are updated in place keep their room, and
         O(update_strategy=reschedule) holds none.
     type: bool
     default: false
@@ -439,10 +439,10 @@ options:
         which node, since when, and what can be done.
       - V(release) gives the data of O(release_ordinals) up. These replicas get other berths, and begin empty.
       - V(rebuild) gives every such replica another berth, on which the application rebuilds from its other replicas;
-        only while more than half of the replicas are Ready.
+        only while more than half of the replicas are Ready, or O(quorum) of them where that is given.
       - Neither is done before it is proven that nothing of the replica runs on the node any more. The taint proves it,
-        a Node that is deleted together with the pod, or O(confirm_fenced). A kubelet that cannot be reached proves
-        nothing; the task fails then, and nothing is changed.
+        or O(confirm_fenced). A kubelet that cannot be reached proves nothing, and neither does a Node that is deleted,
+        for its machine may have lost its connection alone; the task fails then, and nothing is changed.
       - The disks of the lost node are cordoned and keep the data in the replica's name (C(retainedFor)). Nobody gets
         them by themselves, not even this replica when the node is back.
       - Disks are cordoned by who holds them. The cordon is taken off by who may create LocalDisks.
@@ -910,8 +910,19 @@ updated:
       type: list
       elements: str
     held:
-      description: Whether its cpu and memory are held on its node while it has no pod (O(update_hold)).
+      description: Whether a hold pod holds its cpu and memory on its node while it has no pod (O(update_hold)).
       type: bool
+    room:
+      description:
+        - Who holds its cpu and memory on its node while it has no pod. Null where it keeps its pod, or gets another
+          place.
+        - V(hold_pod) where C(held) is true. V(berth) where its pod names C(berth-scheduler), which counts the Berth
+          against all pods that it places.
+        - V(nobody) where it names kube-scheduler (C(default-scheduler)) and there is no hold pod. Another pod that
+          waits for room may get it, and the replica, whose data is on this node, is Pending until there is room again.
+          See O(update_hold).
+        - V(unknown) where it names another scheduler.
+      type: str
     gated:
       description: Whether it leaves its Services before its container is ended, by the readiness gate
         C(berth.dev/InService) (O(driver=controller)). Without it a Service sends to the pod until its kubelet has told
@@ -935,6 +946,7 @@ updated:
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
       held: false
+      room:
       gated: false
       forbidden_by: []
       not_ready_seconds: 1.2
@@ -953,6 +965,7 @@ outdated:
       fields: ["spec.containers[db].image"]
       pulled: ["berth.local/busybox:2"]
       held: false
+      room:
       gated: false
       forbidden_by: [default/db]
 update_paused:

@@ -130,6 +130,8 @@ CASES: tuple[Case, ...] = (
     app("driver", "playbook, controller", "kubelet", driver="kubelet"),
     app("until: Bound", "driver: controller", driver="controller", until="Bound"),
     app("confirm_fenced", "hand the application over", driver="controller", confirm_fenced=["n1"]),
+    app("kubectl taint node n1 ", "kubectl create --filename -", driver="controller", confirm_fenced=["n1"]),
+    app("confirm_fenced[0]", "'N 1'", "DNS-1123", driver="controller", confirm_fenced=["N 1"]),
     app("update_primary_command", "driver: controller", driver="controller", update_primary_command=["is", "it"]),
     app("explain", "driver: controller", driver="controller", explain=True),
     app("rollback_to", "'last'", "the number of a revision", "previous", driver="controller", rollback_to="last"),

@@ -4,6 +4,11 @@ An app of berth and a plain StatefulSet get another image on one cluster with th
 made, so no scheduler is asked. With same_node each pod is made anew, and names its node: a bare pod as it was written,
 a StatefulSet's by the policy berth-node-affinity. So kube-scheduler looks at no other. The plain StatefulSet's
 RollingUpdate chooses among all nodes for each pod.
+
+A row counts filter calls on nodes that are not the replica's own, and all score calls. Counters name no node. Whose own
+node was looked at is told by the pods: as many as were made anew and came back to the node on which they had been. A
+cycle that binds a pod has asked each plugin about that node once; whatever is counted beyond that is of other nodes, or
+of tries that failed, and is not taken off.
 """
 
 from __future__ import annotations
@@ -13,10 +18,11 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from berth_core.app.observed import ready
+from berth_core.app.wanted import APP_LABEL
 from berth_core.model.resources import POD, STATEFUL_SET, Resource
 
 from .figures import Figure
@@ -36,11 +42,24 @@ PLAIN = "bench.berth.dev/plain"
 
 
 class Calls(NamedTuple):
-    """``looked``: nodes that the first filter of each cycle saw, over all cycles."""
+    """``looked``: nodes that the first filter of each cycle saw, over all cycles. ``plugins``: filter calls of each."""
 
     filters: int
     scores: int
     looked: int
+    plugins: tuple[int, ...] = ()
+
+    def on_own(self, own: int) -> int:
+        """Filter calls on the own nodes of pods, all of one template, of which ``own`` cycles looked at those."""
+        return sum(min(count, own) for count in self.plugins)
+
+    def elsewhere(self, own: int) -> int:
+        """What a row counts: filter calls on other nodes, and every score call."""
+        return self.filters - self.on_own(own) + self.scores
+
+
+#: Pod -> (uid, node).
+Places = Mapping[str, tuple[str, str]]
 
 
 def in_place(_ground: Ground) -> list[Figure]:
@@ -66,17 +85,44 @@ def _rows(name: str, strategy: str, workload: str) -> list[Figure]:
 def _row(ground: Ground, name: str, replicas: int, strategy: str, workload: str) -> Figure:
     app = f"ours-{replicas}"
     ground.play(OURS, [app_task(app, replicas, 1, strategy, workload)])
+    before = places(ground, app)
     ours = calls_of(ground, lambda: ground.play(OURS, [app_task(app, replicas, 2, strategy, workload)]))
+    home = came_home(before, places(ground, app))
     peer = plain_rolls(ground, replicas)
-    made = 0 if strategy == "in_place_only" else replicas
-    assert ours.scores == 0, ours
-    assert ours.looked == made, ours
-    notes = (
-        f"{replicas} replicas on {NODES} nodes, {workload}; nodes looked at that are not the replica's own: 0",
-        f"berth: {ours.filters} filter calls on {ours.looked} nodes, {ours.scores} score calls",
-        f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls",
+    assert home == (0 if strategy == "in_place_only" else replicas), home
+    assert (ours.scores, ours.looked) == (0, home), ours
+    notes = (f"{replicas} replicas on {NODES} nodes, {workload}", told([ours], home), told_of_peer(peer, replicas))
+    return Figure(name, ours.elsewhere(home), peer.elsewhere(replicas), "calls", PEER, notes)
+
+
+def told(found: Sequence[Calls], home: int) -> str:
+    """What berth's update cost ``found``, each scheduler that was asked; ``home``: pods made anew in their place."""
+    own, scores = sum(one.on_own(home) for one in found), sum(one.scores for one in found)
+    others = sum(one.elsewhere(home) for one in found) - scores
+    return (
+        f"berth: {scores} score calls, {others} filter calls on other nodes than the replica's own; and {own} on that "
+        f"({home} pods came back to it, and {sum(one.looked for one in found)} nodes were looked at for them)"
     )
-    return Figure(name, ours.filters + ours.scores, peer.filters + peer.scores, "calls", PEER, notes)
+
+
+def told_of_peer(peer: Calls, made: int) -> str:
+    """Each of its ``made`` pods may have been asked about its former node once: that is taken off, at most too much."""
+    return (
+        f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls; not counted: "
+        f"{peer.on_own(made)}, the most that can have been on the pods' former nodes"
+    )
+
+
+def places(ground: Ground, app: str) -> Places:
+    """Where the pods of an app of berth's are."""
+    pods = ground.api.list(POD, "default", labels=f"{APP_LABEL}={app}")
+    return {pod["metadata"]["name"]: (pod["metadata"]["uid"], pod["spec"]["nodeName"]) for pod in pods}
+
+
+def came_home(before: Places, after: Places) -> int:
+    """How many pods were made anew and are on the node on which they were."""
+    both = before.keys() & after.keys()
+    return sum(before[name][0] != after[name][0] and before[name][1] == after[name][1] for name in both)
 
 
 def plain_rolls(ground: Ground, replicas: int) -> Calls:
@@ -145,7 +191,8 @@ def calls(found: Counter[tuple[str, str]]) -> Calls:
     """The sums of what was counted."""
     filters = {plugin: count for (point, plugin), count in found.items() if point == FILTER}
     scores = sum(count for (point, _plugin), count in found.items() if point == SCORE)
-    made = Calls(sum(filters.values()), scores, max(filters.values(), default=0))
+    asked = tuple(filters.values())
+    made = Calls(sum(asked), scores, max(asked, default=0), asked)
     say(f"{made}; by plugin: {filters}")
     return made
 

@@ -1,5 +1,5 @@
-"""update/calls-100 and update/calls-5000: filter and score calls that an update of 3 and of 30 replicas on so many
-nodes causes.
+"""update/calls-100 and update/calls-5000: score calls, and filter calls on other nodes than a replica's own, that an
+update of 3 and of 30 replicas on so many nodes causes.
 
 Three apps of berth get another image with same_node, so that each of their pods is made anew: one by the stock
 kube-scheduler, which the policy berth-node-affinity tells the node; one by berth's scheduler, which looks at the node
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -29,7 +29,21 @@ from tests.support.tcp import free_port
 from .figures import Figure
 from .ground import OURS, Ground, say
 from .sched_contenders import program, stock_configuration, without_election
-from .update_calls import PEER, SIZES, Calls, Read, app_task, calls, counted, kube_scheduler, plain_rolls
+from .update_calls import (
+    PEER,
+    SIZES,
+    Calls,
+    Read,
+    app_task,
+    calls,
+    came_home,
+    counted,
+    kube_scheduler,
+    places,
+    plain_rolls,
+    told,
+    told_of_peer,
+)
 
 OWN, EXTENDED = "berth-scheduler", "with-extender"
 PATIENCE = 300.0
@@ -55,40 +69,43 @@ def _rows(nodes: int) -> list[Figure]:
         with _extended(ground) as reads:
             found["extender"] = _updated(ground, "extender", reads, schedulerName=EXTENDED)
     return [
-        _figure(f"update/calls-{nodes}/{who}/{replicas}", nodes, replicas, sums, peers[replicas])
+        _figure(f"update/calls-{nodes}/{who}/{replicas}", nodes, replicas, by_size[replicas], peers[replicas])
         for replicas in SIZES
         for who, by_size in found.items()
-        for sums in [by_size[replicas]]
     ]
 
 
-def _figure(name: str, nodes: int, replicas: int, found: list[Calls], peer: Calls) -> Figure:
-    """``found``: of each process that was asked."""
-    for one in found:
-        assert one.scores == 0, one
+class Cost(NamedTuple):
+    """Of one update: ``found`` by each process that was asked; ``home``: pods made anew on the node of before."""
+
+    found: list[Calls]
+    home: int
+
+
+def _figure(name: str, nodes: int, replicas: int, cost: Cost, peer: Calls) -> Figure:
+    found, home = cost
+    assert home == replicas, cost
+    assert not any(one.scores for one in found), cost
     # The extender has no plugin to ask about a pod whose disks its Berth holds: it compares the node.
-    assert [one.looked for one in found] == [replicas, 0][: len(found)], found
-    filters = sum(one.filters for one in found)
-    notes = (
-        f"{replicas} replicas on {nodes} nodes, same_node: {filters} filter calls on their own nodes, 0 score calls",
-        f"peer: {peer.filters} filter calls on {peer.looked} nodes, {peer.scores} score calls",
-    )
-    return Figure(name, filters, peer.filters + peer.scores, "calls", PEER, notes)
+    assert [one.looked for one in found] == [home, 0][: len(found)], cost
+    notes = (f"{replicas} replicas on {nodes} nodes, same_node", told(found, home), told_of_peer(peer, replicas))
+    ours = sum(one.elsewhere(home) for one in found)
+    return Figure(name, ours, peer.elsewhere(replicas), "calls", PEER, notes)
 
 
-def _updated(ground: Ground, name: str, reads: list[Read], **spec: Any) -> dict[int, list[Calls]]:
-    """What the update of an app costs each of the processes, by its replicas."""
+def _updated(ground: Ground, name: str, reads: list[Read], **spec: Any) -> dict[int, Cost]:
+    """What the update of an app costs the processes, by its replicas."""
     return {replicas: _once(ground, f"{name}-{replicas}", replicas, reads, spec) for replicas in SIZES}
 
 
-def _once(ground: Ground, name: str, replicas: int, reads: list[Read], spec: dict[str, Any]) -> list[Calls]:
+def _once(ground: Ground, name: str, replicas: int, reads: list[Read], spec: dict[str, Any]) -> Cost:
     tasks = [_task(name, replicas, image, spec) for image in (1, 2)]
     ground.play(OURS, tasks[:1])
-    before = [read() for read in reads]
+    before, there = [read() for read in reads], places(ground, name)
     ground.play(OURS, tasks[1:])
     found = [calls(read() - earlier) for read, earlier in zip(reads, before, strict=True)]
     say(f"{name}: {found}")
-    return found
+    return Cost(found, came_home(there, places(ground, name)))
 
 
 def _task(name: str, replicas: int, image: int, spec: dict[str, Any]) -> dict[str, Any]:

@@ -102,6 +102,11 @@ def cpu(amount):
     return {"requests": {"cpu": amount}}
 
 
+def sized(amount, memory, limit):
+    """In every size of the same QoS class, so that a running pod takes it."""
+    return {"requests": {"cpu": amount, "memory": memory}, "limits": {"memory": limit}}
+
+
 def test_three_members_keep_their_quorum_and_every_put(dev_cluster, tmp_path):
     # Parallel: no member is Ready before there is a second one
     app = App(dev_cluster, tmp_path, etcd_members.template(dev_cluster), stateful_app_pod_management_policy="Parallel")
@@ -258,38 +263,53 @@ def ledger(dev_cluster, tmp_path):
 
 def test_a_database_keeps_every_commit(ledger, tmp_path):
     app, commits = ledger
-    app.role(resources=cpu("20m")).ok()
+    small = sized("20m", "48Mi", "256Mi")
+    app.role(resources=small).ok()
     uids, pod = app.pods(), get(app.cluster, "pods", "ledger-0")
     commits.start_writer()
     with PodLog(app.cluster, "ledger", tmp_path) as log:
         went_on(commits, connections=1)
-        changed = app.update(image=OTHER, labels={"tier": "gold"}, resources=cpu("20m"))
+        now = {"image": OTHER, "labels": {"tier": "gold"}, "resources": small}
+        changed = app.update(**now)
         assert changed["updated"][0]["fields"] == ["metadata.labels", "spec.containers[main].image"]
         went_on(commits, connections=2)
-        for amount in ("50m", "10m"):
-            app.update(image=OTHER, labels={"tier": "gold"}, resources=cpu(amount))
-            assert app.pods(".status.containerStatuses[0].resources.requests.cpu") == [amount]
+        for size in (("50m", "64Mi", "320Mi"), ("10m", "48Mi", "256Mi")):
+            now["resources"] = sized(*size)
+            app.update(**now)
+            assert told_sizes(app) == [size]
+        too_much = app.module(**{**now, "resources": sized("1000", "48Mi", "256Mi")}).failed()
+        assert "the new template of default/ledger-0 does not fit its node h1" in too_much["msg"]
+        assert (told_sizes(app), app.pods(".spec.containers[0].resources.requests.cpu")) == ([size], ["10m"])
         assert (app.pods(), app.pods(".status.containerStatuses[0].restartCount")) == (uids, ["1"])
         went_on(commits, connections=2)
+        now = update_faults.a_resize_that_its_node_puts_off(app, {**now, "image": postgresql.IMAGE})
+        assert (app.pods(), app.pods(".status.containerStatuses[0].restartCount")) == (uids, ["2"])
+        went_on(commits, connections=3)
 
-        args = [*pod["spec"]["containers"][0]["args"], "-c", "work_mem=2MB"]
-        now = {"image": OTHER, "labels": {"tier": "gold"}, "resources": cpu("10m"), "args": args}
+        now["args"] = [*pod["spec"]["containers"][0]["args"], "-c", "work_mem=2MB"]
         app.update(**now)
         assert app.pods() != uids
-        went_on(commits, connections=3)
+        went_on(commits, connections=4)
 
         stuck = app.module(**{**now, "image": NOWHERE}).failed()
         assert "pod ledger-0 is not updated: node h1 cannot pull berth.local/nowhere:1" in stuck["msg"]
         back = {**now, "image": NOWHERE, "options": {"rollback_to": "previous"}}
         assert [app.update(**back)["changed"] for _run in range(2)] == [True, False]
-        assert app.pods(".spec.containers[0].image") == [OTHER]
-        went_on(commits, connections=3)
+        assert app.pods(".spec.containers[0].image") == [postgresql.IMAGE]
+        went_on(commits, connections=4)
         assert not commits.missing()
         log.check(least=0)
     assert app.cluster.kubectl("exec", "ledger-0", "--", "sh", "-c", "cat /data/twice 2>/dev/null || true") == ""
     disks = get(app.cluster, "berths", "ledger-0")["spec"]["disks"]
     assert get(app.cluster, "ld", disks[0]["name"])["spec"]["nodeName"] == "h1"
     lost_host.is_rebuilt_and_comes_back(app, commits, tmp_path)
+
+
+def told_sizes(app):
+    """What the kubelet says that each container has."""
+    has = ".status.containerStatuses[0].resources"
+    parts = (app.pods(has + one) for one in (".requests.cpu", ".requests.memory", ".limits.memory"))
+    return list(zip(*parts, strict=True))
 
 
 def went_on(commits, connections):

@@ -1,7 +1,8 @@
-"""What gets in the way of an update that is under way: a budget, taints, a pod on the cpu that a replica has released.
+"""What gets in the way of an update that is under way: a budget, taints, a pod on the cpu that a replica has released,
+and a pod that a replica's node has taken before it can resize that.
 
-Each function expects three Ready members, leaves them so, and is called by test_stateful_app_update, whose cluster it
-uses. The run is in the background, so that one and the same waits, says for what, and goes on.
+Each function expects Ready replicas, leaves them so, and is called by test_stateful_app_update, whose cluster it uses.
+The run is in the background, so that one and the same waits, says for what, and goes on.
 """
 
 from __future__ import annotations
@@ -160,3 +161,48 @@ def a_squatter_on_the_released_cpu(app: Any, puts: Any, log: Any, changes: dict[
 
 def _refused(log: Any) -> bool:
     return any(one["status"].get("reason") == "OutOfcpu" for _what, one in log.events())
+
+
+def a_resize_that_its_node_puts_off(app: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """A pod comes to the node while the update of ledger-0 waits for a budget, and has seen that there is room for the
+    greater size. The node puts the resize off until that pod is gone. Returns the changes as they are done then.
+    """
+    cluster, node = app.cluster, _node(app, "ledger-0")
+    free = _free_cpu(cluster, node)
+    half = f"{free // 2}m"
+    resources = {**changes["resources"], "requests": {**changes["resources"]["requests"], "cpu": half}}
+    changes = {**changes, "resources": resources}
+    guard = pod("guard", node, "exec sleep 1000000")
+    guard["metadata"]["labels"] = {LABEL: "guard"}
+    guard["spec"]["containers"][0]["readinessProbe"] = {"exec": {"command": ["false"]}}
+    spec = {"minAvailable": 1, "selector": {"matchExpressions": [_either("ledger", "guard")]}}
+    squatter = pod("squatter", node, "exec sleep 1000000")
+    squatter["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{free * 3 // 4}m"}}
+    apply(cluster, guard, {**BUDGET, "spec": spec})
+    running(cluster, "guard")
+    with Background(app.play(wait_timeout=PATIENCE, **changes), app.folder) as update:
+        update.says("waiting for the update: PodDisruptionBudget default/few to allow the disruption of pod ledger-0")
+        apply(cluster, squatter)
+        running(cluster, "squatter")
+        cluster.kubectl("delete", "pdb", "few")
+        update.says("waiting for the update: pod ledger-0 to be resized: Deferred: ")
+        cluster.kubectl("delete", "pod", "squatter", "--now")
+        update.ends_well()
+    cluster.kubectl("delete", "pod", "guard", "--now")
+    assert app.pods(".status.containerStatuses[0].resources.requests.cpu") == [half]
+    return changes
+
+
+def _either(*apps: str) -> dict[str, Any]:
+    return {"key": LABEL, "operator": "In", "values": list(apps)}
+
+
+def _free_cpu(cluster: Any, node: str) -> int:
+    """In thousandths, by the requests of the pods on the node."""
+    pods = get(cluster, "pods", "--all-namespaces", "--field-selector", f"spec.nodeName={node}")["items"]
+    asked = [
+        one.get("resources", {}).get("requests", {}).get("cpu", 0)
+        for each in pods
+        for one in each["spec"]["containers"]
+    ]
+    return cpu_milli(get(cluster, "node", node)["status"]["allocatable"]["cpu"]) - sum(map(cpu_milli, asked))

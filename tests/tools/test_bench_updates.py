@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import yaml
 
 from tests.bench import kubelet, open_kruise
 from tests.bench.api_writes import written
 from tests.bench.readiness import Seen, Span, by_pod, not_ready
-from tests.bench.update_calls import plain
+from tests.bench.update_calls import Calls, calls, came_home, plain, told
+from tests.bench.update_calls import counted as evaluations
 
 
 def test_spans_in_which_a_pod_is_not_ready() -> None:
@@ -33,6 +36,26 @@ def test_writes_of_everybody() -> None:
     lines = [counted("pods", "PATCH", 3), counted("pods", "GET", 50), counted("leases", "PUT", 70), "# HELP x"]
     assert written("\n".join([*lines, counted("statefulsets", "POST", 2)])) == 5
     assert written("\n".join(lines), without=()) == 73
+
+
+def evaluated(point: str, plugin: str, value: int) -> str:
+    labels = f'extension_point="{point}",plugin="{plugin}",profile="default-scheduler"'
+    return f"scheduler_plugin_evaluation_total{{{labels}}} {value}"
+
+
+def test_calls_on_a_replicas_own_node_are_told_and_not_counted() -> None:
+    at = {"a": ("u1", "n1"), "b": ("u2", "n2"), "c": ("u3", "n3"), "d": ("u4", "n4")}
+    home = came_home(at, {"a": ("u5", "n1"), "b": ("u6", "n1"), "c": ("u3", "n3"), "e": ("u7", "n9")})
+    assert home == 1, "b came to another node, c was not made anew, d is gone"
+    own = calls(evaluations("\n".join([evaluated("Filter", "A", 3), evaluated("Filter", "B", 3), "# HELP x"])))
+    assert own == Calls(6, 0, 3, (3, 3))
+    assert (own.on_own(3), own.elsewhere(3)) == (6, 0)
+    assert own.elsewhere(2) == 2, "one of the three looked at a node to which no pod came back"
+    assert "0 filter calls on other nodes than the replica's own; and 6 on that" in told([own, calls(Counter())], 3)
+    lines = [evaluated("Filter", "A", 300), evaluated("Filter", "B", 90), evaluated("Score", "A", 27)]
+    all_nodes = calls(evaluations("\n".join(lines)))
+    assert (all_nodes.looked, all_nodes.elsewhere(3)) == (300, 300 - 3 + 90 - 3 + 27)
+    assert calls(Counter()) == Calls(0, 0, 0)
 
 
 OWN = yaml.safe_load(kubelet.STAGES.read_text())

@@ -118,7 +118,7 @@ class Builder:
         """Those that are missing. One that has ended goes, and is made anew by the next look, when it is gone."""
         seen, plan = self._run.seen, self._run.plan
         for ordinal in range(self._run.app.replicas):
-            if seen.pod(ordinal) is None:
+            if seen.pod(ordinal) is None and ordinal not in plan.later:
                 await self.create_pod(ordinal)
         for ordinal in plan.restart:
             await self._count_end(ordinal)

@@ -80,8 +80,9 @@ async def look(
     options = options_of(body)
     lost = await losing.look(api, options, app, seen, node_of)
     if lost.losses:
-        return Leaving(leave_rules(options, app.name, app.replicas), lost.losses, lost=lost)
-    return replace(await _look(api, options, app, seen, plan), lost=lost)
+        return Leaving(leave_rules(options, app.name, app.replicas), lost.losses, begun=lost.left, lost=lost)
+    found = await _look(api, options, app, seen, plan)
+    return replace(found, begun=(*found.begun, *lost.left), lost=lost)
 
 
 async def _look(api: Requests, options: Mapping[str, Any], app: AppWanted, seen: Observed, plan: Plan) -> Leaving:

@@ -29,13 +29,15 @@ NodeOf = Callable[[str], Obj | None]
 class Losing:
     """``losses``: of who gets another berth, by ordinal. ``waits``: why others do not, in the words of the kind.
 
-    ``away``: who waits for a node that is in maintenance: it is not lost, although it may look so.
+    ``away``: who waits for a node that is in maintenance: it is not lost, although it may look so. ``left``: whose
+    berths are left alone as they are, although that they are given up was begun.
     """
 
     rules: LossRules = field(default_factory=LossRules)
     losses: Mapping[int, Loss] = field(default_factory=dict)
     waits: Sequence[str] = ()
     away: Sequence[str] = ()
+    left: tuple[int, ...] = ()
 
 
 async def look(api: Requests, options: Mapping[str, Any], app: AppWanted, seen: Observed, node_of: NodeOf) -> Losing:
@@ -55,7 +57,8 @@ async def look(api: Requests, options: Mapping[str, Any], app: AppWanted, seen: 
     nodes = {name: there.get(name) for name in doubts.values()}
     lost = node_loss.find_lost(seen, doubts, nodes, rules)
     chosen, waits = node_loss.decide_what_is_proven(rules, lost, seen, app.replicas)
-    return Losing(rules, node_loss.losses(seen, chosen), [in_fields(line) for line in waits])
+    told, left = [in_fields(line) for line in waits], node_loss.not_ended(lost, seen)
+    return Losing(rules, node_loss.losses(seen, chosen), told, left=left)
 
 
 async def _asked(api: Requests, name: str) -> Obj | None:
@@ -70,4 +73,4 @@ def _waiting(
     held = {name: occasion(node) for name, node in nodes.items() if node is not None and in_maintenance(node)}
     away = [f"pod {one.pod} waits for its node ({held[one.node]})" for one in lost if one.node in held]
     told = node_loss.told_of_kind([one for one in lost if one.node not in held], app.namespace)
-    return Losing(rules, waits=[told] if told else (), away=away)
+    return Losing(rules, waits=[told] if told else (), away=away, left=node_loss.not_ended(lost, seen))

@@ -145,17 +145,19 @@ def test_the_taint_proves_it_and_each_write_may_be_the_last(ground):
     ground.moved(node)
 
 
-def test_a_deleted_node_proves_it_when_the_pod_is_gone_too(ground):
-    """The pod's object is taken away by hand here: its collector comes after a minute."""
+def test_a_deleted_node_proves_nothing_not_even_when_the_pod_is_gone_too(ground):
+    """The pod's object is taken away by hand here: its collector comes after a minute, and asks no kubelet either."""
     node = next(iter(ground.places))
     ground.lose(node)
     ground.client.delete(ground.kinds.NODE, node)
+    ground.client.delete(ground.kinds.POD, ground.places[node], "default", grace=0)
     asked = {**ground.options, "on_node_loss": "release", "release_ordinals": [ground.ordinal(node)]}
     refused = run(asked)
-    assert "wait until Kubernetes has taken the pod's object away" in refused["msg"]
-    ground.client.delete(ground.kinds.POD, ground.places[node], "default", grace=0)
-    done = calm(run(asked))
-    assert done["lost"][0]["fenced"] == "its Node is deleted, and the pod with it"
+    assert (refused["failed"], writes(refused), refused["changed"]) == (True, {}, False)
+    for word in ("its Node is deleted", "nothing proves", f"say so: confirm_fenced: [{node}]"):
+        assert word in refused["msg"]
+    done = calm(run({**asked, "confirm_fenced": [node]}))
+    assert done["lost"][0]["fenced"] == "confirm_fenced says so"
     ground.moved(node)
 
 

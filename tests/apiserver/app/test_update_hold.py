@@ -100,7 +100,7 @@ def test_nobody_gets_the_room_of_a_replica_whose_pod_is_made_anew(world, kubecon
     assert seen["diff"]["after"]["objects"]["Pod default/db-0"].endswith("; its room is held meanwhile")
     assert writes(seen) == {}
     done = calm(run(second))
-    assert [(row["held"], done["warnings"]) for row in done["updated"]] == [(True, [])]
+    assert [(row["held"], row["room"], done["warnings"]) for row in done["updated"]] == [(True, "hold_pod", [])]
     tail = [write for write in done["trace"] if "Pod" in write]
     assert tail[:3] == ["create Pod", "patch Pod status", "create Pod eviction"]
     assert uids(world) != before
@@ -190,7 +190,7 @@ def test_without_its_class_nothing_is_touched_and_with_too_low_a_class_it_says_s
     second = asked(kubeconfig, "two")
     second["template"]["spec"]["priorityClassName"] = "app-high"
     done = calm(run(second))
-    assert [row["held"] for row in done["updated"]] == [False]
+    assert [(row["held"], row["room"]) for row in done["updated"]] == [(False, "nobody")]
     (warning,) = done["warnings"]
     assert "its priority is 5, and PriorityClass berth-hold has the value 0" in warning
     assert "create Pod" not in done["trace"]

@@ -121,7 +121,7 @@ def test_the_number_of_a_schema_grows_with_it() -> None:
         "berths.berth.dev": ("6", "64cefdc6db39"),
         "localdevices.berth.dev": ("2", "44580303188a"),
         "localdisks.berth.dev": ("6", "6561dfa49717"),
-        "statefulapps.berth.dev": ("10", "4bf35517e6a8"),
+        "statefulapps.berth.dev": ("10", "876026e0ad9a"),
         "taskbatches.berth.dev": ("3", "48602d18517f"),
         "taskbatchshards.berth.dev": ("1", "d84618875093"),
         "taskoffers.berth.dev": ("1", "0b5c9f3e036d"),

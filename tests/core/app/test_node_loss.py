@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
 
+from berth_core.app import leaving
 from berth_core.app.node_loss import (
     OUT_OF_SERVICE,
     LossRules,
@@ -16,13 +19,16 @@ from berth_core.app.node_loss import (
     left_behind,
     loss_rules,
     losses,
+    not_ended,
     row,
+    stand_in,
     told,
     told_of_kind,
     with_losses,
 )
 from berth_core.app.observed import Observed
 from berth_core.app.plan import Plan
+from berth_core.app.stateful_app_object import in_fields
 from berth_core.errors import InputError, StateError
 
 SINCE = "2026-01-01T00:00:00Z"
@@ -75,8 +81,8 @@ def test_a_replica_that_is_not_ready_on_a_node_that_is_well_is_not_lost():
         (node("False"), "n0", "Ready is False (Because)", ""),
         (TAINTED, "n0", f"it has the taint {OUT_OF_SERVICE}", f"the taint {OUT_OF_SERVICE}"),
         (None, "n0", "its Node is deleted", ""),
-        (None, None, "its Node is deleted", "its Node is deleted, and the pod with it"),
-        (None, "", "its Node is deleted", "its Node is deleted, and the pod with it"),
+        (None, None, "its Node is deleted", ""),
+        (None, "", "its Node is deleted", ""),
     ],
 )
 def test_what_proves_that_nothing_runs_there(there, pod_on, why, proof):
@@ -120,6 +126,8 @@ def test_a_stateful_app_says_who_waits_for_which_node_before_it_says_what_can_be
     ):
         assert word in ways
     assert "taint node n1" not in ways, "it has it already"
+    assert stand_in("n2") in ways, "there is no Node that could be tainted"
+    assert "taint node n2" not in ways
     assert "confirm_fenced" not in ways, "which is an option of a task"
     shared = told_of_kind([found[0], replace(found[0], ordinal=4, pod="db-4")], "shop")
     assert shared.startswith("replicas shop/db-0, shop/db-4 wait for node n0 since")
@@ -129,6 +137,55 @@ def test_a_stateful_app_says_who_waits_for_which_node_before_it_says_what_can_be
 def test_without_proof_it_is_refused(rules):
     with pytest.raises(StateError, match="nothing proves that the replica does not run there"):
         decide(rules, lost(seen(), rules, n0=SILENT), seen(), 3)
+
+
+def command(text):
+    """The Node that the command in a message makes."""
+    (found,) = re.findall(r"echo '(.+)' \| kubectl create --filename -", text)
+    return json.loads(found)
+
+
+@pytest.mark.parametrize("pod_on", ["n0", None])
+def test_a_deleted_node_is_a_loss_and_no_proof(pod_on):
+    """Nor is it one that its pod's object is gone: its machine may have lost its connection alone."""
+    observed, task = seen(pod_on=pod_on), LossRules("rebuild")
+    with pytest.raises(
+        StateError, match=r"a Node that is deleted\. To go on, switch .* say so: confirm_fenced: \[n0\]\."
+    ):
+        decide(task, lost(observed, task, n0=None), observed, 3)
+    fenced = replace(task, fenced=("n0",))
+    assert [one.ordinal for one in decide(fenced, lost(observed, fenced, n0=None), observed, 3)] == [0]
+    with pytest.raises(StateError):
+        decide(replace(task, fenced=("n1",)), lost(observed, replace(task, fenced=("n1",)), n0=None), observed, 3)
+
+
+def test_who_is_not_told_by_a_task_is_told_by_a_node_that_keeps_everything_off():
+    rules, observed = LossRules("rebuild", by_task=False), seen(pod_on=None)
+    chosen, (line,) = decide_what_is_proven(rules, lost(observed, rules, n0=None), observed, 3)
+    assert chosen == []
+    assert "kubectl taint" not in line, "there is no Node"
+    assert in_fields(line) == line
+    made = command(line)
+    assert (made["kind"], made["metadata"]) == ("Node", {"name": "n0"})
+    assert [(one["key"], one["effect"]) for one in made["spec"]["taints"]] == [(OUT_OF_SERVICE, "NoExecute")]
+    chosen, waits = decide_what_is_proven(rules, lost(observed, rules, n0=made), observed, 3)
+    assert ([one.proof for one in chosen], waits) == ([f"the taint {OUT_OF_SERVICE}"], [])
+    back = {**READY, "metadata": {"name": "n0"}}
+    assert lost(observed, rules, n0=back) == [], "nothing that was said of an earlier node of that name is left"
+
+
+def test_a_berth_that_was_being_given_up_on_a_deleted_node_is_left_alone():
+    """Its pod's object is gone with the Node, which is not the end that was waited for."""
+    observed, rules = seen(pod_on=None), LossRules("rebuild", by_task=False)
+    observed.berths[0]["status"]["phase"] = "Releasing"
+    for there, left in ((None, (0,)), (SILENT, ()), (TAINTED, ())):
+        assert not_ended(lost(observed, rules, n0=there), observed) == left
+    fenced = LossRules("rebuild", fenced=("n0",))
+    assert not_ended(lost(observed, fenced, n0=None), observed) == ()
+    plan = leaving.into(Plan(select=(0,), discard=(0,)), (), (0,))
+    assert (plan.select, plan.discard, plan.later) == ((), (), (0,))
+    plan = leaving.into(plan, (1,), ())
+    assert (plan.select, plan.discard, plan.later) == ((1,), (1,), (0,))
 
 
 def test_only_named_ordinals_are_released():

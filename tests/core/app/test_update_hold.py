@@ -17,6 +17,7 @@ from berth_core.app import helper_pods, manifests, update_hold
 from berth_core.app.hook_rules import NO_HOOKS, Hooks
 from berth_core.app.observed import Observed
 from berth_core.app.plan import make_plan, removal_plan
+from berth_core.app.scheduler_install import SHIPPED
 from berth_core.app.update import roll
 from berth_core.app.update_hold import CLASS, SEEN, Holds, hold_pod, verdict
 from berth_core.app.update_rules import update_rules
@@ -466,6 +467,28 @@ def test_a_priority_above_the_classs_is_not_held_and_a_warning_says_so(priority,
     assert [act.do for act in rolled.acts] == [HOLD if held else DELETE]
     assert bool(rolled.notes) is not held
     assert held or f"its priority is {priority}, and PriorityClass berth-hold has the value {value}" in rolled.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("held", "runs", "asked", "fields", "who"),
+    [
+        (True, "default-scheduler", "default-scheduler", (), "hold_pod"),
+        (False, None, None, (), "nobody"),
+        (False, "default-scheduler", "default-scheduler", (), "nobody"),
+        (False, "berth-scheduler", "berth-scheduler", (), "berth"),
+        (False, "berth-scheduler", "default-scheduler", (), "berth"),  # given to it by a policy
+        (False, "berth-scheduler", "default-scheduler", ("spec.schedulerName",), "nobody"),
+        (False, "default-scheduler", "berth-scheduler", ("spec.schedulerName",), "berth"),
+        (False, "volcano", "volcano", (), "unknown"),
+    ],
+)
+def test_who_holds_the_room_of_a_replica_that_has_no_pod(held, runs, asked, fields, who):
+    pod, target = ({"spec": {"schedulerName": name} if name else {}} for name in (runs, asked))
+    assert update_hold.holder(held, pod, target, fields) == who
+
+
+def test_the_shipped_scheduler_has_the_name_that_is_known_here():
+    assert SHIPPED == update_hold.OURS
 
 
 def test_where_the_classes_may_not_be_read_nothing_is_held():

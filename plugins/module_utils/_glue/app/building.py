@@ -112,7 +112,7 @@ class Builder:
 
     def _create_pods(self) -> None:
         for ordinal in range(self._hand.app.replicas):
-            if self._hand.seen.pod(ordinal) is None:
+            if self._hand.seen.pod(ordinal) is None and ordinal not in self._hand.plan.later:
                 self.create_pod(ordinal)
 
     def create_pod(self, ordinal: int) -> None:

@@ -14,13 +14,14 @@ from typing import Any
 
 from ...berth_core.app.compare import differences
 from ...berth_core.app.controller_install import SHIPPED
-from ...berth_core.app.node_loss import RELEASE
+from ...berth_core.app.node_loss import OUT_OF_SERVICE, RELEASE, stand_in, taint_command
 from ...berth_core.app.revisions import check_rollback
 from ...berth_core.app.shipped import SHIPPED_NAMESPACE
 from ...berth_core.app.stateful_app_object import CONTROLLER, manifest_of
 from ...berth_core.app.stateful_app_status import READY, REFUSED, STALLED, UPDATE_PAUSED, condition
 from ...berth_core.errors import ForbiddenError, InputError, StateError, TimeoutExpired
 from ...berth_core.lifecycle import states
+from ...berth_core.model.names import check_subdomain
 from ...berth_core.model.resources import LEASE, STATEFUL_APP
 from ..base import Context
 from ..objects import diff_entry
@@ -69,16 +70,28 @@ def check(params: Mapping[str, Any]) -> None:
             f"{runs[0]} runs commands in the pods by the rights of who runs the playbook; with driver: controller "
             "leave it out: a controller that may run commands in pods may read every Secret there (docs/decisions/0049)"
         )
-    once = [name for name in ("release_ordinals", "confirm_fenced") if params[name]]
-    if once or params["on_node_loss"] == RELEASE:
-        raise InputError(
-            f"{once[0] if once else f'on_node_loss: {RELEASE}'} is said of one loss, by a run of the playbook; with "
-            "driver: controller a replica waits for its node (keep), or is rebuilt when a taint or its deleted Node "
-            "proves that nothing runs there (rebuild). To give up data by name, hand the application over for that "
-            "run: driver: playbook in its StatefulApp and in this task, and driver: controller again afterwards"
-        )
+    _check_loss(params)
     if params["explain"]:
         raise InputError("explain: true tells of a choice that this run makes; with driver: controller leave it out")
+
+
+def _check_loss(params: Mapping[str, Any]) -> None:
+    once = [name for name in ("release_ordinals", "confirm_fenced") if params[name]]
+    if not once and params["on_node_loss"] != RELEASE:
+        return
+    said = ""
+    for index, node in enumerate(params["confirm_fenced"] or ()):
+        check_subdomain(node, f"confirm_fenced[{index}]")
+        said += (
+            f" To say that node {node} is off: {taint_command(node)}, or, where its Node is deleted, {stand_in(node)}."
+        )
+    raise InputError(
+        f"{once[0] if once else f'on_node_loss: {RELEASE}'} is said of one loss, by a run of the playbook; with "
+        "driver: controller a replica waits for its node (keep), or is rebuilt when the taint "
+        f"{OUT_OF_SERVICE} on its Node proves that nothing runs there (rebuild).{said} To give up data by name, hand "
+        "the application over for that run: driver: playbook in its StatefulApp and in this task, and driver: "
+        "controller again afterwards"
+    )
 
 
 def present(context: Context, template: Any, replicas: int | None) -> tuple[dict[str, Any], Object]:

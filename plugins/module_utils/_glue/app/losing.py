@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...berth_core.app import node_loss
+from ...berth_core.app import leaving, node_loss
 from ...berth_core.app.node_loss import LossRules, Lost
 from ...berth_core.app.observed import Observed
 from ...berth_core.app.plan import Plan
@@ -22,16 +22,17 @@ from ..base import Context
 
 
 class Losses(NamedTuple):
-    """``chosen``: those of ``lost`` that get another berth."""
+    """``chosen``: those of ``lost`` that get another berth. ``left``: whose berths are left alone as they are."""
 
     rules: LossRules
     lost: list[Lost]
     chosen: list[Lost]
     by_ordinal: dict[int, Loss]
+    left: tuple[int, ...] = ()
 
     def into(self, plan: Plan) -> Plan:
         """The plan in which the berths of lost nodes go first and are chosen anew."""
-        return node_loss.with_losses(plan, self.by_ordinal) if self.by_ordinal else plan
+        return leaving.into(plan, self.by_ordinal, self.left) if self.by_ordinal or self.left else plan
 
     def told(self, observed: Observed) -> dict[str, Any]:
         """For the result: nothing where nothing is lost."""
@@ -47,7 +48,7 @@ def look(context: Context, app: AppWanted, observed: Observed, rules: LossRules)
     for one in lost:
         if one not in chosen:
             context.warn(node_loss.told(one, app.namespace))
-    return Losses(rules, lost, chosen, node_loss.losses(observed, chosen))
+    return Losses(rules, lost, chosen, node_loss.losses(observed, chosen), node_loss.not_ended(lost, observed))
 
 
 def seen(context: Context, observed: Observed, workload: str, rules: LossRules) -> list[dict[str, Any]]:

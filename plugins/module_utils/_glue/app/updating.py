@@ -86,7 +86,8 @@ class Updater:
             pulled, held = self._pulled(pod, change, strategy), self._held(pod, change, strategy)
             gated = change.in_place and update_step.leaves_services(pod, self._target.get())
             forbidden = self._forbidden(pod, change, strategy, refuse)
-            found[ordinal] = replace(change, pulled=pulled, held=held, gated=gated, forbidden=forbidden)
+            room = self._room(pod, change, strategy, held)
+            found[ordinal] = replace(change, pulled=pulled, held=held, room=room, gated=gated, forbidden=forbidden)
         return found
 
     def _forbidden(self, pod: Mapping[str, Any], change: PodChange, strategy: str, refuse: bool) -> tuple[str, ...]:
@@ -105,6 +106,12 @@ class Updater:
         if not rules.pre_pull or strategy == RESCHEDULE or touched or not ready(pod):
             return ()
         return tuple(pre_pull.new_images(pod, target.template, not change.in_place))
+
+    def _room(self, pod: Mapping[str, Any], change: PodChange, strategy: str, held: bool) -> str:
+        """Who holds its room while there is no pod; empty where there is one, or it is nobody's room any more."""
+        if change.in_place or strategy == RESCHEDULE or not pod["spec"].get("nodeName"):
+            return ""
+        return update_hold.holder(held, pod, self._target.get().template, change.forced)
 
     def _held(self, pod: Mapping[str, Any], change: PodChange, strategy: str) -> bool:
         """Whether its room is held while there is no pod."""
@@ -149,8 +156,16 @@ class Updater:
         pulled = self._helper.seconds
         found: dict[str, Any] = {"not_ready_seconds": round(self._downtime.seconds(ordinal), 1)}
         if self._helper.went_without(ordinal):
-            found["held"] = False
+            found.update({"held": False, **self._without_hold(ordinal)})
         return {**found, "pull_seconds": pulled[ordinal]} if ordinal in pulled else found
+
+    def _without_hold(self, ordinal: int) -> dict[str, str]:
+        """Whose room it was instead, of the pod that was there when the run began."""
+        pod = self._hand.seen.pod(ordinal)
+        if pod is None:
+            return {}
+        change = change_of(pod, self._target.get())
+        return {"room": update_hold.holder(False, pod, self._target.get().template, change.forced)}
 
     def _next_due(self, target: Target) -> wait.Objects:
         """The pods, once something is to be done, or all is done. What fails meanwhile may be another run's doing."""

@@ -112,7 +112,7 @@ def is_up(observed: Observed, move: Move) -> bool:
 def into(plan: Plan, gone: Iterable[int], later: Iterable[int]) -> Plan:
     """The plan in which the berths of ``gone`` go first and are chosen anew, and those of ``later`` are left alone:
     they are being given up, and their turn has not come."""
-    left = set(later)
+    left = {*later, *plan.later}
     plan = with_losses(plan, {*gone, *left})
     select, discard = (tuple(one for one in part if one not in left) for part in (plan.select, plan.discard))
     return replace(plan, select=select, discard=discard, later=tuple(sorted(left)))

@@ -4,19 +4,21 @@
 """Replicas whose node is lost: which they are, what is known of the node, and what was decided about their data.
 
 By default they wait, for the data comes back with the node. Nothing is given up before it is proven that nothing of the
-replica runs there any more: a kubelet that cannot be reached proves nothing. Pure; carried out by lifecycle/lost.py.
+replica runs there any more: a kubelet that cannot be reached proves nothing, and neither does a Node that is deleted.
+Pure; carried out by lifecycle/lost.py.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError, StateError
 from ..lifecycle import states
-from ..lifecycle.lost import Loss
-from ..lifecycle.view import disks_of
+from ..lifecycle.lost import Loss, was_run_in
+from ..lifecycle.view import disks_of, recorded
 from ..model.fields import mapping, objects
 from ..model.names import check_subdomain
 from .observed import Object, Observed, phase, ready
@@ -101,7 +103,7 @@ def inventory_of(options: Mapping[str, Any]) -> frozenset[str] | None:
 @dataclass(frozen=True)
 class Lost:
     """A replica whose node is lost. ``why`` the node is; ``since``: when that was told. ``proof`` that nothing of the
-    replica runs there, or empty; then ``missing`` says what would prove it."""
+    replica runs there, or empty; then ``missing`` says what would prove it. ``deleted``: there is no such Node."""
 
     ordinal: int
     pod: str
@@ -110,6 +112,7 @@ class Lost:
     since: str
     proof: str
     missing: str
+    deleted: bool = False
 
 
 def doubtful(observed: Observed, workload: str, replicas: int) -> dict[int, str]:
@@ -130,10 +133,8 @@ def find_lost(
         told = rules.loss_of(name, nodes[name])
         if told is None:
             continue
-        pod = observed.pod(ordinal)
-        there = pod is not None and mapping(pod, "spec").get("nodeName") == name
-        proof, missing = _proof(name, nodes[name], there, rules)
-        found.append(Lost(ordinal, f"{observed.name}-{ordinal}", name, *told, proof, missing))
+        proof, missing = _proof(name, nodes[name], rules)
+        found.append(Lost(ordinal, f"{observed.name}-{ordinal}", name, *told, proof, missing, nodes[name] is None))
     return found
 
 
@@ -150,19 +151,38 @@ def loss_of(node: Object | None) -> tuple[str, str] | None:
     return None
 
 
-def _proof(name: str, node: Object | None, pod_there: bool, rules: LossRules) -> tuple[str, str]:
-    """(proof, "") or ("", what would be one)."""
+def _proof(name: str, node: Object | None, rules: LossRules) -> tuple[str, str]:
+    """(proof, "") or ("", what would be one).
+
+    That a Node is deleted proves nothing: the containers run on where its machine has only lost its connection, and
+    Kubernetes takes the objects of their pods away all the same.
+    """
     if name in rules.fenced:
         return "confirm_fenced says so", ""
-    if node is None:
-        if not pod_there:
-            return "its Node is deleted, and the pod with it", ""
-        return "", "wait until Kubernetes has taken the pod's object away, about a minute after the Node"
-    if any(taint.get("key") == OUT_OF_SERVICE for taint in objects(mapping(node, "spec"), "taints")):
+    if node is not None and any(one.get("key") == OUT_OF_SERVICE for one in objects(mapping(node, "spec"), "taints")):
         return f"the taint {OUT_OF_SERVICE}", ""
-    taint = f"kubectl taint node {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
-    said = f", or confirm_fenced: [{name}]" if rules.by_task else ""
-    return "", f"switch the machine off, and say so: {taint}, or kubectl delete node {name}{said}"
+    said = [taint_command(name)] if node is not None else []
+    if rules.by_task:
+        said.append(f"confirm_fenced: [{name}]")
+    elif node is None:
+        said.append(stand_in(name))
+    return "", f"switch the machine off, and say so: {', or '.join(said)}"
+
+
+def taint_command(name: str) -> str:
+    """By which a person says of a Node that is there that its machine is off."""
+    return f"kubectl taint node {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+
+
+def stand_in(name: str) -> str:
+    """The command by which a person says of a deleted Node that its machine is off, to who is not told by a task.
+
+    It makes a Node of that name that has the taint. So nothing can be scheduled to a machine that registers under the
+    name later, and its pods are evicted, for as long as the word holds. ``create``: refused where one has come back.
+    """
+    taint = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": [taint]}}
+    return f"echo '{json.dumps(body)}' | kubectl create --filename -"
 
 
 def decide(rules: LossRules, lost: Sequence[Lost], observed: Observed, replicas: int) -> list[Lost]:
@@ -191,10 +211,25 @@ def decide_what_is_proven(
     return proven, waits
 
 
+def not_ended(lost: Iterable[Lost], observed: Observed) -> tuple[int, ...]:
+    """Ordinals whose berths are being given up on a Node that is deleted, as long as nothing proves that it is off.
+
+    Whoever has begun that waits for the end of the pod. Where its object is gone with the Node, that is none: neither
+    the berth goes on, nor is the replica placed anew.
+    """
+    return tuple(
+        one.ordinal
+        for one in lost
+        for record in [observed.berths[one.ordinal]]
+        if one.deleted and not one.proof and recorded(record) == states.RELEASING and was_run_in(record)
+    )
+
+
 def _unproven(one: Lost, observed: Observed) -> str:
     return (
         f"replica {observed.namespace}/{one.pod}: its node {one.node} is lost ({one.why}), and nothing proves that the "
-        f"replica does not run there any more; a kubelet that cannot be reached is no proof. To go on, {one.missing}"
+        "replica does not run there any more; a kubelet that cannot be reached is no proof, and neither is a Node that "
+        f"is deleted. To go on, {one.missing}"
     )
 
 

@@ -31,7 +31,8 @@ class PodChange:
     """``fields``: the paths that a running pod takes. ``forced``: the paths that need a new pod.
 
     Where somebody has asked for it, ``pulled``: the images that the pod's node pulls before that (app.pre_pull), and
-    ``held``: whether its room is held while there is no pod (app.update_hold).
+    ``held``: whether a hold pod keeps its room while there is no pod; ``room``: who does, also where nobody asked for
+    it; empty: it keeps its pod, or gets another place (app.update_hold).
     ``gated``: whether it leaves its Services before a container is ended (app.in_service). ``forbidden``: the
     PodDisruptionBudgets that do not allow it now (app.update_budgets).
     """
@@ -40,6 +41,7 @@ class PodChange:
     forced: tuple[str, ...] = ()
     pulled: tuple[str, ...] = ()
     held: bool = False
+    room: str = ""
     gated: bool = False
     forbidden: tuple[str, ...] = ()
 

@@ -255,6 +255,7 @@ def updated(app: AppWanted, updates: Mapping[int, PodChange]) -> list[dict[str, 
             "fields": list(change.forced or change.fields),
             "pulled": list(change.pulled),
             "held": change.held,
+            "room": change.room or None,
             "gated": change.gated,
             "forbidden_by": list(change.forbidden),
         }

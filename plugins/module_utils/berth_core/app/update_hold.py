@@ -35,6 +35,10 @@ SEEN = 30.0
 _CAREFUL = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 #: What a Berth says it takes, and no container can ask for.
 _COUNTED = ("pods", "attachable-volumes-")
+#: The name of kube-scheduler in pods, and that of berth's own where nobody gives it another one.
+STOCK, OURS = "default-scheduler", "berth-scheduler"
+#: Who holds a replica's room while it has no pod. UNKNOWN: that is for its scheduler to say.
+BY_HOLD_POD, BY_BERTH, BY_NOBODY, UNKNOWN = "hold_pod", "berth", "nobody", "unknown"
 HELD, TO_NOMINATE, WAITING, VOID = "held", "to nominate", "waiting", "void"
 
 
@@ -122,7 +126,7 @@ def hold_pod(app: str, ordinal: int, pod: Object, template: Object, record: Obje
     }
     ports = [_port(each) for each in spec.get("hostPorts") or ()]
     body: dict[str, Any] = {
-        "schedulerName": pod["spec"].get("schedulerName") or "default-scheduler",
+        "schedulerName": pod["spec"].get("schedulerName") or STOCK,
         "priorityClassName": CLASS,
         "nodeSelector": dict(NO_NODE),
         "containers": [{**container, "ports": ports} if ports else container],
@@ -221,6 +225,17 @@ def priority_of(pod: Object, template: Object, known: Mapping[str, int]) -> int:
     if given and given != spec.get("priorityClassName") and given in known:
         return known[given]
     return int(spec.get("priority") or 0)
+
+
+def holder(held: bool, pod: Object, template: Object, fields: Iterable[str] = ()) -> str:
+    """Who holds the room of ``pod`` while the new one is not there; ``held``: a hold pod. ``fields``: what changes.
+
+    What the running pod names counts where that does not change: a policy may have given it another scheduler.
+    """
+    if held:
+        return BY_HOLD_POD
+    spec = template["spec"] if "spec.schedulerName" in fields else pod["spec"]
+    return {STOCK: BY_NOBODY, OURS: BY_BERTH}.get(spec.get("schedulerName") or STOCK, UNKNOWN)
 
 
 def holds_room(pod: Object, template: Object, known: Mapping[str, int]) -> bool:
