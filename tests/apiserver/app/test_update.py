@@ -202,18 +202,18 @@ def test_a_manifest_that_rolls_is_rolled_by_the_module(world, kubeconfig):
     """As kubectl get has it. An earlier release left such a StatefulSet to its controller."""
     first, kind = options(kubeconfig), world.kinds.STATEFUL_SET
 
-    def rolling(partition, base=first):
+    def rolling(partition, base):
         own = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition, "maxUnavailable": 1}}
         spec = {"minReadySeconds": 1, "template": base["template"], "updateStrategy": own}
         return {**base, "template": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec}}
 
-    calm(run(rolling(0)))
+    calm(run(rolling(0, first)))
     made = world.client.get(kind, "db", "default")
     spec = {**made["spec"], "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}}
     meta = {key: made["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
     world.client.apply(kind, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec})
     before, second = uids(world), with_template(first)
-    assert not calm(run(rolling(0)))["changed"], "the upgrade alone changes nothing"
+    assert not calm(run(rolling(0, first)))["changed"], "the upgrade alone changes nothing"
     two = run({**rolling(2, second), "partition": 1})
     assert "partition is 1, and spec.updateStrategy.rollingUpdate.partition of the StatefulSet" in two["msg"]
     seen = calm(run(rolling(2, second), check=True))

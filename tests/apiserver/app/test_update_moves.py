@@ -166,11 +166,13 @@ class Life(Ground):
             self.left |= {(ordinal, node) for ordinal in named}
         done = run(asked.params(waits), kill_at=kill_at)
         assert done is None or "internal error" not in done.get("msg", ""), done
+        records = self.world.berths("db").values()
+        chosen = {one["metadata"]["uid"] for one in records if one.get("status", {}).get("phase") in (None, "Selected")}
         for name, disk in self.world.disks().items():
             keeper = disk["spec"].get("claimRef") or disk["spec"].get("retainedFor")
-            if keeper:
+            if keeper and keeper.get("uid") not in chosen:  # which carry no data yet, and may be chosen anew
                 assert self.owners.setdefault(name, keeper["dataUID"]) == keeper["dataUID"], f"{name} changes hands"
-        for record in self.world.berths("db").values():
+        for record in records:
             if record.get("status", {}).get("phase") == "Running":
                 ordinal, node = record["spec"]["ordinal"], record["spec"]["nodeName"]
                 before = self.homes.get(ordinal, node)

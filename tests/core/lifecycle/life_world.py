@@ -23,19 +23,17 @@ from berth_core.model.resources import (
     CONTROLLER_REVISION,
     LOCAL_DEVICE,
     LOCAL_DISK,
-    NAMESPACE,
     NODE,
     POD,
     PV,
     PVC,
     STATEFUL_APP,
     STATEFUL_SET,
-    STORAGE_CLASS,
 )
-from tests.core.app.claim_world import node, storage_class
+from tests.core.app.claim_world import node
 from tests.core.app.samples import copied
 from tests.core.lifecycle.race_world import RaceWorld
-from tests.core.lifecycle.replica_world import HELD_BACK, World, local_disk
+from tests.core.lifecycle.replica_world import HELD_BACK, local_disk
 
 NODES = tuple(f"n{number}" for number in range(1, 6))
 DISKS = 3
@@ -64,15 +62,12 @@ class LifeWorld(RaceWorld):
     off. ``homes``: the disk with a replica's data, by ordinal and claim. ``trace``: what was done, and by whom."""
 
     def __init__(self):
-        self.pods, self.owners, self.runs = {}, {}, {}
-        self.mounted, self.torn, self.cleared, self.blind = set(), set(), set(), set()
-        self.lost, self.off, self.homes, self.trace = set(), set(), {}, []
-        World.__init__(self, disks=())
+        self.runs, self.homes, self.trace = {}, {}, []
+        self.lost, self.off = set(), set()
+        super().__init__(waits=True, disks=())
         for key in [key for key in self.store if key[0] == LOCAL_DEVICE]:
             del self.store[key]
-        self.storage_class = storage_class(waits=True)
-        self.store[NAMESPACE, "default"] = {"metadata": {"name": "default", "uid": self.tenant.namespace_uid}}
-        self.store[STORAGE_CLASS, "fast"] = self.storage_class
+        del self.store[NODE, "h1"], self.store[STATEFUL_SET, "web"]
         for name in NODES:
             body = node(name)
             body["status"]["allocatable"] = {"cpu": "8", "memory": "32Gi", "pods": "110"}

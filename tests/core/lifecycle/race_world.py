@@ -52,11 +52,12 @@ class RaceWorld(World):
     whose data a lock was taken for, by the Berth's uid and the disk; ``cleared``: those that a person has cleared.
     ``blind``: volumes that were made after that, by who had not heard of it."""
 
-    def __init__(self, waits=False):
+    def __init__(self, waits=False, **ground):
+        """``ground``: World's."""
         self.pods, self.owners, self.found = {}, {}, {}
         self.mounted, self.torn, self.cleared, self.blind = set(), set(), set(), set()
         self.storage_class, self.web = storage_class(waits=waits), set(WEB)
-        super().__init__()
+        super().__init__(**ground)
         self.store[NAMESPACE, "default"] = {"metadata": {"name": "default", "uid": self.tenant.namespace_uid}}
         self.store[NODE, "h1"] = {"metadata": {"name": "h1"}}
         self.store[STORAGE_CLASS, "fast"] = self.storage_class
@@ -256,9 +257,9 @@ class RaceWorld(World):
             self.mounted.discard(disk)
             self._put(LOCAL_DISK, live)
 
-    def uncordon(self, disk):
+    def uncordon(self, name):
         """local_disk, unschedulable false: it may be given to somebody anew, the old one of an exchange too."""
-        live = self.get(LOCAL_DISK, disk)
+        live = self.get(LOCAL_DISK, name)
         if live is not None and live["spec"].get("unschedulable"):
             self.apply(Write(REPLACE, LOCAL_DISK, cordoned_disk(live, False), "by hand"))
 

@@ -64,9 +64,11 @@ class Selector:
         return self.world
 
     def _unsettled(self) -> list[int]:
-        """Berths that were written down by a run that is not (or not yet) done with them."""
-        advance = self._hand.plan.advance or {}
-        return [ordinal for ordinal in advance if recorded(self._hand.record(ordinal)) == states.SELECTED]
+        """Berths that were written down by a run that is not (or not yet) done with them, and those of them that this
+        run has lost since."""
+        advance, views = self._hand.plan.advance or {}, self._hand.views
+        records = {ordinal: views[ordinal].berth if ordinal in views else None for ordinal in advance}
+        return [ordinal for ordinal, one in records.items() if one is None or recorded(one) == states.SELECTED]
 
     def _without_lost_data(self, world: World) -> World:
         """The world without the disks on lost nodes whose data was given up: else a replica's data is where it goes."""
