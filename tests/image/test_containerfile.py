@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -95,18 +96,29 @@ def pod(manifest: str) -> tuple[list[str], dict[str, str], str]:
     (workload,) = (one for one in _flat(documents) if one["kind"] in ("DaemonSet", "Deployment"))
     spec = workload["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    fields = {"spec.nodeName": "n1", "metadata.namespace": "berth-system", "metadata.name": "pod"}
+    fields = {
+        "spec.nodeName": "n1",
+        "metadata.namespace": "berth-system",
+        "metadata.name": "pod",
+        "metadata.uid": "7d1c24e4",
+    }
     environment = {
         **containerfile.IMAGE.environment,
         "KUBERNETES_SERVICE_HOST": "127.0.0.1",
         "KUBERNETES_SERVICE_PORT": "1",
     }
     for one in container.get("env", []):
-        environment[one["name"]] = one["value"] if "value" in one else fields[one["valueFrom"]["fieldRef"]["fieldPath"]]
-    argv = [one.replace("$(NODE_NAME)", "n1") for one in [*container["command"], *container.get("args", [])]]
+        given = one["value"] if "value" in one else fields[one["valueFrom"]["fieldRef"]["fieldPath"]]
+        environment[one["name"]] = _expanded(given, environment)
+    argv = [_expanded(one, environment) for one in [*container["command"], *container.get("args", [])]]
     asked = {**spec.get("securityContext", {}), **container.get("securityContext", {})}
     own_user, own_group = containerfile.IMAGE.user.split(":")
     return argv, environment, f"{asked.get('runAsUser', own_user)}:{asked.get('runAsGroup', own_group)}"
+
+
+def _expanded(text: str, environment: dict[str, str]) -> str:
+    """With the variables that come before it in the manifest."""
+    return re.sub(r"\$\((\w+)\)", lambda found: environment[found[1]], text)
 
 
 def inside(tree: Path, user: str, environment: dict[str, str], *argv: str) -> subprocess.CompletedProcess[str]:
